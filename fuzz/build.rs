@@ -198,7 +198,7 @@ impl Header {
     fn fill(&self, name: &str, fields: &[Variable], out: &mut String) {
         let _ = writeln!(
             out,
-            "impl Sized_ for {name} {{ fn choose(call: &mut Call<'_>) -> Self {{"
+            "impl SizedStruct for {name} {{ fn choose(call: &mut Call<'_>) -> Self {{"
         );
         let mut lines = String::new();
         let mut done: Vec<&str> = Vec::new();
@@ -245,7 +245,7 @@ impl Header {
             out,
             "unsafe extern \"C\" fn call_{name}({parameters}) -> {result} {{"
         );
-        out.push_str("let mut told = Told::new(context);\n");
+        out.push_str("let mut told = CallbackInvocation::new(context);\n");
         for parameter in &call.parameters[1..] {
             let Variable { ty, name } = parameter;
             let told = match (ty.as_str(), name.as_str()) {
@@ -307,7 +307,7 @@ impl Header {
                 ("uint64_t", _) => "call.timeout()".to_owned(),
                 ("size_t" | "uint32_t" | "int32_t", _) => format!("call.number(\"{name}\") as _"),
                 (ty, _) if ty.ends_with("* *") => {
-                    format!("call.place_of_handle({})", self.kind(ty).expect("a handle"))
+                    format!("call.out_handle({})", self.kind(ty).expect("a handle"))
                 }
                 (ty, _) if ty.ends_with('*') => match self.kind(ty) {
                     Some(kind) => format!("call.handle({kind})"),
@@ -317,7 +317,7 @@ impl Header {
                         match is_struct {
                             true if ty.starts_with("const") => format!("call.options::<{of}>()"),
                             true => format!("call.filled::<{of}>()"),
-                            false => format!("call.place_of::<{}>(\"{name}\")", self.rust_type(of)),
+                            false => format!("call.out_value::<{}>(\"{name}\")", self.rust_type(of)),
                         }
                     }
                 },

@@ -48,7 +48,7 @@ debian_arch() {
 
 check_debian() {
   local debs="$work/debian" release
-  empty_place
+  new_work_dir
   # It looks for minutes at each member of a static library that is not optimised.
   if [[ "$profile" == dev ]]; then
     lintian --fail-on error "$debs"/libstatestore[0-9]*.deb "$debs"/statestore*.deb

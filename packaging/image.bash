@@ -1,7 +1,7 @@
 # The server, and the component for Dapr, as container images. Sourced by scripts/package.
 
 # On the images that are made on the way.
-made_here=org.libstatestore.temporary=1
+temporary_label=org.libstatestore.temporary=1
 
 make_image() {
   local build base
@@ -10,7 +10,7 @@ make_image() {
   image_of statestored packaging/Containerfile
   image_of statestore-dapr packaging/statestore-dapr.Containerfile
   # The archives are what is wanted; what is on the way is not for the next ones, whose files may be others.
-  buildah images --quiet --filter "label=$made_here" | sort -u | xargs -r buildah rmi --force >/dev/null
+  buildah images --quiet --filter "label=$temporary_label" | sort -u | xargs -r buildah rmi --force >/dev/null
 }
 
 # image_of NAME FILE: the archive of one image, on the bases `build` and `base`.
@@ -64,7 +64,7 @@ import() {
     buildah add --quiet "$container" "$1" "$2" >/dev/null
     shift 2
   done
-  buildah config --label "$made_here" "$@" "$container"
+  buildah config --label "$temporary_label" "$@" "$container"
   buildah commit --quiet "$container" "$name" >/dev/null
   buildah rm "$container" >/dev/null
   rm -rf "$folder"
@@ -78,7 +78,7 @@ check_image() {
 
 check_server_image() {
   local container
-  empty_place
+  new_work_dir
   container=$(unpacked statestored "65532:65532 [/usr/bin/statestored --http http://127.0.0.1:9883 --data-dir /data --listen tcp://0.0.0.0:1883]")
   # Its user, its files, but a port that is free.
   printf '#!/bin/sh\nexec buildah run --isolation chroot %s -- /usr/bin/statestored --data-dir /data --listen tcp://127.0.0.1:0\n' \
@@ -94,7 +94,7 @@ check_server_image() {
 # What connects to its socket is spoken to in HTTP/2, and it ends when it is told to.
 check_component_image() {
   local container sockets pid line program=/usr/bin/statestore-dapr
-  empty_place
+  new_work_dir
   container=$(unpacked statestore-dapr "65532:65532 [$program]")
   sockets="$scratch/sockets"
   install -d -m 777 "$sockets"

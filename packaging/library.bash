@@ -26,7 +26,7 @@ make_library() {
 
 check_library() {
   local name="libstatestore-$version-$target" language kind
-  empty_place
+  new_work_dir
   tar --extract --file "$out/$name.tar.gz" --directory "$scratch"
   for text in LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.txt; do
     [[ -s "$scratch/$name/share/doc/statestore/$text" ]] || fail "$name has no $text"
@@ -42,7 +42,7 @@ check_library() {
     cc "$scratch/program.c" $(pkg-config --cflags --libs "$kind") -o "$scratch/c-$kind"
     # shellcheck disable=SC2046
     c++ -std=c++17 "$scratch/program.cpp" $(pkg-config --cflags --libs "$kind") -o "$scratch/cpp-$kind"
-    for language in c cpp; do says_hello "$scratch/$language-$kind"; done
+    for language in c cpp; do prints_hello "$scratch/$language-$kind"; done
   done
   unset PKG_CONFIG_PATH LD_LIBRARY_PATH
   end_server

@@ -25,7 +25,7 @@ make_npm() {
 
 check_npm() {
   local project package
-  empty_place
+  new_work_dir
   project="$scratch/project"
   mkdir "$project"
   echo '{ "private": true }' >"$project/package.json"
@@ -48,12 +48,12 @@ check_npm_with_server() {
   local project=$1
   serve "$(cd "$project" && node --print 'require("@statestore/server").statestoredPath')"
   quickstart js >"$project/program.mjs"
-  says_hello node "$project/program.mjs"
+  prints_hello node "$project/program.mjs"
   end_server
   # With no server but that of the package.
   quickstart js | sed -e '1i import { startServer } from "statestore/testing"; const server = await startServer();' \
     -e "s#\"$url\"#server.url#" -e '$a await server.stop();' >"$project/test.mjs"
-  (unset STATESTORED && says_hello node "$project/test.mjs")
+  (unset STATESTORED && prints_hello node "$project/test.mjs")
 }
 
 # There is no server for Windows: the client has to load, and to send a CONNECT packet.
@@ -67,7 +67,7 @@ const server = createServer((socket) => socket.once("data", (data) => {
 }));
 server.listen(0, "127.0.0.1", () => connect(`mqtt://127.0.0.1:${server.address().port}`).catch(() => {}));
 JS
-  says_hello node "$1/program.cjs"
+  prints_hello node "$1/program.cjs"
 }
 
 # As for Python: 30 ms more than Node needs for itself.

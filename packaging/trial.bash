@@ -15,7 +15,7 @@ fail() {
 }
 
 # An empty place, `scratch`, in which nothing of an earlier trial is left.
-empty_place() {
+new_work_dir() {
   [[ -z "$scratch" ]] || rm -rf "$scratch"
   scratch=$(mktemp -d "${TMPDIR:-/tmp}/statestore-package.XXXXXX")
 }
@@ -42,8 +42,8 @@ quickstart() {
     sed "s#mqtt://127.0.0.1:1883#$url#"
 }
 
-# says_hello COMMAND...: checks that the program of docs/start.md prints the value that it set.
-says_hello() {
+# prints_hello COMMAND...: checks that the program of docs/start.md prints the value that it set.
+prints_hello() {
   local said
   said=$("$@") || fail "$* ended with exit code $?"
   [[ "$said" == *hello* ]] || fail "$* printed: $said"

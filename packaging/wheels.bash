@@ -32,7 +32,7 @@ with_materials() {
 
 check_wheels() {
   local python wheel
-  empty_place
+  new_work_dir
   tool twine twine==7.0.0
   twine check --strict "$out"/statestore*.whl "$out"/statestore*.tar.gz
   for wheel in "$out"/statestore*.whl; do
@@ -55,7 +55,7 @@ check_wheels() {
   "$python" -m pip install -q --disable-pip-version-check --no-index --find-links "$out" "statestore[server]==$version"
   serve "$scratch/venv/bin/statestored"
   quickstart python >"$scratch/program.py"
-  says_hello "$python" "$scratch/program.py"
+  prints_hello "$python" "$scratch/program.py"
   check_import_time "$python"
   # Compiles everything once more.
   [[ -n "$native" ]] || check_sdist
@@ -70,7 +70,7 @@ check_sdist() {
     "$scratch/built/bin/pip" install -q --disable-pip-version-check --no-deps --config-settings "build-args=--profile $profile" \
       "$out/statestore-$version.tar.gz"
   )
-  says_hello "$scratch/built/bin/python" "$scratch/program.py"
+  prints_hello "$scratch/built/bin/python" "$scratch/program.py"
 }
 
 # The module is there within 30 ms more than the interpreter needs for itself. Counted is the processor's time, which other programs

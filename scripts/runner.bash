@@ -58,7 +58,7 @@ watch() {
         echo "scripts/test $step: no progress for $stall_minutes minutes (STALL_MINUTES); it is ended. Its processes and their threads:"
         processes_of "$group"
       } >>"$log"
-      ((in_lanes)) || tail -n 200 "$log" | sed -n '/no progress for/,$p' >&2
+      ((in_parallel)) || tail -n 200 "$log" | sed -n '/no progress for/,$p' >&2
       kill -KILL -- "-$group" || true
       echo "$step stalled" >&"$ended"
       return
@@ -102,11 +102,11 @@ end_all() {
   local step
   for step in "${!running[@]}"; do
     end_step "$step"
-    ((!in_lanes)) || { printf '\n==> %s, until it was interrupted:\n' "$step"; cat "$reports/$step.log"; }
+    ((!in_parallel)) || { printf '\n==> %s, until it was interrupted:\n' "$step"; cat "$reports/$step.log"; }
   done
   rm -rf "$reports"
 }
-in_lanes=0
+in_parallel=0
 trap end_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -117,10 +117,10 @@ await() {
   until read -r step code <&"$ended" && [[ -n "${running[$step]-}" ]]; do :; done
   log="$reports/$step.log"
   # Outside of lanes, tee may still be printing the last lines.
-  ((in_lanes)) || [[ "$code" == stalled ]] || wait "${running[$step]}" || true
+  ((in_parallel)) || [[ "$code" == stalled ]] || wait "${running[$step]}" || true
   [[ "$code" == 0 ]] || { outcome=FAILED; failed+=("$step"); }
   end_step "$step"
-  ((!in_lanes)) || { printf '\n==> %s: %s\n' "$step" "${about[$step]}"; cat "$log"; }
+  ((!in_parallel)) || { printf '\n==> %s: %s\n' "$step" "${about[$step]}"; cat "$log"; }
   printf '<== %s %s in %d s\n' "$step" "$outcome" "$((SECONDS - began[$step]))"
   rows+=("$(printf '  %-10s %-7s %6d %10s %6s' "$step" "$outcome" "$((SECONDS - began[$step]))" "$(processor_seconds "$step")" "$(rustc_runs "$step")")")
 }
@@ -133,28 +133,28 @@ processor_seconds() {
 
 rustc_runs() { wc -l <"$reports/$1.rustc" 2>/dev/null || echo 0; }
 
-# one_by_one STEP...: runs steps in this order.
-one_by_one() {
+# run_sequentially STEP...: runs steps in this order.
+run_sequentially() {
   local each step
-  in_lanes=0
+  in_parallel=0
   for each in "$@"; do
     begin "$each"
     await
   done
 }
 
-# side_by_side "STEP..." "STEP...": runs the steps of each argument in their order, beside those of the other arguments.
-side_by_side() {
+# run_in_parallel "STEP..." "STEP...": runs the steps of each argument in their order, beside those of the other arguments.
+run_in_parallel() {
   local lane step
   local -a queues=("$@")
-  in_lanes=1
+  in_parallel=1
   for lane in "${!queues[@]}"; do begin_next; done
   while ((${#running[@]})); do
     await
     lane=${lane_of[$step]}
     begin_next
   done
-  in_lanes=0
+  in_parallel=0
 }
 
 # begin_next: starts the next step of the lane `lane`, if there is one.

@@ -143,7 +143,7 @@ def without_literals(text: str) -> str:
     return LITERAL.sub(lambda found: " " * len(found[0]), text)
 
 
-class Changed:
+class InstrumentedSource:
     """A file with all its changes, and whose each of its characters is."""
 
     def __init__(self, source: Source, functions: list[Function]) -> None:
@@ -183,7 +183,7 @@ class Changed:
         return self.owners[at] if at < len(self.owners) else 0
 
 
-class Trial:
+class MutationRun:
     """All changes of a list, in a copy of the tree."""
 
     def __init__(self, given: argparse.Namespace) -> None:
@@ -205,7 +205,7 @@ class Trial:
         self.unviable = {it.number for it in self.mutants if self.known.get(it.name) == "unviable"}
         self.left: set[int] = set()
 
-    def write(self) -> dict[str, Changed]:
+    def write(self) -> dict[str, InstrumentedSource]:
         """Writes each file with its changes."""
         changed = {}
         for file, source in self.sources.items():
@@ -230,7 +230,7 @@ class Trial:
                 inner.is_inner = bool(around)
                 if around:
                     around[-1].inner.append(inner)
-            changed[file] = Changed(source, found)
+            changed[file] = InstrumentedSource(source, found)
             (self.given.tree / file).write_text(changed[file].text, encoding="utf-8")
         return changed
 
@@ -258,7 +258,7 @@ class Trial:
                 sys.exit(f"the tests of {package} do not compile:\n{done.stderr}")
             messages += more
         built = [it for it in messages if it.get("executable") and it["profile"]["test"]]
-        programs = {it["executable"]: Program(it["executable"], Path(it["manifest_path"]).parent) for it in built}
+        programs = {it["executable"]: TestProgram(it["executable"], Path(it["manifest_path"]).parent) for it in built}
         return sorted((test for program in programs.values() for test in program.tests(self.given)), key=lambda test: test.seconds)
 
     def outcomes(self, tests: list["Test"]) -> Iterator[tuple[Mutant, str]]:
@@ -291,7 +291,7 @@ class Trial:
             (self.given.tree / file).write_text(source.text, encoding="utf-8")
 
 
-def owner_of(error: dict, changed: dict[str, Changed]) -> int:
+def owner_of(error: dict, changed: dict[str, InstrumentedSource]) -> int:
     """The change that an error is about; 0 if it is about none."""
     spans = [*sorted(error["spans"], key=lambda it: not it["is_primary"]), *(it for child in error["children"] for it in child["spans"])]
     owners = (changed[it["file_name"]].owner(it["byte_start"]) for it in spans if it["file_name"] in changed)
@@ -299,7 +299,7 @@ def owner_of(error: dict, changed: dict[str, Changed]) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class TestProgram:
     """A program of tests."""
 
     path: str
@@ -357,7 +357,7 @@ class Program:
 class Test:
     """A test."""
 
-    program: Program
+    program: TestProgram
     name: str
     # Of processor time, that it takes without a change.
     seconds: float
@@ -414,7 +414,7 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    Trial(given).run()
+    MutationRun(given).run()
     print(f"mutants: tried at once in {(time.monotonic() - began) / 60:.0f} minutes", flush=True)
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from page import KEPT, PICTURES, ROOT, check, written
+from page import RESULTS_DIR, PICTURES, ROOT, check, written
 
 # What is compiled for it.
 MEASURED = ["Cargo.toml", "Cargo.lock", "core", "server", "cli", "benchmarks/Cargo.toml", "benchmarks/Cargo.lock", "benchmarks/src"]

@@ -44,7 +44,7 @@ class Figure:
     def draw(self, results: Results) -> str:
         found = results.matching(self.pattern)
         panels = [self._bars(found)] if self.bars else [self._lines(found, lines) for lines in self.panels]
-        return draw(self.title, results.told([table for _, table in found], self.lasts), panels)
+        return draw(self.title, results.caption([table for _, table in found], self.lasts), panels)
 
     def _bars(self, found: list[tuple[re.Match, Table]]) -> Panel:
         series = [

@@ -7,7 +7,7 @@ from figure import FIGURES, Figure
 from results import Results
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-KEPT = ROOT / "benchmarks/results"
+RESULTS_DIR = ROOT / "benchmarks/results"
 PAGE = ROOT / "docs/performance.md"
 PICTURES = ROOT / "docs/images/figures"
 MEASUREMENTS = ROOT / "notes/measurements.md"
@@ -21,7 +21,7 @@ def written() -> dict[Path, str]:
     """Each file, and what has to be in it."""
     files, page, drawn = {}, PAGE.read_text(encoding="utf-8"), []
     for figure in FIGURES:
-        kept = KEPT / f"{figure.part}.jsonl"
+        kept = RESULTS_DIR / f"{figure.part}.jsonl"
         if not kept.exists():
             sys.exit(f"{figure.name} has nothing to be drawn of: scripts/bench --keep {figure.part}")
         results = Results.read(kept)

@@ -76,7 +76,7 @@ class Axis:
     end: float
 
     @classmethod
-    def of_decades(cls, low: float, high: float, begin: float, end: float, room: float = 0) -> "Axis":
+    def log_scale(cls, low: float, high: float, begin: float, end: float, room: float = 0) -> "Axis":
         """Whole powers of ten around the numbers, and a part of one more on either side."""
         return cls(10 ** (math.floor(math.log10(low)) - room), 10 ** (math.ceil(math.log10(high)) + room), True, begin, end)
 
@@ -167,7 +167,7 @@ def _panel(panel: Panel, names: list[str], left: float, right: float, top: float
     spreads = [spread for series in panel.series for _, spread in series.points]
     highest = max(spread.highest for spread in spreads)
     if panel.y_is_log:
-        y = Axis.of_decades(min(spread.lowest for spread in spreads), highest, bottom, top)
+        y = Axis.log_scale(min(spread.lowest for spread in spreads), highest, bottom, top)
     else:
         y = Axis.from_zero(highest, bottom, top)
     parts = [element("text", panel.y_name, x=left - LEFT + 4, y=top - 12)]
@@ -181,7 +181,7 @@ def _panel(panel: Panel, names: list[str], left: float, right: float, top: float
 
 def _lines(panel: Panel, names: list[str], y: Axis, left: float, right: float) -> list[str]:
     places = [place for series in panel.series for place, _ in series.points]
-    x, parts = Axis.of_decades(min(places), max(places), left, right, room=0.12), []
+    x, parts = Axis.log_scale(min(places), max(places), left, right, room=0.12), []
     for tick in x.ticks():
         parts.append(element("line", x1=x.at(tick), y1=y.begin, x2=x.at(tick), y2=y.begin + 5, class_="axis"))
         parts.append(element("text", short(tick), x=x.at(tick), y=y.begin + 18, text_anchor="middle"))

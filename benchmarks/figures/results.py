@@ -96,7 +96,7 @@ class Results:
             raise ValueError(f"the results have no table {pattern!r}; they have {[table.title for table in self.tables]}")
         return found
 
-    def told(self, tables: list[Table], lasts: bool) -> str:
+    def caption(self, tables: list[Table], lasts: bool) -> str:
         """On what, when, of what, and how often it was measured, and how long a round lasts if that was chosen."""
         about, rounds = self.about, sorted({table.rounds for table in tables})
         times = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else str(rounds[0])

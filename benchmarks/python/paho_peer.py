@@ -12,7 +12,7 @@ from paho.mqtt.properties import Properties
 import protocol
 
 
-class Call:
+class ResponseSlot:
     __slots__ = ("answered", "payload")
 
     def __init__(self):
@@ -53,7 +53,7 @@ class PahoClient:
         properties.CorrelationData = correlation
         properties.MessageExpiryInterval = 10
         properties.UserProperty = ("__ts", protocol.timestamp(self.client_id))
-        call = self.calls[correlation] = Call()
+        call = self.calls[correlation] = ResponseSlot()
         self.client.publish(protocol.REQUEST, payload, qos=1, properties=properties)
         if not call.answered.wait(10):
             raise TimeoutError

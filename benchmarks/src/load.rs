@@ -29,7 +29,7 @@ pub trait Target: Send + Sync + 'static {
 
 /// The requests of a loop.
 #[derive(Debug, Clone, Copy)]
-pub struct Mix {
+pub struct Workload {
     /// Number of tasks for each target; each task waits for its answer before the next request.
     pub in_flight: usize,
     /// Time after which no further request is sent.
@@ -40,7 +40,7 @@ pub struct Mix {
     pub keys: u64,
 }
 
-/// A request of a [`Mix`].
+/// A request of a [`Workload`].
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// SET or GET.
@@ -49,7 +49,7 @@ pub struct Request {
     pub key: [u8; 16],
 }
 
-impl Mix {
+impl Workload {
     /// Returns the `number`-th request: consecutive ones are spread over the keys.
     pub fn request(&self, number: u64) -> Request {
         let spread = (number ^ (number >> 31))
@@ -114,7 +114,7 @@ pub fn micros(time: Duration) -> f64 {
 }
 
 /// Runs the mix against all targets.
-pub async fn run<T: Target>(targets: &[Arc<T>], mix: Mix) -> Done {
+pub async fn run<T: Target>(targets: &[Arc<T>], mix: Workload) -> Done {
     let next = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let tasks: Vec<_> = targets

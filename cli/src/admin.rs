@@ -1,7 +1,7 @@
 //! `statestore admin`.
 use crate::{
-    arguments::Global, escape::escape, exit::Exit, failure::Failure, key, output::Output,
-    port::Port,
+    admin_port::AdminPort, arguments::GlobalOptions, escape::escape, exit::Exit, failure::Failure,
+    key, output::Output,
 };
 use bytes::Bytes;
 use clap::{Args, Subcommand};
@@ -22,9 +22,9 @@ use tokio::{fs::File, io::AsyncWriteExt as _};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Admin {
     #[command(flatten)]
-    port: Port,
+    port: AdminPort,
     #[command(subcommand)]
-    task: Task,
+    task: AdminCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ Examples:
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum AdminCommand {
     /// Print the figures of the moment, as JSON
     Status,
     /// Have the configuration and its files read again
@@ -69,25 +69,25 @@ enum Task {
 
 impl Admin {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let line = match &self.task {
-            Task::Status => {
-                let status = self.port.document("/api/status", global.timeout);
+            AdminCommand::Status => {
+                let status = self.port.get_json("/api/status", global.timeout);
                 format!("{:#}\n", status.await?)
             }
-            Task::Reload => {
+            AdminCommand::Reload => {
                 let done = self.change("/api/reload", &Value::Null, global).await?;
-                let (line, exit) = reloaded(&done);
+                let (line, exit) = reload_result(&done);
                 stdout.print(line.as_bytes()).await?;
                 return Ok(exit);
             }
-            Task::Disconnect { client } => {
+            AdminCommand::Disconnect { client } => {
                 let asked = json!({ "client": client });
                 self.change("/api/disconnect", &asked, global).await?;
                 "disconnected\n".into()
             }
-            Task::Delete { key, fence } => {
+            AdminCommand::Delete { key, fence } => {
                 let key = key::from_argument(key, global.escaped)?;
                 let asked = match std::str::from_utf8(&key) {
                     Ok(text) => json!({ "key": text, "fence": fence }),
@@ -95,21 +95,21 @@ impl Admin {
                 };
                 let done = self.change("/api/delete", &asked, global).await?;
                 if done["deleted"] == 0 {
-                    return Ok(key::absent(&key));
+                    return Ok(key::report_absent(&key));
                 }
                 "deleted\n".into()
             }
-            Task::Log { filter } => {
+            AdminCommand::Log { filter } => {
                 let document = match filter {
                     Some(filter) => {
                         let asked = json!({ "filter": filter });
                         self.change("/api/log", &asked, global).await?
                     }
-                    None => self.port.document("/api/log", global.timeout).await?,
+                    None => self.port.get_json("/api/log", global.timeout).await?,
                 };
                 format!("{}\n", document["filter"].as_str().unwrap_or_default())
             }
-            Task::Backup { file } => {
+            AdminCommand::Backup { file } => {
                 let bytes = self.backup(file, global).await?;
                 format!("{bytes} bytes\n")
             }
@@ -122,17 +122,17 @@ impl Admin {
         &self,
         path: &'static str,
         asked: &Value,
-        global: &Global,
+        global: &GlobalOptions,
     ) -> Result<Value, Failure> {
         let body = Bytes::from(asked.to_string());
-        let answer = self.port.ask(Method::POST, path, body, global.timeout);
-        let answer = answer.await?.succeeded(global.timeout).await?;
+        let answer = self.port.send(Method::POST, path, body, global.timeout);
+        let answer = answer.await?.error_for_status(global.timeout).await?;
         let text = answer.text(global.timeout).await?;
         Ok(serde_json::from_slice(&text).unwrap_or_default())
     }
 
     /// Writes a temporary file beside the target first, so that the target is complete or absent.
-    async fn backup(&self, file: &Path, global: &Global) -> Result<u64, Failure> {
+    async fn backup(&self, file: &Path, global: &GlobalOptions) -> Result<u64, Failure> {
         let failed = |error: io::Error| Failure::file("write", file, &error);
         if tokio::fs::try_exists(file).await.map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
@@ -140,11 +140,11 @@ impl Admin {
         let (path, timeout) = ("/api/backup", global.timeout);
         let asked = self
             .port
-            .ask_at_length(Method::POST, path, Bytes::new(), timeout);
-        let mut answer = asked.await?.succeeded(global.timeout).await?;
-        let (partial, mut to) = Partial::of(file)?;
+            .send_long_running(Method::POST, path, Bytes::new(), timeout);
+        let mut answer = asked.await?.error_for_status(global.timeout).await?;
+        let (partial, mut to) = PartialFile::create(file)?;
         let mut bytes = 0;
-        while let Some(part) = answer.part(global.timeout).await? {
+        while let Some(part) = answer.chunk(global.timeout).await? {
             to.write_all(&part).await.map_err(failed)?;
             bytes += part.len() as u64;
         }
@@ -154,14 +154,14 @@ impl Admin {
         let linked = tokio::fs::hard_link(&partial.0, file).await;
         linked.map_err(failed)?;
         // The name has to survive a power failure as well.
-        let named = File::open(folder(file)).await.map_err(failed)?;
+        let named = File::open(parent_folder(file)).await.map_err(failed)?;
         named.sync_all().await.map_err(failed)?;
         Ok(bytes)
     }
 }
 
 /// Returns the result of a reload, and the exit code, which depends on whether all of it took effect.
-fn reloaded(done: &Value) -> (String, Exit) {
+fn reload_result(done: &Value) -> (String, Exit) {
     let users = match &done["users"] {
         Value::Null => String::new(),
         users => format!("{users} users; "),
@@ -180,12 +180,12 @@ fn reloaded(done: &Value) -> (String, Exit) {
     let options = escape(options.collect::<Vec<_>>().join(", ").as_bytes());
     (
         format!("{line}needs a restart: {options}\n"),
-        Exit::Negative,
+        Exit::NegativeResult,
     )
 }
 
 /// Returns the folder of a file.
-fn folder(file: &Path) -> &Path {
+fn parent_folder(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -193,12 +193,12 @@ fn folder(file: &Path) -> &Path {
 }
 
 /// A temporary file, incomplete or already linked under its final name. It is removed when this is dropped, also after a signal.
-struct Partial(PathBuf);
+struct PartialFile(PathBuf);
 
-impl Partial {
+impl PartialFile {
     /// Creates a temporary file beside this file, readable by this user only. The call is synchronous, so that no signal arrives
     /// between the creation and the guard that removes the file.
-    fn of(file: &Path) -> Result<(Self, File), Failure> {
+    fn create(file: &Path) -> Result<(Self, File), Failure> {
         let mut path = file.to_owned().into_os_string();
         path.push(".partial");
         let path = PathBuf::from(path);
@@ -211,7 +211,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

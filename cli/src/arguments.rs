@@ -1,10 +1,9 @@
 //! The command line as a whole.
 use crate::{
     admin::Admin,
-    attendant::{self, Attendant},
     bench::Bench,
     completions::Completions,
-    connection::Clients,
+    connection::OpenClients,
     del::Del,
     duration,
     elect::Elect,
@@ -16,6 +15,7 @@ use crate::{
     message,
     scan::Scan,
     set::Set,
+    supervisor::{self, Supervise},
     top::Top,
     transact::Transact,
     vdel::Vdel,
@@ -31,14 +31,14 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) verb: Verb,
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalOptions,
 }
 
 /// What every subcommand accepts.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection and output")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch")]
-pub(crate) struct Global {
+pub(crate) struct GlobalOptions {
     /// Where the store is: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, ws: and wss: for WebSocket, unix: for a socket; a password comes from a file, with
     /// ?password_file=FILE, because others can read the command line
     /// [default: the variable STATESTORE_URL, else mqtt://127.0.0.1:1883]
@@ -65,7 +65,7 @@ pub(crate) struct Global {
     #[arg(long, short, global = true)]
     pub(crate) escaped: bool,
     #[arg(skip)]
-    pub(crate) clients: Clients,
+    pub(crate) clients: OpenClients,
 }
 
 /// The subcommands.
@@ -86,8 +86,8 @@ pub(crate) enum Verb {
     Health(Health),
     Top(Top),
     Completions(Completions),
-    #[command(name = attendant::VERB, hide = true)]
-    Attendant(Attendant),
+    #[command(name = supervisor::SUPERVISE_VERB, hide = true)]
+    Supervise(Supervise),
 }
 
 const EXAMPLES: &str = "\
@@ -128,7 +128,7 @@ pub(crate) fn explain(error: &clap::Error) -> Exit {
         .map(|verb| verb + " ")
         .unwrap_or_default();
     let what = one_line(&error.render().to_string());
-    message::complain(&format!("{what}; see 'statestore {verb}--help'"));
+    message::print_error(&format!("{what}; see 'statestore {verb}--help'"));
     Exit::Usage
 }
 

@@ -1,5 +1,5 @@
 //! The connection to the store, and the meaning of its errors for a user of the command line.
-use crate::{arguments::Global, exit::Exit, failure::Failure};
+use crate::{arguments::GlobalOptions, exit::Exit, failure::Failure};
 use statestore::{Client, Error, ErrorKind, Outcome, Settings};
 use std::env::{self, VarError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
 /// Time limit for disconnecting.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects to the store.
-    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+    pub(crate) async fn open(global: &GlobalOptions) -> Result<Self, Failure> {
         let mut settings = settings(global)
             .map_err(|error| failure(&error))?
             .connect_timeout(global.timeout)
@@ -42,15 +42,15 @@ impl Connection {
 
     /// Disconnects from the broker. The work is done, so a failure has no effect, and the wait is short.
     pub(crate) async fn close(&self) {
-        let _ = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
+        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, self.client.close()).await;
     }
 }
 
 /// All connections of the program.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clients(Arc<Mutex<Vec<Client>>>);
+pub(crate) struct OpenClients(Arc<Mutex<Vec<Client>>>);
 
-impl Clients {
+impl OpenClients {
     fn add(&self, client: &Client) {
         self.all().push(client.clone());
     }
@@ -63,7 +63,7 @@ impl Clients {
                 client.close_within(Duration::ZERO).await;
             }
         };
-        let _ = tokio::time::timeout(LEAVE_TIMEOUT, close).await;
+        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, close).await;
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Client>> {
@@ -72,7 +72,7 @@ impl Clients {
 }
 
 /// Returns the settings of the connection: the address of the store and the identity of the client.
-fn settings(global: &Global) -> Result<Settings, Error> {
+fn settings(global: &GlobalOptions) -> Result<Settings, Error> {
     if global.env {
         // The client id of the pod belongs to its application, which would lose its session to a second user.
         let mut random = [0; 16];
@@ -106,7 +106,7 @@ fn settings(global: &Global) -> Result<Settings, Error> {
 
 /// Returns the value of the variable that names the store, for a command that this program runs. The password is removed, because
 /// it is not meant for other programs. `None` if the variable is not set.
-pub(crate) fn url_to_pass_on() -> Option<String> {
+pub(crate) fn store_url_without_password() -> Option<String> {
     let url = env::var_os(URL_VARIABLE)?;
     // Text that is not UTF-8 is no URL after the conversion either.
     Some(without_password(url.to_string_lossy().into_owned()))
@@ -166,8 +166,8 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
         | ErrorKind::MissingTimestamp
         | ErrorKind::MalformedTimestamp
         | ErrorKind::EmptyKey
-        | ErrorKind::OtherRefusal => Exit::Refused,
-        _ => Exit::NoAnswer,
+        | ErrorKind::OtherRefusal => Exit::Rejected,
+        _ => Exit::NoResponse,
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
     use super::without_password;
 
     #[test]
-    fn a_url_loses_its_password_and_nothing_else() {
+    fn without_password_removes_only_the_password() {
         for (url, without) in [
             ("mqtt://broker:1883", "mqtt://broker:1883"),
             ("mqtt://user@broker:1883", "mqtt://user@broker:1883"),

@@ -1,11 +1,11 @@
 //! `statestore del`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     exit::Exit,
     failure::Failure,
     key,
-    output::{Output, tell},
+    output::{Output, print_result},
     record::Record,
 };
 use clap::Args;
@@ -35,7 +35,7 @@ Examples:
 
 impl Del {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let options = DelOptions::new()
             .fencing_token(self.fence)
@@ -50,18 +50,22 @@ impl Del {
             DelOutcome::Absent => {
                 if global.json {
                     let record = Record::of_key(&key).result("absent");
-                    tell(&record.line()).await?;
+                    print_result(&record.line()).await?;
                 }
-                Ok(key::absent(&key))
+                Ok(key::report_absent(&key))
             }
             DelOutcome::Mismatch { version } => {
                 if global.json {
                     let record = Record::of_key(&key)
                         .result("mismatch")
                         .version(Some(&version));
-                    tell(&record.line()).await?;
+                    print_result(&record.line()).await?;
                 }
-                Ok(key::of_other_version("not deleted", &key, Some(&version)))
+                Ok(key::report_version_mismatch(
+                    "not deleted",
+                    &key,
+                    Some(&version),
+                ))
             }
         }
     }
@@ -69,7 +73,7 @@ impl Del {
 
 /// Prints a deletion, also for `vdel`.
 pub(crate) async fn deleted(
-    global: &Global,
+    global: &GlobalOptions,
     key: &[u8],
     version: Option<&Hlc>,
 ) -> Result<Exit, Failure> {

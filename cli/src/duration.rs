@@ -2,44 +2,47 @@
 use std::time::Duration;
 
 /// The longest expiry that the protocol can express.
-const LONGEST: Duration = Duration::from_millis(u64::MAX);
+const MAX_DURATION: Duration = Duration::from_millis(u64::MAX);
 
 /// Help for the form of a duration.
-const FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
+const EXPECTED_FORM: &str = "write 1500 (milliseconds), 1500ms, 10s or 2m";
 
 /// Reads `1500` (milliseconds), `1500ms`, `10s`, `2m`, `1h30m`: whole milliseconds, at least one.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     match parse_any(text)? {
-        Duration::ZERO => Err(format!("at least 1 ms is needed; {FORM}")),
+        Duration::ZERO => Err(format!("at least 1 ms is needed; {EXPECTED_FORM}")),
         duration => Ok(duration),
     }
 }
 
 /// Reads a time to wait: as [`parse`] does, at most a day.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
-    parse(text).and_then(at_most_a_day)
+    parse(text).and_then(check_max_day)
 }
 
 /// Reads an optional time to wait: as [`parse_wait`] does, or zero.
 pub(crate) fn parse_wait_or_zero(text: &str) -> Result<Duration, String> {
-    parse_any(text).and_then(at_most_a_day)
+    parse_any(text).and_then(check_max_day)
 }
 
 fn parse_any(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(milliseconds) => Duration::from_millis(milliseconds),
-        Err(_) => humantime::parse_duration(text).map_err(|_| format!("not a duration; {FORM}"))?,
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|_| format!("not a duration; {EXPECTED_FORM}"))?,
     };
     if duration.subsec_nanos() % 1_000_000 != 0 {
-        return Err(format!("only whole milliseconds are possible; {FORM}"));
+        return Err(format!(
+            "only whole milliseconds are possible; {EXPECTED_FORM}"
+        ));
     }
-    if duration > LONGEST {
+    if duration > MAX_DURATION {
         return Err("too long; the state store counts milliseconds in 64 bits".to_owned());
     }
     Ok(duration)
 }
 
-fn at_most_a_day(duration: Duration) -> Result<Duration, String> {
+fn check_max_day(duration: Duration) -> Result<Duration, String> {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     if duration > DAY {
         return Err("too long; at most 24h is possible".to_owned());
@@ -71,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_fractions_and_nonsense_are_refused() {
+    fn zero_fractions_and_malformed_durations_are_rejected() {
         for text in [
             "",
             "0",
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_or_waited_for_is_refused() {
+    fn overflowing_and_too_long_durations_are_rejected() {
         let most = u64::MAX.to_string();
         assert_eq!(parse(&most), Ok(Duration::from_millis(u64::MAX)));
         assert!(parse(&format!("{most}s")).is_err());

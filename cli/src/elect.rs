@@ -1,16 +1,16 @@
 //! `statestore elect`.
 use crate::{
-    arguments::Global,
-    child::signals,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
     key,
-    lock::Contest,
+    lock::LockArgs,
     message,
     output::Output,
     record::Record,
+    supervised_command::signals,
 };
 use clap::Args;
 use statestore::{Election, ErrorKind, Leader};
@@ -29,7 +29,7 @@ pub(crate) struct Elect {
     #[arg(long, value_name = "VALUE", conflicts_with = "watch")]
     value: Option<OsString>,
     #[command(flatten)]
-    contest: Contest,
+    acquisition: LockArgs,
     /// Print who leads, now and at each change, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -42,7 +42,7 @@ Examples:
 
 impl Elect {
     /// Runs the subcommand and handles its signals.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut signals = signals()?;
         let name = key::from_argument(&self.name, global.escaped)?;
         let connection = tokio::select! {
@@ -52,7 +52,7 @@ impl Elect {
         };
         let election = connection
             .client
-            .election_with(&name, &self.contest.options())
+            .election_with(&name, &self.acquisition.options())
             .map_err(|error| failure(&error))?;
         if self.watch {
             let exit = tokio::select! {
@@ -75,8 +75,8 @@ impl Elect {
         let leadership = match campaign {
             Ok(Ok(leadership)) => leadership,
             Ok(Err(error)) if error.kind() == ErrorKind::LockHeld => {
-                message::complain(&error.to_string());
-                return Ok(Exit::Negative);
+                message::print_error(&error.to_string());
+                return Ok(Exit::NegativeResult);
             }
             Ok(Err(error)) => return Err(failure(&error)),
             Err(exit) => {
@@ -96,7 +96,7 @@ impl Elect {
         let printed = tokio::select! {
             biased;
             _ = leadership.guard().lost() => {
-                return Err(Failure::new(Exit::NoAnswer, "the lead is lost"));
+                return Err(Failure::new(Exit::NoResponse, "the lead is lost"));
             }
             // A candidate that cannot report its lead gives it up.
             Err(failure) = stdout.print(&line) => Err(failure),
@@ -106,7 +106,7 @@ impl Elect {
         let finished = tokio::time::timeout(global.timeout, leadership.finish()).await;
         connection.close().await;
         if let Ok(Err(_)) = finished {
-            return Err(Failure::new(Exit::NoAnswer, "the lead was lost"));
+            return Err(Failure::new(Exit::NoResponse, "the lead was lost"));
         }
         printed.map(|()| Exit::Done)
     }
@@ -119,12 +119,12 @@ async fn watch(election: &Election, name: &[u8], json: bool) -> Result<Exit, Fai
     while let Some(leader) = leaders.next().await {
         match leader {
             Ok(leader) => stdout.print(&line(name, leader.as_ref(), json)).await?,
-            Err(error) if error.is_retryable() => message::note(&error.to_string()),
+            Err(error) if error.is_retryable() => message::print_line(&error.to_string()),
             Err(error) => return Err(failure(&error)),
         }
     }
     Err(Failure::new(
-        Exit::NoAnswer,
+        Exit::NoResponse,
         "the connection has ended for good",
     ))
 }

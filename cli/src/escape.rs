@@ -107,12 +107,12 @@ mod tests {
     use super::{escape, unescape};
 
     #[test]
-    fn printable_text_stays() {
+    fn printable_text_is_unchanged() {
         assert_eq!(escape("Füllstand 3 €".as_bytes()), "Füllstand 3 €");
     }
 
     #[test]
-    fn every_byte_string_comes_back() {
+    fn byte_strings_round_trip() {
         let every_byte: Vec<u8> = (0..=u8::MAX).collect();
         let texts = ["\\x41", "a\u{202e}b", "\u{1b}[2J", "line\r\nline\t", "\\"];
         for bytes in texts

@@ -7,29 +7,29 @@ pub(crate) enum Exit {
     /// Success.
     Done,
     /// Absent, condition not met, value mismatch, or held by another client: a result, not an error.
-    Negative,
+    NegativeResult,
     /// The arguments or a local file are not usable.
     Usage,
     /// No answer: connecting failed, the time was up, or the connection or the lock was lost.
-    NoAnswer,
+    NoResponse,
     /// The store rejected the request.
-    Refused,
+    Rejected,
     /// Ctrl-C: 128 + SIGINT, as a shell reports it.
     Interrupted,
     /// Exit code of a command that this program ran.
-    Command(u8),
+    CommandCode(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
-            Exit::Negative => 1,
+            Exit::NegativeResult => 1,
             Exit::Usage => 2,
-            Exit::NoAnswer => 3,
-            Exit::Refused => 4,
+            Exit::NoResponse => 3,
+            Exit::Rejected => 4,
             Exit::Interrupted => 130,
-            Exit::Command(code) => code,
+            Exit::CommandCode(code) => code,
         })
     }
 }

@@ -52,7 +52,7 @@ impl Failure {
     pub(crate) fn report(&self) -> Exit {
         match self {
             Self::Message { exit, text } => {
-                message::complain(text);
+                message::print_error(text);
                 *exit
             }
             Self::OutputClosed => Exit::Done,

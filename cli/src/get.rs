@@ -1,11 +1,11 @@
 //! `statestore get`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     exit::Exit,
     failure::Failure,
     key,
-    output::{Output, tell},
+    output::{Output, print_result},
     record::{Record, RemainingTime},
     value::is_standard,
 };
@@ -43,7 +43,7 @@ Examples:
 
 impl Get {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let connection = Connection::open(global).await?;
         let options = GetOptions::new()
@@ -58,9 +58,9 @@ impl Get {
 
         let Some(entry) = entry else {
             if global.json {
-                tell(&Record::of_key(&key).result("absent").line()).await?;
+                print_result(&Record::of_key(&key).result("absent").line()).await?;
             }
-            return Ok(key::absent(&key));
+            return Ok(key::report_absent(&key));
         };
         let mut stdout = Output::stdout();
         let mut record = Record::of_key(&key)

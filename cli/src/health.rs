@@ -1,5 +1,7 @@
 //! `statestore health`.
-use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output, port::Port};
+use crate::{
+    admin_port::AdminPort, arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output,
+};
 use bytes::Bytes;
 use clap::Args;
 use hyper::{Method, StatusCode, Uri};
@@ -31,21 +33,22 @@ Examples:
 
 impl Health {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
-        let port = Port::open(self.admin_url);
-        let asked = port.ask(Method::GET, path, Bytes::new(), global.timeout);
+        let port = AdminPort::open(self.admin_url);
+        let asked = port.send(Method::GET, path, Bytes::new(), global.timeout);
         let answer = asked.await?;
-        let exit =
-            match answer.status {
-                StatusCode::OK => Exit::Done,
-                StatusCode::SERVICE_UNAVAILABLE => Exit::Negative,
-                _ => {
-                    return Err(answer.succeeded(global.timeout).await.err().unwrap_or_else(
-                        || Failure::new(Exit::NoAnswer, "this is no such server"),
-                    ));
-                }
-            };
+        let exit = match answer.status {
+            StatusCode::OK => Exit::Done,
+            StatusCode::SERVICE_UNAVAILABLE => Exit::NegativeResult,
+            _ => {
+                return Err(answer
+                    .error_for_status(global.timeout)
+                    .await
+                    .err()
+                    .unwrap_or_else(|| Failure::new(Exit::NoResponse, "this is no such server")));
+            }
+        };
         let text = answer.text(global.timeout).await?;
         Output::stdout().print(&text).await?;
         Ok(exit)

@@ -22,17 +22,17 @@ pub(crate) fn from_argument(argument: &OsString, escaped: bool) -> Result<Bytes,
 }
 
 /// Reports that a key does not have the requested version.
-pub(crate) fn of_other_version(what: &str, key: &[u8], version: Option<&Hlc>) -> Exit {
+pub(crate) fn report_version_mismatch(what: &str, key: &[u8], version: Option<&Hlc>) -> Exit {
     let key = escape::escape(key);
-    message::complain(&match version {
+    message::print_error(&match version {
         Some(version) => format!("{what}: '{key}' has version {version}"),
         None => format!("{what}: '{key}' is absent"),
     });
-    Exit::Negative
+    Exit::NegativeResult
 }
 
 /// Reports that a key is absent.
-pub(crate) fn absent(key: &[u8]) -> Exit {
-    message::complain(&format!("'{}' is absent", escape::escape(key)));
-    Exit::Negative
+pub(crate) fn report_absent(key: &[u8]) -> Exit {
+    message::print_error(&format!("'{}' is absent", escape::escape(key)));
+    Exit::NegativeResult
 }

@@ -1,13 +1,13 @@
 //! `statestore lease`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     duration,
     escape::escape,
     exit::Exit,
     failure::Failure,
     key, message,
-    output::tell,
+    output::print_result,
     record::Record,
 };
 use bytes::Bytes;
@@ -23,41 +23,41 @@ use std::{ffi::OsString, time::Duration};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lease {
     #[command(subcommand)]
-    step: Step,
+    command: LeaseCommand,
 }
 
 /// The steps.
 #[derive(Debug, Subcommand)]
-enum Step {
+enum LeaseCommand {
     /// Make one attempt to take a lease, and print its fencing token
-    Acquire(Term),
+    Acquire(TermArgs),
     /// Renew a lease that is still held, and print its new version
-    Renew(Term),
+    Renew(TermArgs),
     /// Give a lease back
-    Release(Held),
+    Release(HolderArgs),
     /// Print who holds a lease
-    Holder(Named),
+    Holder(NameArgs),
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct NameArgs {
     /// The name of the lease, which is a key of the store
     name: OsString,
 }
 
 #[derive(Debug, Args)]
-struct Held {
+struct HolderArgs {
     #[command(flatten)]
-    named: Named,
+    name_args: NameArgs,
     /// The name of the holder
     #[arg(long, value_name = "HOLDER")]
     holder: OsString,
 }
 
 #[derive(Debug, Args)]
-struct Term {
+struct TermArgs {
     #[command(flatten)]
-    held: Held,
+    holder_args: HolderArgs,
     /// How long the lease lasts
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
@@ -82,13 +82,14 @@ struct Report<'a> {
 
 impl Lease {
     /// Runs the subcommand; the caller handles Ctrl-C.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let (named, options) = match &self.step {
-            Step::Acquire(term) | Step::Renew(term) => {
-                (&term.held.named, options(&term.held, Some(term.lease)))
-            }
-            Step::Release(held) => (&held.named, options(held, None)),
-            Step::Holder(named) => (named, LeaseOptions::default()),
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
+        let (named, options) = match &self.command {
+            LeaseCommand::Acquire(term) | LeaseCommand::Renew(term) => (
+                &term.holder_args.name_args,
+                options(&term.holder_args, Some(term.lease)),
+            ),
+            LeaseCommand::Release(held) => (&held.name_args, options(held, None)),
+            LeaseCommand::Holder(named) => (named, LeaseOptions::default()),
         };
         let name = key::from_argument(&named.name, global.escaped)?;
         let connection = Connection::open(global).await?;
@@ -96,18 +97,18 @@ impl Lease {
             .client
             .lease_with(&name, &options)
             .map_err(|error| failure(&error))?;
-        let exit = match self.step {
-            Step::Acquire(_) => acquire(&lease, &name, global, "acquired").await,
-            Step::Renew(_) => renew(&lease, &name, &options, global).await,
-            Step::Release(_) => release(&lease, &name, global).await,
-            Step::Holder(_) => holder(&lease, &name, global).await,
+        let exit = match self.command {
+            LeaseCommand::Acquire(_) => acquire(&lease, &name, global, "acquired").await,
+            LeaseCommand::Renew(_) => renew(&lease, &name, &options, global).await,
+            LeaseCommand::Release(_) => release(&lease, &name, global).await,
+            LeaseCommand::Holder(_) => holder(&lease, &name, global).await,
         }?;
         connection.close().await;
         Ok(exit)
     }
 }
 
-fn options(held: &Held, lease: Option<Duration>) -> LeaseOptions {
+fn options(held: &HolderArgs, lease: Option<Duration>) -> LeaseOptions {
     let mut options = LeaseOptions::new()
         .holder(Bytes::copy_from_slice(held.holder.as_encoded_bytes()))
         .resume(true)
@@ -121,7 +122,7 @@ fn options(held: &Held, lease: Option<Duration>) -> LeaseOptions {
 async fn acquire(
     lease: &Handle,
     name: &[u8],
-    global: &Global,
+    global: &GlobalOptions,
     result: &'static str,
 ) -> Result<Exit, Failure> {
     match lease.acquire().await.map_err(|error| failure(&error))? {
@@ -144,13 +145,13 @@ async fn acquire(
 async fn held_by_another(
     name: &[u8],
     holding: Option<&Holding>,
-    global: &Global,
+    global: &GlobalOptions,
 ) -> Result<Exit, Failure> {
     let who = holding.map_or("somebody else".to_owned(), |holding| {
         format!("'{}'", escape(holding.holder.name()))
     });
     let report = Report {
-        exit: Exit::Negative,
+        exit: Exit::NegativeResult,
         result: "held",
         holder: holding.map(|holding| holding.holder.name()),
         version: holding.map(|holding| &holding.version),
@@ -165,7 +166,7 @@ async fn renew(
     lease: &Handle,
     name: &[u8],
     options: &LeaseOptions,
-    global: &Global,
+    global: &GlobalOptions,
 ) -> Result<Exit, Failure> {
     let holding = lease.holder().await.map_err(|error| failure(&error))?;
     match holding {
@@ -177,7 +178,7 @@ async fn renew(
     }
 }
 
-async fn release(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+async fn release(lease: &Handle, name: &[u8], global: &GlobalOptions) -> Result<Exit, Failure> {
     match lease.release().await.map_err(|error| failure(&error))? {
         Release::Released => {
             let report = Report {
@@ -193,9 +194,9 @@ async fn release(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, F
     }
 }
 
-async fn not_held(name: &[u8], global: &Global) -> Result<Exit, Failure> {
+async fn not_held(name: &[u8], global: &GlobalOptions) -> Result<Exit, Failure> {
     let report = Report {
-        exit: Exit::Negative,
+        exit: Exit::NegativeResult,
         result: "not_held",
         holder: None,
         version: None,
@@ -204,7 +205,7 @@ async fn not_held(name: &[u8], global: &Global) -> Result<Exit, Failure> {
     report.print(name, global).await
 }
 
-async fn holder(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+async fn holder(lease: &Handle, name: &[u8], global: &GlobalOptions) -> Result<Exit, Failure> {
     let Some(holding) = lease.holder().await.map_err(|error| failure(&error))? else {
         return not_held(name, global).await;
     };
@@ -219,18 +220,18 @@ async fn holder(lease: &Handle, name: &[u8], global: &Global) -> Result<Exit, Fa
 }
 
 impl Report<'_> {
-    async fn print(&self, name: &[u8], global: &Global) -> Result<Exit, Failure> {
+    async fn print(&self, name: &[u8], global: &GlobalOptions) -> Result<Exit, Failure> {
         if global.json {
             let mut record = Record::of_key(name).result(self.result);
             if let Some(holder) = self.holder {
                 record = record.holder(holder);
             }
-            tell(&record.version(self.version).line()).await?;
+            print_result(&record.version(self.version).line()).await?;
         } else if self.exit == Exit::Done && !self.text.is_empty() {
-            tell(format!("{}\n", self.text).as_bytes()).await?;
+            print_result(format!("{}\n", self.text).as_bytes()).await?;
         }
         if self.exit != Exit::Done {
-            message::complain(&self.text);
+            message::print_error(&self.text);
         }
         Ok(self.exit)
     }

@@ -3,43 +3,43 @@
 #![deny(unsafe_code)]
 
 mod admin;
+mod admin_port;
 mod arguments;
-mod attendant;
 mod bench;
-mod child;
 mod completions;
 mod connection;
 mod del;
+mod descendants;
 mod duration;
 mod elect;
 mod escape;
 mod exit;
 mod failure;
-mod family;
 mod get;
 mod health;
-mod ignored;
+mod ignored_signals;
 mod key;
 mod lease;
 mod lock;
 mod message;
 mod output;
-mod port;
 mod record;
 mod scan;
 mod set;
+mod supervised_command;
+mod supervisor;
 mod top;
 mod transact;
 mod value;
 mod vdel;
 mod watch;
 
-use arguments::{Arguments, Global, Verb};
-use child::{Ending, signals};
+use arguments::{Arguments, GlobalOptions, Verb};
 use clap::{CommandFactory as _, Parser as _};
 use exit::Exit;
 use failure::Failure;
 use std::process::ExitCode;
+use supervised_command::{TerminationSignal, signals};
 
 /// Returns the command line as a command of clap.
 pub fn command() -> clap::Command {
@@ -64,27 +64,27 @@ pub fn run() -> ExitCode {
         }
     };
     let exit = runtime
-        .block_on(answer(arguments))
+        .block_on(run_arguments(arguments))
         .unwrap_or_else(|failure| failure.report());
     // a read from standard input or a write to a full pipe may hang for ever; do not wait for it
     runtime.shutdown_background();
     exit.into()
 }
 
-async fn answer(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
+async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
     let exit = match &verb {
-        Verb::Lock(_) | Verb::Elect(_) | Verb::Attendant(_) => work(verb, &global).await,
-        Verb::Watch(_) => until_told(work(verb, &global), |_| Exit::Done).await,
-        _ => until_told(work(verb, &global), Ending::exit).await,
+        Verb::Lock(_) | Verb::Elect(_) | Verb::Supervise(_) => run_verb(verb, &global).await,
+        Verb::Watch(_) => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
+        _ => until_signal(run_verb(verb, &global), TerminationSignal::exit).await,
     };
     global.clients.close().await;
     exit
 }
 
 /// Ends the work when a signal arrives.
-async fn until_told(
+async fn until_signal(
     work: impl Future<Output = Result<Exit, Failure>>,
-    told: impl FnOnce(Ending) -> Exit,
+    told: impl FnOnce(TerminationSignal) -> Exit,
 ) -> Result<Exit, Failure> {
     let mut signals = signals()?;
     tokio::select! {
@@ -95,7 +95,7 @@ async fn until_told(
     }
 }
 
-async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
+async fn run_verb(verb: Verb, global: &GlobalOptions) -> Result<Exit, Failure> {
     match verb {
         Verb::Get(get) => get.run(global).await,
         Verb::Set(set) => set.run(global).await,
@@ -112,6 +112,6 @@ async fn work(verb: Verb, global: &Global) -> Result<Exit, Failure> {
         Verb::Health(health) => health.run(global).await,
         Verb::Top(top) => top.run(global).await,
         Verb::Completions(completions) => completions.run().await,
-        Verb::Attendant(attendant) => attendant.run().await,
+        Verb::Supervise(attendant) => attendant.run().await,
     }
 }

@@ -1,15 +1,15 @@
 //! `statestore lock`.
 use crate::{
-    arguments::Global,
-    attendant::{assured, assured_every},
-    child::{Child, signals},
-    connection::{Connection, URL_VARIABLE, failure, url_to_pass_on},
+    arguments::GlobalOptions,
+    connection::{Connection, URL_VARIABLE, failure, store_url_without_password},
     duration,
     escape::escape,
     exit::Exit,
     failure::Failure,
-    ignored::Ignored,
+    ignored_signals::IgnoredSignals,
     key, message,
+    supervised_command::{SupervisedCommand, signals},
+    supervisor::{confirmation_interval, confirmed_duration},
 };
 use clap::Args;
 use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions, Release};
@@ -30,7 +30,7 @@ pub(crate) struct Lock {
     /// The name of the lock, which is a key of the store
     name: OsString,
     #[command(flatten)]
-    contest: Contest,
+    acquisition: LockArgs,
     /// How long the command may take to end after SIGTERM, when the lock is lost and somebody else may have it; 0 kills it
     /// at once. As long has what the command leaves behind
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait_or_zero)]
@@ -42,7 +42,7 @@ pub(crate) struct Lock {
 
 /// How a lock is taken.
 #[derive(Debug, Args)]
-pub(crate) struct Contest {
+pub(crate) struct LockArgs {
     /// How long it outlives a holder that is cut off or dies
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
@@ -57,9 +57,9 @@ Examples:
   statestore lock pump -- sh -c 'statestore set pump/state on --fence \"$STATESTORE_FENCING_TOKEN\"'";
 
 /// Environment variable with the fencing token for the command.
-const TOKEN: &str = "STATESTORE_FENCING_TOKEN";
+const TOKEN_VARIABLE: &str = "STATESTORE_FENCING_TOKEN";
 
-impl Contest {
+impl LockArgs {
     /// Returns the options in the form of the library.
     pub(crate) fn options(&self) -> LockOptions {
         LockOptions::new()
@@ -70,8 +70,8 @@ impl Contest {
 
 impl Lock {
     /// Runs the subcommand and handles its signals.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let ignored = Ignored::now();
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
+        let ignored = IgnoredSignals::current();
         let mut signals = signals()?;
         let name = key::from_argument(&self.name, global.escaped)?;
         let connection = tokio::select! {
@@ -79,7 +79,7 @@ impl Lock {
             signal = signals.recv() => return Ok(signal.exit()),
             connection = Connection::open(global) => connection?,
         };
-        let options = self.contest.options();
+        let options = self.acquisition.options();
         let locking = tokio::select! {
             biased;
             signal = signals.recv() => Err(signal.exit()),
@@ -95,67 +95,68 @@ impl Lock {
         let guard = match guard {
             Ok(guard) => guard,
             Err(error) if error.kind() == ErrorKind::LockHeld => {
-                message::complain(&error.to_string());
-                return Ok(Exit::Negative);
+                message::print_error(&error.to_string());
+                return Ok(Exit::NegativeResult);
             }
             Err(error) => return Err(failure(&error)),
         };
         let variables = [
-            (TOKEN, Some(guard.token().to_string())),
-            (URL_VARIABLE, url_to_pass_on()),
+            (TOKEN_VARIABLE, Some(guard.token().to_string())),
+            (URL_VARIABLE, store_url_without_password()),
         ];
-        let lease = self.contest.lease;
-        let exit = match Child::start(&self.command, &variables, ignored, self.grace, lease) {
-            Ok(mut child) => self.attend(&guard, &mut child, &mut signals).await,
-            Err(failure) => failure.report(),
-        };
-        let loss = give_back(guard, &name, global.timeout).await;
+        let lease = self.acquisition.lease;
+        let exit =
+            match SupervisedCommand::start(&self.command, &variables, ignored, self.grace, lease) {
+                Ok(mut child) => self.supervise(&guard, &mut child, &mut signals).await,
+                Err(failure) => failure.report(),
+            };
+        let loss = release_lock(guard, &name, global.timeout).await;
         connection.close().await;
         match loss {
             // The command ran without the lock, at least for a part of the time. A failure of the command itself takes
             // precedence.
-            Some(loss) if exit == Exit::Command(0) => {
-                message::complain(&loss);
-                Ok(Exit::NoAnswer)
+            Some(loss) if exit == Exit::CommandCode(0) => {
+                message::print_error(&loss);
+                Ok(Exit::NoResponse)
             }
             _ => Ok(exit),
         }
     }
 
     /// Waits until the command ends, and ends it when the lock is lost.
-    async fn attend(
+    async fn supervise(
         &self,
         guard: &Guard,
-        child: &mut Child,
-        signals: &mut crate::child::Signals,
+        child: &mut SupervisedCommand,
+        signals: &mut crate::supervised_command::TerminationSignals,
     ) -> Exit {
-        let lease = self.contest.lease;
-        let mut ticks = interval(assured_every(lease));
+        let lease = self.acquisition.lease;
+        let mut ticks = interval(confirmation_interval(lease));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 exit = child.wait() => return exit,
                 _ = guard.lost() => break,
-                signal = signals.recv() => child.pass_on(signal),
-                _ = ticks.tick() => if Instant::now() + assured(lease) <= guard.valid_until() {
-                    child.assure();
+                signal = signals.recv() => child.forward_signal(signal),
+                _ = ticks.tick() => if Instant::now() + confirmed_duration(lease) <= guard.valid_until() {
+                    child.confirm_lock();
                 },
             }
         }
         let reason = guard.reason().map(|reason| format!(": {reason}"));
-        message::complain(&format!(
+        message::print_error(&format!(
             "the lock is lost{}; ending the command",
             reason.unwrap_or_default()
         ));
-        child.end(self.grace).await;
-        Exit::NoAnswer
+        child.terminate(self.grace).await;
+        Exit::NoResponse
     }
 }
 
 /// Releases a lock after its command has ended. Returns how the lock was lost before, if it was. The effects of the command stay,
 /// whether the lock is released or expires.
-async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<String> {
+async fn release_lock(guard: Guard, name: &[u8], timeout: Duration) -> Option<String> {
     let loss = guard.loss();
     let until = guard.valid_until();
     match tokio::time::timeout(timeout, guard.release()).await {
@@ -164,7 +165,7 @@ async fn give_back(guard: Guard, name: &[u8], timeout: Duration) -> Option<Strin
             return Some("the lock is lost: it was taken away".to_owned());
         }
         Ok(Ok(_)) => {}
-        Ok(Err(_)) | Err(_) => message::note(&format!(
+        Ok(Err(_)) | Err(_) => message::print_line(&format!(
             "the lock '{}' could not be given back; it ends by itself",
             escape(name)
         )),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
 /// Prints the result of a request. A closed standard output is no failure, because the exit code reports the result as well.
-pub(crate) async fn tell(line: &[u8]) -> Result<(), Failure> {
+pub(crate) async fn print_result(line: &[u8]) -> Result<(), Failure> {
     match Output::stdout().print(line).await {
         Err(Failure::OutputClosed) => Ok(()),
         told => told,

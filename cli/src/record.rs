@@ -143,17 +143,20 @@ impl<'a> Record<'a> {
     /// Returns the line, with its newline.
     pub(crate) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
-        self.serialize(&mut Serializer::with_formatter(&mut line, Harmless))
-            .expect("a record of strings and numbers is always JSON");
+        self.serialize(&mut Serializer::with_formatter(
+            &mut line,
+            TerminalSafeFormatter,
+        ))
+        .expect("a record of strings and numbers is always JSON");
         line.push(b'\n');
         line
     }
 }
 
 /// A compact JSON format that escapes characters which JSON leaves as they are: DEL, C1, and those that reorder text.
-struct Harmless;
+struct TerminalSafeFormatter;
 
-impl Formatter for Harmless {
+impl Formatter for TerminalSafeFormatter {
     fn write_string_fragment<W: io::Write + ?Sized>(
         &mut self,
         writer: &mut W,
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_steers_a_terminal() {
+    fn json_contains_no_terminal_controls() {
         let text = "a\u{7f}\u{9b}2J\u{202e}\u{e0041}é";
         let record = Record::of_key(b"k").value(text.as_bytes());
         let line = line(&record);
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf8_is_base64_and_says_so() {
+    fn invalid_utf8_is_base64_with_its_encoding() {
         let record = Record::of_key(b"\xff").value(b"\x00\xfe");
         assert_eq!(
             line(&record),

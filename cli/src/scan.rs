@@ -1,6 +1,6 @@
 //! `statestore scan`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     escape::escape,
     exit::Exit,
@@ -37,13 +37,13 @@ Examples:
 
 /// Form of a printed key.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum KeyFormat {
     Raw { end: u8 },
     Escaped,
     Json,
 }
 
-impl Form {
+impl KeyFormat {
     fn line(self, key: &[u8]) -> Vec<u8> {
         match self {
             Self::Raw { end } => [key, &[end]].concat(),
@@ -55,17 +55,17 @@ impl Form {
 
 impl Scan {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let pattern = key::from_argument(&self.pattern, global.escaped)?;
         let mut stdout = Output::stdout();
         let form = if global.json {
-            Form::Json
+            KeyFormat::Json
         } else if self.null {
-            Form::Raw { end: 0 }
+            KeyFormat::Raw { end: 0 }
         } else if global.escaped || stdout.is_terminal() {
-            Form::Escaped
+            KeyFormat::Escaped
         } else {
-            Form::Raw { end: b'\n' }
+            KeyFormat::Raw { end: b'\n' }
         };
         let connection = Connection::open(global).await?;
         let mut pages = connection.client.scan(&pattern);

@@ -1,12 +1,12 @@
 //! `statestore set`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     duration,
     exit::Exit,
     failure::Failure,
     key, message,
-    output::tell,
+    output::print_result,
     record::Record,
     value::ValueSource,
 };
@@ -57,7 +57,7 @@ Examples:
 
 impl Set {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
         let condition = match (self.nx, self.nex, &self.if_version) {
@@ -78,20 +78,22 @@ impl Set {
 
         let (exit, result, version) = match &outcome {
             SetOutcome::Applied { version } => (Exit::Done, "applied", Some(version)),
-            SetOutcome::NotApplied { version } => (Exit::Negative, "not_applied", version.as_ref()),
+            SetOutcome::NotApplied { version } => {
+                (Exit::NegativeResult, "not_applied", version.as_ref())
+            }
         };
         if global.json {
-            tell(&Record::of_key(&key).result(result).version(version).line()).await?;
+            print_result(&Record::of_key(&key).result(result).version(version).line()).await?;
         } else if let (Exit::Done, Some(version)) = (exit, version) {
-            tell(format!("{version}\n").as_bytes()).await?;
+            print_result(format!("{version}\n").as_bytes()).await?;
         }
         if exit != Exit::Done {
             if self.if_version.is_some() {
-                return Ok(key::of_other_version("not set", &key, version));
+                return Ok(key::report_version_mismatch("not set", &key, version));
             }
             let key = crate::escape::escape(&key);
             let version = version.map(ToString::to_string).unwrap_or_default();
-            message::complain(&format!(
+            message::print_error(&format!(
                 "not set: '{key}' already has a value, of version {version}"
             ));
         }

@@ -1,12 +1,12 @@
 //! `statestore transact`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     duration,
     exit::Exit,
     failure::Failure,
     key,
-    output::{Output, tell},
+    output::{Output, print_result},
     record::Record,
     value,
 };
@@ -92,13 +92,13 @@ fn duration<'de, D: serde::Deserializer<'de>>(
 ) -> Result<Option<Duration>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
+    enum DurationInput {
         Milliseconds(u64),
         Text(String),
     }
-    let text = match Form::deserialize(deserializer)? {
-        Form::Milliseconds(number) => number.to_string(),
-        Form::Text(text) => text,
+    let text = match DurationInput::deserialize(deserializer)? {
+        DurationInput::Milliseconds(number) => number.to_string(),
+        DurationInput::Text(text) => text,
     };
     let duration = duration::parse(&text).map_err(serde::de::Error::custom)?;
     Ok(Some(duration))
@@ -158,7 +158,7 @@ impl Operation {
 
 impl Transact {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut transaction = Transaction::new();
         let mut keys = Vec::new();
         let input = value::read(self.file.as_deref(), "the operations").await?;
@@ -195,10 +195,10 @@ impl Transact {
                         .result("not_applied")
                         .operation(operation)
                         .version(version.as_ref());
-                    tell(&record.line()).await?;
+                    print_result(&record.line()).await?;
                 }
                 let what = format!("nothing was changed, because of operation {operation}");
-                Ok(key::of_other_version(&what, key, version.as_ref()))
+                Ok(key::report_version_mismatch(&what, key, version.as_ref()))
             }
         }
     }
@@ -206,7 +206,7 @@ impl Transact {
 
 /// Prints a line for each operation: the version of its change, or an empty one if there was no key to delete.
 async fn print_versions(
-    global: &Global,
+    global: &GlobalOptions,
     keys: &[Vec<u8>],
     versions: &[Option<Hlc>],
 ) -> Result<(), Failure> {

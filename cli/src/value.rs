@@ -48,7 +48,7 @@ pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failu
         return read_bounded(file, &what).await;
     }
     if io::stdin().is_terminal() {
-        message::note(&format!(
+        message::print_line(&format!(
             "reading {what} from the terminal; end with Ctrl-D"
         ));
     }

@@ -1,13 +1,13 @@
 //! `statestore vdel`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     del,
     escape::escape,
     exit::Exit,
     failure::Failure,
     key, message,
-    output::tell,
+    output::print_result,
     record::Record,
     value::ValueSource,
 };
@@ -39,7 +39,7 @@ Examples:
 
 impl Vdel {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let key = key::from_argument(&self.key, global.escaped)?;
         let value = self.value.read().await?;
         let if_version = self.if_version.map(Version::from);
@@ -56,23 +56,27 @@ impl Vdel {
             VdelOutcome::Absent => {
                 if global.json {
                     let record = Record::of_key(&key).result("absent");
-                    tell(&record.line()).await?;
+                    print_result(&record.line()).await?;
                 }
-                Ok(key::absent(&key))
+                Ok(key::report_absent(&key))
             }
             VdelOutcome::Mismatch { version } => {
                 if global.json {
                     let record = Record::of_key(&key)
                         .result("mismatch")
                         .version(version.as_ref());
-                    tell(&record.line()).await?;
+                    print_result(&record.line()).await?;
                 }
                 if version.as_ref().map(Version::from) == if_version {
                     let key = escape(&key);
-                    message::complain(&format!("not deleted: '{key}' holds another value"));
-                    return Ok(Exit::Negative);
+                    message::print_error(&format!("not deleted: '{key}' holds another value"));
+                    return Ok(Exit::NegativeResult);
                 }
-                Ok(key::of_other_version("not deleted", &key, version.as_ref()))
+                Ok(key::report_version_mismatch(
+                    "not deleted",
+                    &key,
+                    version.as_ref(),
+                ))
             }
         }
     }

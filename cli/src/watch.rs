@@ -1,6 +1,6 @@
 //! `statestore watch`.
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, failure},
     escape::escape,
     exit::Exit,
@@ -40,14 +40,14 @@ Examples:
   statestore watch sensor/1 | cut -f4  only the values";
 
 /// Maximum number of changes of a key that wait for standard output. Older ones are dropped, and the gap is reported.
-const PENDING_CHANGES: usize = 1024;
+const MAX_PENDING_CHANGES: usize = 1024;
 
 /// A change of a key, or the reason why the key is not observed any more.
 type Event = (Bytes, Result<Observation, Failure>);
 
 impl Watch {
     /// Runs the subcommand; the caller handles signals.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut keys = Vec::new();
         for argument in &self.keys {
             let key = key::from_argument(argument, global.escaped)?;
@@ -59,7 +59,7 @@ impl Watch {
         let state = connection.client.state();
         let events = observe(&connection, &keys).await?;
         let names: Vec<String> = keys.iter().map(|key| escape(key)).collect();
-        message::note(&format!("watching {}", names.join(" ")));
+        message::print_line(&format!("watching {}", names.join(" ")));
         tokio::spawn(report(state));
         self.print(events, global.json).await?;
         connection.close().await;
@@ -92,7 +92,7 @@ async fn observe(
     connection: &Connection,
     keys: &[Bytes],
 ) -> Result<mpsc::Receiver<Event>, Failure> {
-    let options = ObserveOptions::new().overflow(Overflow::All(PENDING_CHANGES));
+    let options = ObserveOptions::new().overflow(Overflow::All(MAX_PENDING_CHANGES));
     let (sender, receiver) = mpsc::channel(1);
     for key in keys {
         let observer = connection.client.observe_with(key, &options).await;
@@ -110,7 +110,7 @@ async fn forward(key: Bytes, mut observer: Observer, sender: mpsc::Sender<Event>
     }
     let failure = match observer.error() {
         Some(error) => failure(&error),
-        None => Failure::new(Exit::NoAnswer, "the connection has ended for good"),
+        None => Failure::new(Exit::NoResponse, "the connection has ended for good"),
     };
     // the receiver is gone if the program ends
     let _ = sender.send((key, Err(failure))).await;
@@ -137,11 +137,11 @@ fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
             )
         }
         Observation::Resync => {
-            message::note(&format!("changes of {name} may have been missed"));
+            message::print_line(&format!("changes of {name} may have been missed"));
             (record.event("resync"), None)
         }
         Observation::Lagged(missed) => {
-            message::note(&format!(
+            message::print_line(&format!(
                 "{missed} changes of {name} were missed: the output is too slow"
             ));
             (record.event("lagged").missed(*missed), None)
@@ -160,9 +160,9 @@ async fn report(mut state: watch::Receiver<ConnectionState>) {
     while state.changed().await.is_ok() {
         match &*state.borrow_and_update() {
             ConnectionState::Reconnecting(error) => {
-                message::note(&format!("connection lost: {error}; connecting again"));
+                message::print_line(&format!("connection lost: {error}; connecting again"));
             }
-            ConnectionState::Connected => message::note("connected again"),
+            ConnectionState::Connected => message::print_line("connected again"),
             _ => {}
         }
     }

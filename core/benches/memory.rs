@@ -54,7 +54,7 @@ fn row(runtime: &Runtime, name: &str, count: u64, mut work: impl AsyncFnMut()) {
 
 fn requests() {
     const COUNT: u64 = 20_000;
-    const LANES: u64 = 64;
+    const CONCURRENCY: u64 = 64;
     println!("\n### Allocations of the client\n\n| | allocations | bytes |\n| --- | --- | --- |");
     let runtime = runtime();
     let broker = broker::start();
@@ -71,11 +71,11 @@ fn requests() {
         }
     });
     row(&runtime, "SET, 64 in flight", COUNT, async || {
-        let lanes: Vec<_> = (0..LANES)
+        let lanes: Vec<_> = (0..CONCURRENCY)
             .map(|_| {
                 let client = client.clone();
                 tokio::spawn(async move {
-                    for _ in 0..COUNT / LANES {
+                    for _ in 0..COUNT / CONCURRENCY {
                         client.set("key", VALUE).await.unwrap();
                     }
                 })
@@ -96,19 +96,19 @@ fn requests() {
 
 /// The machine as it is, with connections that can be cut.
 #[derive(Debug, Clone)]
-struct Cuttable {
+struct CuttablePlatform {
     broker: SocketAddr,
     last: Arc<Mutex<Option<std::net::TcpStream>>>,
 }
 
-impl Cuttable {
+impl CuttablePlatform {
     fn cut(&self) {
         let last = self.last.lock().unwrap().take().unwrap();
         last.shutdown(Shutdown::Both).unwrap();
     }
 }
 
-impl Platform for Cuttable {
+impl Platform for CuttablePlatform {
     fn wall_ms(&self) -> u64 {
         System.wall_ms()
     }
@@ -140,7 +140,7 @@ fn watches() {
     let server = RunningServer::start(config).unwrap();
     for keys in [1_000, 10_000, 50_000] {
         let runtime = runtime();
-        let network = Cuttable {
+        let network = CuttablePlatform {
             broker: server.addresses()[0],
             last: Arc::default(),
         };
@@ -204,7 +204,7 @@ async fn observe(client: &Client, names: &[String], observers: &mut Vec<Observer
 }
 
 /// How long it takes from a cut until each key has been watched and read again.
-async fn renewal(client: &Client, network: &Cuttable, keys: u64) -> Duration {
+async fn renewal(client: &Client, network: &CuttablePlatform, keys: u64) -> Duration {
     let before = client.counters();
     let started = Instant::now();
     network.cut();

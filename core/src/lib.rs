@@ -93,15 +93,15 @@ pub use as_bytes::AsBytes;
 /// The version of `bytes` whose types are in the signatures of this crate.
 pub use bytes;
 pub use client::{
-    Abandoned, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
+    CancellationRecorder, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
     GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
     ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
     VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{
-    Acquisition, Election, Followed, Guard, Holder, HolderObserver, Holding, Leader,
-    LeaderObserver, Leadership, Lease, LeaseOptions, LockOptions, Release, Renewal, UpdateOptions,
+    Acquisition, Election, Guard, Holder, HolderObserver, Holding, Leader, LeaderObserver,
+    Leadership, Lease, LeaseOptions, LockOptions, Observable, Release, Renewal, UpdateOptions,
     UpdateOutcome,
 };
 pub use lost_reason::LostReason;

@@ -20,7 +20,7 @@ fn allocated(runtime: &Runtime, work: impl Future<Output = ()>) -> AllocationInf
 }
 
 #[test]
-fn requests_allocate_nothing_but_the_values_that_they_bring() {
+fn requests_allocate_only_their_values() {
     const COUNT: u64 = 2_000;
     let runtime = runtime();
     let broker = null_broker::start();
@@ -58,7 +58,7 @@ fn requests_allocate_nothing_but_the_values_that_they_bring() {
 }
 
 #[test]
-fn what_is_kept_keeps_no_more_alive_than_twice_its_size() {
+fn a_kept_value_retains_at_most_twice_its_size() {
     const SIZE: usize = 24 * 1024;
     const COUNT: usize = 100;
     let runtime = runtime();

@@ -7,19 +7,19 @@ use statestore::{ErrorKind, ServiceError, Settings};
 use std::collections::HashSet;
 
 #[derive(Deserialize)]
-struct Table {
-    kinds: Vec<Kind>,
+struct ErrorTable {
+    kinds: Vec<KindRow>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Kind {
+struct KindRow {
     name: String,
     code: u16,
     retryable: bool,
 }
 
 /// Kinds of the table that a client in Rust does not know: `statestore_embed` has them for all other languages.
-const OF_BINDINGS: [&str; 5] = [
+const BINDING_KINDS: [&str; 5] = [
     "InvalidHandle",
     "WrongThread",
     "Internal",
@@ -33,13 +33,13 @@ fn read<T: DeserializeOwned>(file: &str) -> T {
 }
 
 #[test]
-fn the_kinds_are_those_of_the_table() {
-    let mut table: Table = read("error_kinds.json");
+fn the_error_kinds_match_the_vectors() {
+    let mut table: ErrorTable = read("error_kinds.json");
     let of_bindings: Vec<_> = table
         .kinds
-        .extract_if(.., |kind| OF_BINDINGS.contains(&&*kind.name))
+        .extract_if(.., |kind| BINDING_KINDS.contains(&&*kind.name))
         .collect();
-    assert_eq!(of_bindings.len(), OF_BINDINGS.len(), "{of_bindings:?}");
+    assert_eq!(of_bindings.len(), BINDING_KINDS.len(), "{of_bindings:?}");
     let here: Vec<_> = ErrorKind::ALL
         .iter()
         .map(|kind| (format!("{kind:?}"), kind.code(), kind.is_retryable()))

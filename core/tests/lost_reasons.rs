@@ -6,12 +6,12 @@ use statestore::LostReason;
 use std::collections::HashSet;
 
 #[derive(Deserialize)]
-struct Table {
-    reasons: Vec<Reason>,
+struct ReasonTable {
+    reasons: Vec<ReasonRow>,
 }
 
 #[derive(Deserialize)]
-struct Reason {
+struct ReasonRow {
     name: String,
     code: u16,
     word: String,
@@ -23,7 +23,7 @@ fn the_reasons_are_those_of_the_table() {
         env!("CARGO_MANIFEST_DIR"),
         "/../tests/vectors/lost_reasons.json"
     );
-    let table: Table = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let table: ReasonTable = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let here: Vec<_> = LostReason::ALL
         .iter()
         .map(|reason| (format!("{reason:?}"), reason.code(), reason.to_string()))

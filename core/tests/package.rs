@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn nothing_in_the_package_needs_a_crate_that_it_does_not_name() {
+fn the_package_declares_every_crate_that_it_uses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let listed = Command::new(env!("CARGO"))
         .args([

@@ -22,24 +22,24 @@ use tempfile::TempDir;
 
 /// `ring`, counting.
 #[derive(Debug)]
-struct Counting {
+struct CountingProvider {
     randoms: AtomicUsize,
     keys: AtomicUsize,
 }
 
-static COUNTING: Counting = Counting {
+static COUNTING_PROVIDER: CountingProvider = CountingProvider {
     randoms: AtomicUsize::new(0),
     keys: AtomicUsize::new(0),
 };
 
-impl SecureRandom for Counting {
+impl SecureRandom for CountingProvider {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), GetRandomFailed> {
         self.randoms.fetch_add(1, Ordering::SeqCst);
         ring::default_provider().secure_random.fill(bytes)
     }
 }
 
-impl KeyProvider for Counting {
+impl KeyProvider for CountingProvider {
     fn load_private_key(
         &self,
         der: PrivateKeyDer<'static>,
@@ -80,14 +80,14 @@ async fn an_installed_provider_is_used_for_everything() {
     }
 
     let provider = CryptoProvider {
-        secure_random: &COUNTING,
-        key_provider: &COUNTING,
+        secure_random: &COUNTING_PROVIDER,
+        key_provider: &COUNTING_PROVIDER,
         ..ring::default_provider()
     };
     provider.install_default().unwrap();
     let (client, (peer, _)) = tokio::join!(Client::connect(settings), broker.welcome());
     client.unwrap();
     assert!(peer.certificate.is_some());
-    assert_eq!(COUNTING.keys.load(Ordering::SeqCst), 1);
-    assert!(COUNTING.randoms.load(Ordering::SeqCst) > 0);
+    assert_eq!(COUNTING_PROVIDER.keys.load(Ordering::SeqCst), 1);
+    assert!(COUNTING_PROVIDER.randoms.load(Ordering::SeqCst) > 0);
 }

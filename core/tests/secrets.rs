@@ -15,7 +15,7 @@ const MASK: u8 = 0x95;
 /// How long the secrets are: memory that is given back is used again, the ends of long pieces last.
 const BYTES: usize = 30_000;
 /// As much of a secret is found.
-const PIECE: usize = 32;
+const CHUNK_SIZE: usize = 32;
 
 /// Bytes that are in memory with a mask only.
 struct Secret(Vec<u8>);
@@ -67,14 +67,14 @@ impl Secret {
 
     /// Whether it is one of the pieces that are looked for.
     fn has(&self, bytes: &[u8]) -> bool {
-        let mut pieces = [BYTES / 3, BYTES / 2, BYTES - PIECE].into_iter();
-        pieces.any(|begin| bytes == &self.0[begin..begin + PIECE])
+        let mut pieces = [BYTES / 3, BYTES / 2, BYTES - CHUNK_SIZE].into_iter();
+        pieces.any(|begin| bytes == &self.0[begin..begin + CHUNK_SIZE])
     }
 
     /// Pages are read one by one, with a bit of the page before, into memory that is covered at once.
     fn is_in(&self, memory: &mut File, from: u64, to: u64) -> bool {
         const PAGE: usize = 4096;
-        let overlap = PIECE - 1;
+        let overlap = CHUNK_SIZE - 1;
         let mut window = vec![0; overlap + PAGE];
         memory.seek(SeekFrom::Start(from)).unwrap();
         let mut found = false;
@@ -90,7 +90,7 @@ impl Secret {
             for byte in page {
                 *byte ^= MASK;
             }
-            found |= window.windows(PIECE).any(|bytes| self.has(bytes));
+            found |= window.windows(CHUNK_SIZE).any(|bytes| self.has(bytes));
         }
         window.fill(0);
         std::hint::black_box(&window);
@@ -104,7 +104,7 @@ async fn refused(settings: Settings) {
 }
 
 #[tokio::test]
-async fn secrets_from_files_are_gone_with_the_connection() {
+async fn secrets_from_files_are_erased_with_the_connection() {
     let folder = TempDir::new().unwrap();
     // Bound, so that no other process gets the port, but never listening.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();

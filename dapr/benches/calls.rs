@@ -15,7 +15,7 @@ use harness::{Sidecar, UNSPECIFIED, delete, set, set_if};
 use statestore_dapr::proto::transactional_state_operation::Request as Operation;
 use std::path::Path;
 
-const AT_ONCE: usize = 64;
+const CONCURRENCY: usize = 64;
 const OPERATIONS: usize = 5;
 
 /// Deletions are rarer than all else.
@@ -25,7 +25,7 @@ const UNTIL_DELETED: usize = 50;
 const VALUE: &str = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
 
 /// What one of several callers asks, one call after the other.
-async fn lane(mut sidecar: Sidecar, lane: usize, count: usize) {
+async fn run_caller(mut sidecar: Sidecar, lane: usize, count: usize) {
     let key = format!("key-{lane}");
     for number in 1..=count {
         sidecar.set(set(&key, VALUE)).await.unwrap();
@@ -54,7 +54,8 @@ async fn main() {
     let count: usize = count.parse().unwrap();
     let mut sidecar = Sidecar::connect(Path::new(socket), "calls").await;
     sidecar.init(&[("url", url)]).await.unwrap();
-    lane(sidecar.clone(), 0, count / 10).await;
-    let lanes = (0..AT_ONCE).map(|number| lane(sidecar.clone(), number, count / AT_ONCE));
+    run_caller(sidecar.clone(), 0, count / 10).await;
+    let lanes =
+        (0..CONCURRENCY).map(|number| run_caller(sidecar.clone(), number, count / CONCURRENCY));
     join_all(lanes).await;
 }

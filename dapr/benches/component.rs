@@ -27,14 +27,14 @@ const OPERATIONS: usize = 5;
 const VALUE: &str = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
 
 /// What a round has measured: calls per second, and the times of single calls in µs.
-struct Round {
+struct RoundMetrics {
     rate: f64,
     p50: f64,
     p99: f64,
 }
 
 /// Makes calls without pause, so many at a time.
-async fn round(at_once: usize, call: impl AsyncFn(usize)) -> Round {
+async fn round(at_once: usize, call: impl AsyncFn(usize)) -> RoundMetrics {
     let times = RefCell::new(Vec::new());
     let begun = Instant::now();
     let lanes = (0..at_once).map(async |lane| {
@@ -49,7 +49,7 @@ async fn round(at_once: usize, call: impl AsyncFn(usize)) -> Round {
     let mut times = times.into_inner();
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e6;
-    Round {
+    RoundMetrics {
         rate: times.len() as f64 / took,
         p50: at(50),
         p99: at(99),
@@ -57,14 +57,14 @@ async fn round(at_once: usize, call: impl AsyncFn(usize)) -> Round {
 }
 
 /// The middle one, the least and the most.
-fn spread(rounds: &[Round], of: impl Fn(&Round) -> f64) -> String {
+fn spread(rounds: &[RoundMetrics], of: impl Fn(&RoundMetrics) -> f64) -> String {
     let mut values: Vec<f64> = rounds.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     let [least, most] = [values[0], values[values.len() - 1]];
     format!("{:.0} ({least:.0} to {most:.0})", values[values.len() / 2])
 }
 
-fn print(name: &str, rounds: &[Round]) {
+fn print(name: &str, rounds: &[RoundMetrics]) {
     println!(
         "{name}: {} calls/s, p50 {} µs, p99 {} µs",
         spread(rounds, |it| it.rate),

@@ -23,26 +23,26 @@ const OPERATIONS: usize = 5;
 const VALUE: &str = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum CallKind {
     Get,
     SaveWithEtag,
     Transaction,
 }
 
 /// A caller: its connection, and keys that nobody else has.
-struct Caller<'a> {
+struct BenchCaller<'a> {
     stream: BufReader<TcpStream>,
     store: &'a str,
     number: usize,
     etags: Vec<String>,
 }
 
-struct Answer {
+struct HttpResponse {
     status: u16,
     etag: Option<String>,
 }
 
-impl<'a> Caller<'a> {
+impl<'a> BenchCaller<'a> {
     fn new(port: u16, store: &'a str, number: usize) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -58,7 +58,7 @@ impl<'a> Caller<'a> {
         format!("key-{}-{call}", self.number)
     }
 
-    fn ask(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> HttpResponse {
         let request = format!(
             "{method} /v1.0/state/{}{path} HTTP/1.1\r\nHost: daprd\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.store,
@@ -83,7 +83,7 @@ impl<'a> Caller<'a> {
         }
         let mut content = vec![0; length];
         self.stream.read_exact(&mut content).unwrap();
-        Answer { status, etag }
+        HttpResponse { status, etag }
     }
 
     fn line(&mut self) -> String {
@@ -99,8 +99,8 @@ impl<'a> Caller<'a> {
         assert_eq!(self.ask("POST", "", &item).status, 204);
     }
 
-    fn prepare(&mut self, kind: Kind) {
-        if matches!(kind, Kind::SaveWithEtag) {
+    fn prepare(&mut self, kind: CallKind) {
+        if matches!(kind, CallKind::SaveWithEtag) {
             let etag = |call| {
                 let path = format!("/{}", self.key(call));
                 self.ask("GET", &path, "").etag.unwrap()
@@ -109,17 +109,17 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn call(&mut self, kind: Kind, call: usize) {
+    fn call(&mut self, kind: CallKind, call: usize) {
         match kind {
-            Kind::Get => {
+            CallKind::Get => {
                 let path = format!("/{}", self.key(call));
                 assert_eq!(self.ask("GET", &path, "").status, 200);
             }
-            Kind::SaveWithEtag => {
+            CallKind::SaveWithEtag => {
                 let etag = std::mem::take(&mut self.etags[call]);
                 self.save(call, &etag);
             }
-            Kind::Transaction => {
+            CallKind::Transaction => {
                 let mut operations = String::new();
                 for number in 0..OPERATIONS {
                     let separator = if number == 0 { "" } else { "," };
@@ -138,7 +138,7 @@ impl<'a> Caller<'a> {
 }
 
 /// Calls per second, of all callers together.
-fn round(callers: &mut [Caller<'_>], kind: Kind) -> f64 {
+fn round(callers: &mut [BenchCaller<'_>], kind: CallKind) -> f64 {
     let mut took = Duration::ZERO;
     let mut calls = 0;
     while took < ROUND {
@@ -149,7 +149,7 @@ fn round(callers: &mut [Caller<'_>], kind: Kind) -> f64 {
 }
 
 /// How long the calls of a burst take.
-fn burst(callers: &mut [Caller<'_>], kind: Kind) -> Duration {
+fn burst(callers: &mut [BenchCaller<'_>], kind: CallKind) -> Duration {
     let ready = Barrier::new(callers.len() + 1);
     std::thread::scope(|scope| {
         let threads: Vec<_> = callers
@@ -204,14 +204,14 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|");
     for (kind, name) in [
-        (Kind::Get, "get"),
-        (Kind::SaveWithEtag, "save with an ETag"),
-        (Kind::Transaction, "transaction of 5 saves"),
+        (CallKind::Get, "get"),
+        (CallKind::SaveWithEtag, "save with an ETag"),
+        (CallKind::Transaction, "transaction of 5 saves"),
     ] {
         for count in [1, 32, 64, 256] {
             let mut stores = [ours, peer, nothing].map(|store| {
                 let mut callers: Vec<_> = (0..count)
-                    .map(|number| Caller::new(port, store, number))
+                    .map(|number| BenchCaller::new(port, store, number))
                     .collect();
                 for caller in &mut callers {
                     for call in 0..BURST {

@@ -36,33 +36,33 @@ const VALUE: &[u8] = br#""012345678901234567890123456789012345678901234567890123
 const ETAG: &str = "001700000000000:00000:StateStore";
 
 /// As many as the store says.
-const MOST_OPERATIONS: i64 = 10_000;
+const MAX_OPERATIONS: i64 = 10_000;
 
 #[derive(Debug, Clone, Copy)]
-struct Nothing;
+struct NullComponent;
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 fn done<T: Default>() -> Response<T> {
     Response::new(T::default())
 }
 
 #[tonic::async_trait]
-impl StateStore for Nothing {
-    async fn init(&self, _: Request<InitRequest>) -> Answer<InitResponse> {
+impl StateStore for NullComponent {
+    async fn init(&self, _: Request<InitRequest>) -> RpcResult<InitResponse> {
         Ok(done())
     }
 
-    async fn features(&self, _: Request<FeaturesRequest>) -> Answer<FeaturesResponse> {
+    async fn features(&self, _: Request<FeaturesRequest>) -> RpcResult<FeaturesResponse> {
         let features = ["ETAG", "TRANSACTIONAL", "TTL"].map(str::to_owned).into();
         Ok(Response::new(FeaturesResponse { features }))
     }
 
-    async fn delete(&self, _: Request<DeleteRequest>) -> Answer<DeleteResponse> {
+    async fn delete(&self, _: Request<DeleteRequest>) -> RpcResult<DeleteResponse> {
         Ok(done())
     }
 
-    async fn get(&self, _: Request<GetRequest>) -> Answer<GetResponse> {
+    async fn get(&self, _: Request<GetRequest>) -> RpcResult<GetResponse> {
         let value = ETAG.to_owned();
         Ok(Response::new(GetResponse {
             data: Bytes::from_static(VALUE),
@@ -71,44 +71,44 @@ impl StateStore for Nothing {
         }))
     }
 
-    async fn set(&self, _: Request<SetRequest>) -> Answer<SetResponse> {
+    async fn set(&self, _: Request<SetRequest>) -> RpcResult<SetResponse> {
         Ok(done())
     }
 
-    async fn ping(&self, _: Request<PingRequest>) -> Answer<PingResponse> {
+    async fn ping(&self, _: Request<PingRequest>) -> RpcResult<PingResponse> {
         Ok(done())
     }
 
-    async fn bulk_delete(&self, _: Request<BulkDeleteRequest>) -> Answer<BulkDeleteResponse> {
+    async fn bulk_delete(&self, _: Request<BulkDeleteRequest>) -> RpcResult<BulkDeleteResponse> {
         Ok(done())
     }
 
-    async fn bulk_get(&self, _: Request<BulkGetRequest>) -> Answer<BulkGetResponse> {
+    async fn bulk_get(&self, _: Request<BulkGetRequest>) -> RpcResult<BulkGetResponse> {
         Ok(done())
     }
 
-    async fn bulk_set(&self, _: Request<BulkSetRequest>) -> Answer<BulkSetResponse> {
+    async fn bulk_set(&self, _: Request<BulkSetRequest>) -> RpcResult<BulkSetResponse> {
         Ok(done())
     }
 }
 
 #[tonic::async_trait]
-impl TransactionalStateStore for Nothing {
+impl TransactionalStateStore for NullComponent {
     async fn transact(
         &self,
         _: Request<TransactionalStateRequest>,
-    ) -> Answer<TransactionalStateResponse> {
+    ) -> RpcResult<TransactionalStateResponse> {
         Ok(done())
     }
 }
 
 #[tonic::async_trait]
-impl TransactionalStoreMultiMaxSize for Nothing {
+impl TransactionalStoreMultiMaxSize for NullComponent {
     async fn multi_max_size(
         &self,
         _: Request<MultiMaxSizeRequest>,
-    ) -> Answer<MultiMaxSizeResponse> {
-        let max_size = MOST_OPERATIONS;
+    ) -> RpcResult<MultiMaxSizeResponse> {
+        let max_size = MAX_OPERATIONS;
         Ok(Response::new(MultiMaxSizeResponse { max_size }))
     }
 }
@@ -122,7 +122,7 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         let listener = UnixListener::bind(&path).unwrap();
-        let services = Services::new(Nothing).unwrap();
+        let services = Services::new(NullComponent).unwrap();
         println!("listening on {path}");
         endpoint::serve(listener, services, std::future::pending()).await;
     });

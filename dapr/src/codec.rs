@@ -6,10 +6,10 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 /// Size in bytes that most messages fit into. Without this, each call allocates 16 KiB twice, which costs more than the work on
 /// it.
-const USUAL: usize = 512;
+const BUFFER_SIZE: usize = 512;
 
 /// Size after which an answer of several messages is sent in parts. Answers of these services have one message.
-const PART: usize = 32 << 10;
+const YIELD_THRESHOLD: usize = 32 << 10;
 
 /// A codec for messages that are mostly short.
 #[derive(Debug)]
@@ -32,10 +32,10 @@ where
     type Decoder = ProstDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<T, U>::raw_encoder(BufferSettings::new(USUAL, PART))
+        ProstCodec::<T, U>::raw_encoder(BufferSettings::new(BUFFER_SIZE, YIELD_THRESHOLD))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstCodec::<T, U>::raw_decoder(BufferSettings::new(USUAL, PART))
+        ProstCodec::<T, U>::raw_decoder(BufferSettings::new(BUFFER_SIZE, YIELD_THRESHOLD))
     }
 }

@@ -6,7 +6,7 @@
 //! daprd sends a PING after an answer, and the next PING after its acknowledgement, to measure the connection. Between short
 //! answers there is nothing to measure, and sending, reading and acknowledging PINGs costs a good part of a call. So
 //! acknowledgements between short answers are held back for a moment.
-use crate::frames::{Frames, is_acknowledgement};
+use crate::frames::{FrameTracker, is_acknowledgement};
 use std::io::{self, IoSlice, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -18,14 +18,14 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Duration for which the acknowledgement of a PING is held back.
-const HELD: Duration = Duration::from_millis(20);
+const ACK_DELAY: Duration = Duration::from_millis(20);
 
 /// Maximum frame length in bytes for which acknowledgements are held back. daprd enlarges its window after it has measured longer
 /// frames.
-const SHORT: usize = 4096;
+const MAX_SHORT_FRAME: usize = 4096;
 
 /// Maximum number of bytes that are held back.
-const MOST_HELD: usize = 128;
+const MAX_DELAYED_BYTES: usize = 128;
 
 /// A connection to which only whole frames of HTTP/2 are written.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ pub(crate) struct Connection {
     /// The same socket while it is full, which wakes the task only when it is writable.
     full: Option<pipe::Sender>,
     /// The frames of the written bytes.
-    frames: Frames,
+    frames: FrameTracker,
     /// Acknowledgements to be written between two frames.
-    held: Vec<u8>,
+    delayed_acks: Vec<u8>,
     /// The time at which they are written.
-    due: Pin<Box<Sleep>>,
+    flush_timer: Pin<Box<Sleep>>,
     /// Whether a part of the held acknowledgements was written: the rest has to be written before anything else.
-    is_begun: bool,
+    is_partly_written: bool,
 }
 
 impl Connection {
@@ -53,53 +53,54 @@ impl Connection {
             input: pipe::Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?,
             socket,
             full: None,
-            frames: Frames::default(),
-            held: Vec::new(),
-            due: Box::pin(sleep(HELD)),
-            is_begun: false,
+            frames: FrameTracker::default(),
+            delayed_acks: Vec::new(),
+            flush_timer: Box::pin(sleep(ACK_DELAY)),
+            is_partly_written: false,
         })
     }
 
     /// Whether these bytes have to be held back, as an acknowledgement between short frames.
-    fn holds(&self, bytes: &[u8]) -> bool {
+    fn must_delay(&self, bytes: &[u8]) -> bool {
         is_acknowledgement(bytes)
-            && self.frames.is_between()
-            && self.frames.longest() <= SHORT
-            && self.held.len() + bytes.len() <= MOST_HELD
+            && self.frames.is_at_boundary()
+            && self.frames.longest() <= MAX_SHORT_FRAME
+            && self.delayed_acks.len() + bytes.len() <= MAX_DELAYED_BYTES
     }
 
-    fn hold(&mut self, context: &mut Context<'_>, bytes: &[u8]) {
-        if self.held.is_empty() {
-            self.due.as_mut().reset(Instant::now() + HELD);
+    fn delay(&mut self, context: &mut Context<'_>, bytes: &[u8]) {
+        if self.delayed_acks.is_empty() {
+            self.flush_timer.as_mut().reset(Instant::now() + ACK_DELAY);
             // Registers the wake-up of this task; the due time is checked when it wakes.
-            let _ = self.due.as_mut().poll(context);
+            let _ = self.flush_timer.as_mut().poll(context);
         }
-        self.held.extend_from_slice(bytes);
+        self.delayed_acks.extend_from_slice(bytes);
     }
 
     /// Writes acknowledgements that were held long enough, as far as the socket accepts them.
-    fn write_due(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if self.held.is_empty() {
+    fn write_expired(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.delayed_acks.is_empty() {
             return Ok(());
         }
-        let is_due = self.frames.longest() > SHORT || self.due.as_mut().poll(context).is_ready();
-        if is_due && (self.frames.is_between() || self.is_begun) {
-            let _ = self.write_held(context)?;
+        let is_due = self.frames.longest() > MAX_SHORT_FRAME
+            || self.flush_timer.as_mut().poll(context).is_ready();
+        if is_due && (self.frames.is_at_boundary() || self.is_partly_written) {
+            let _ = self.write_delayed(context)?;
         }
         Ok(())
     }
 
-    fn write_held(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.held.is_empty() {
-            let held = std::mem::take(&mut self.held);
+    fn write_delayed(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.delayed_acks.is_empty() {
+            let held = std::mem::take(&mut self.delayed_acks);
             let written = self.write_now(context, &[IoSlice::new(&held)]);
-            self.held = held;
+            self.delayed_acks = held;
             let count = ready!(written)?;
-            self.frames.pass(&self.held[..count]);
-            self.held.drain(..count);
-            self.is_begun = !self.held.is_empty();
+            self.frames.advance(&self.delayed_acks[..count]);
+            self.delayed_acks.drain(..count);
+            self.is_partly_written = !self.delayed_acks.is_empty();
         }
-        self.frames.forget();
+        self.frames.reset_longest();
         Poll::Ready(Ok(()))
     }
 
@@ -131,24 +132,24 @@ impl Connection {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.write_due(context)?;
-        if self.is_begun {
-            ready!(self.write_held(context))?;
+        self.write_expired(context)?;
+        if self.is_partly_written {
+            ready!(self.write_delayed(context))?;
         }
         if let [piece] = pieces
-            && self.holds(piece)
+            && self.must_delay(piece)
         {
-            self.hold(context, piece);
+            self.delay(context, piece);
             return Poll::Ready(Ok(piece.len()));
         }
         let count = ready!(self.write_now(context, pieces))?;
         let mut left = count;
         for piece in pieces {
             let count = left.min(piece.len());
-            self.frames.pass(&piece[..count]);
+            self.frames.advance(&piece[..count]);
             left -= count;
             if is_acknowledgement(piece) {
-                self.frames.forget();
+                self.frames.reset_longest();
             }
         }
         Poll::Ready(Ok(count))
@@ -163,7 +164,7 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         // The timer of held acknowledgements wakes the task, which then checks for input.
-        this.write_due(context)?;
+        this.write_expired(context)?;
         Pin::new(&mut this.input).poll_read(context, buffer)
     }
 }
@@ -190,7 +191,7 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.get_mut().write_due(context))
+        Poll::Ready(self.get_mut().write_expired(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -236,20 +237,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn between_short_frames_an_acknowledgement_waits_and_then_comes() {
+    async fn an_acknowledgement_between_short_frames_is_delayed() {
         let (mut connection, mut far) = pair();
         let begun = Instant::now();
-        write(&mut connection, &frame(SHORT)).await;
+        write(&mut connection, &frame(MAX_SHORT_FRAME)).await;
         write(&mut connection, PING).await;
         write(&mut connection, &frame(1)).await;
-        expect(&mut far, &[frame(SHORT), frame(1)].concat()).await;
+        expect(&mut far, &[frame(MAX_SHORT_FRAME), frame(1)].concat()).await;
         // The server of the connection waits for the next call.
         tokio::select! {
             read = connection.read_u8() => panic!("{read:?}"),
             () = expect(&mut far, PING) => {}
         }
         // The limit allows for the resolution of timers, a millisecond.
-        assert!(begun.elapsed() >= HELD && begun.elapsed() <= HELD * 2);
+        assert!(begun.elapsed() >= ACK_DELAY && begun.elapsed() <= ACK_DELAY * 2);
         write(&mut connection, PING).await;
         far.write_u8(7).await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), 7);
@@ -257,15 +258,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn between_long_frames_nothing_waits() {
+    async fn an_acknowledgement_between_long_frames_is_not_delayed() {
         let (mut connection, mut far) = pair();
         let begun = Instant::now();
         write(&mut connection, PING).await;
-        write(&mut connection, &frame(SHORT + 1)).await;
-        expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
-        write(&mut connection, &frame(SHORT + 1)).await;
+        write(&mut connection, &frame(MAX_SHORT_FRAME + 1)).await;
+        expect(&mut far, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
+        write(&mut connection, &frame(MAX_SHORT_FRAME + 1)).await;
         write(&mut connection, PING).await;
-        expect(&mut far, &[&frame(SHORT + 1), PING].concat()).await;
+        expect(&mut far, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
         // The last frame is short again.
         write(&mut connection, PING).await;
@@ -273,26 +274,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_looks_like_an_acknowledgement_in_a_frame_is_written() {
+    async fn acknowledgement_bytes_inside_a_frame_are_written() {
         let (mut connection, mut far) = pair();
         let mut long = frame(PING.len());
         long[9..].copy_from_slice(PING);
         let (header, rest) = long.split_at(9);
         write(&mut connection, PING).await;
         write(&mut connection, header).await;
-        tokio::time::advance(HELD * 2).await;
+        tokio::time::advance(ACK_DELAY * 2).await;
         // The held acknowledgement is due, but a frame is only half written.
         write(&mut connection, rest).await;
         expect(&mut far, &[&long, PING].concat()).await;
     }
 
     #[tokio::test]
-    async fn many_acknowledgements_do_not_gather() {
+    async fn delayed_acknowledgements_are_bounded() {
         let (mut connection, mut far) = pair();
         // Few enough that the socket is not full.
         for _ in 0..100 {
             write(&mut connection, PING).await;
-            assert!(connection.held.len() <= MOST_HELD);
+            assert!(connection.delayed_acks.len() <= MAX_DELAYED_BYTES);
         }
         let mut bytes = vec![0; PING.len() * 90];
         far.read_exact(&mut bytes).await.unwrap();
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_takes_nothing_gets_everything_in_order_later() {
+    async fn a_full_socket_gets_everything_in_order_later() {
         const FRAMES: usize = 300;
         let (mut connection, mut far) = pair();
         let writes = async {
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(lengths, (0..FRAMES).map(|it| it * 100).collect::<Vec<_>>());
         // Of the acknowledgements between the first, short frames, some may still wait at the end.
         assert!(
-            acknowledgements >= FRAMES - SHORT / 100 - 1,
+            acknowledgements >= FRAMES - MAX_SHORT_FRAME / 100 - 1,
             "{acknowledgements}"
         );
         assert!(acknowledgements <= FRAMES);

@@ -42,21 +42,21 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 const CALL_WINDOW: u32 = 1 << 20;
 
 /// The method behind Dapr's query API.
-const QUERY: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
+const QUERY_METHOD: &str = "/dapr.proto.components.v1.QueriableStateStore/Query";
 
 /// Pause before accepting is tried again, for example when the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time limit for calls that run at the end.
-const LAST_CALLS: Duration = Duration::from_secs(10);
+const CALL_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit for sending the last answers and ending the connections. Only a peer that does not read its answers needs that
 /// long.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+const CONNECTION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The services of the socket.
 #[derive(Debug, Clone)]
-pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
+pub(crate) struct GrpcServices<C: StateStore + TransactionalStateStore> {
     state: StateStoreServer<C>,
     transactions: TransactionalStateStoreServer<C>,
     /// The services that are rarely called.
@@ -65,7 +65,7 @@ pub(crate) struct Services<C: StateStore + TransactionalStateStore> {
     calls: Arc<watch::Sender<()>>,
 }
 
-impl<C> Services<C>
+impl<C> GrpcServices<C>
 where
     C: StateStore + TransactionalStateStore + TransactionalStoreMultiMaxSize + Clone,
 {
@@ -94,7 +94,7 @@ where
 /// The services for the connection of one peer.
 #[derive(Debug)]
 struct PeerServices<C: StateStore + TransactionalStateStore> {
-    services: Services<C>,
+    services: GrpcServices<C>,
     peer: Peer,
 }
 
@@ -102,9 +102,9 @@ impl<C> hyper::service::Service<Request<Incoming>> for PeerServices<C>
 where
     C: StateStore + TransactionalStateStore,
 {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = Infallible;
-    type Future = Running;
+    type Future = CallFuture;
 
     // All of these services are always ready.
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
@@ -119,7 +119,7 @@ where
             }
             _ => Box::pin(services.others.clone().call(request)),
         };
-        Running {
+        CallFuture {
             call,
             method,
             runs: Some(services.calls.subscribe()),
@@ -128,19 +128,19 @@ where
 }
 
 /// A call, which runs until its answer has been taken or the peer has cancelled it.
-pub(crate) struct Running {
+pub(crate) struct CallFuture {
     call: BoxFuture<Response<Body>, Infallible>,
     method: Option<PathAndQuery>,
     runs: Option<watch::Receiver<()>>,
 }
 
-impl Future for Running {
-    type Output = Result<Response<Answer>, Infallible>;
+impl Future for CallFuture {
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut response = ready!(self.call.as_mut().poll(context))?;
         explain_unimplemented(response.headers_mut(), self.method.as_ref());
-        Poll::Ready(Ok(response.map(|body| Answer {
+        Poll::Ready(Ok(response.map(|body| ResponseBody {
             body,
             _runs: self.runs.take(),
         })))
@@ -155,7 +155,7 @@ fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>)
         return;
     }
     let method = method.map_or("", PathAndQuery::path);
-    let message = if method == QUERY {
+    let message = if method == QUERY_METHOD {
         "this component does not support queries; get entries by their keys".to_owned()
     } else {
         format!("this component does not support the method {method}")
@@ -166,12 +166,12 @@ fn explain_unimplemented(headers: &mut HeaderMap, method: Option<&PathAndQuery>)
 }
 
 /// The answer to a call.
-pub(crate) struct Answer {
+pub(crate) struct ResponseBody {
     body: Body,
     _runs: Option<watch::Receiver<()>>,
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -193,9 +193,9 @@ impl hyper::body::Body for Answer {
 
 /// Runs the calls of a connection.
 #[derive(Debug, Clone, Copy)]
-struct Tasks;
+struct CallExecutor;
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for CallExecutor {
     fn execute(&self, call: F) {
         tokio::spawn(call);
     }
@@ -205,7 +205,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
 /// for that, within the time limits for calls and answers.
 pub(crate) async fn serve<C>(
     listener: UnixListener,
-    services: Services<C>,
+    services: GrpcServices<C>,
     told: impl Future<Output = ()>,
 ) where
     C: StateStore + TransactionalStateStore + Clone,
@@ -225,16 +225,19 @@ pub(crate) async fn serve<C>(
                 services: services.clone(),
                 peer,
             };
-            tokio::spawn(attend(connection, services, ending.subscribe()));
+            tokio::spawn(run_connection(connection, services, ending.subscribe()));
         }
     }
     drop(listener);
     let _ = ending.send(());
     let last_calls = async {
-        if timeout(LAST_CALLS, calls.closed()).await.is_err() {
-            tracing::warn!("calls were still running after {} s", LAST_CALLS.as_secs());
+        if timeout(CALL_DRAIN_TIMEOUT, calls.closed()).await.is_err() {
+            tracing::warn!(
+                "calls were still running after {} s",
+                CALL_DRAIN_TIMEOUT.as_secs()
+            );
         }
-        tokio::time::sleep(LAST_ANSWERS).await;
+        tokio::time::sleep(CONNECTION_CLOSE_TIMEOUT).await;
     };
     tokio::select! {
         () = ending.closed() => {}
@@ -243,7 +246,7 @@ pub(crate) async fn serve<C>(
 }
 
 /// Serves one connection until it ends, or until its calls have ended after `ending` has changed.
-async fn attend<C>(
+async fn run_connection<C>(
     connection: Connection,
     services: PeerServices<C>,
     mut ending: watch::Receiver<()>,
@@ -251,7 +254,7 @@ async fn attend<C>(
     C: StateStore + TransactionalStateStore,
 {
     let mut served = pin!(
-        http2::Builder::new(Tasks)
+        http2::Builder::new(CallExecutor)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(CALL_WINDOW)
             // daprd opens as many streams as it has calls.
@@ -276,7 +279,7 @@ async fn accept(listener: &UnixListener) -> (Connection, Peer) {
     loop {
         let accepted = listener.accept().await;
         let identified = accepted.and_then(|(socket, _)| {
-            let peer = Peer::of(&socket)?;
+            let peer = Peer::from_socket(&socket)?;
             Ok((Connection::new(socket.into_std()?)?, peer))
         });
         match identified {

@@ -27,12 +27,12 @@ pub(crate) fn etag(version: &Hlc) -> Etag {
 }
 
 /// Returns the condition of a SET.
-pub(crate) fn of_set(
+pub(crate) fn set_precondition(
     etag: Option<&Etag>,
     options: Option<StateOptions>,
 ) -> Result<Precondition, Status> {
     let concurrency = concurrency(options)?;
-    match given(etag, concurrency)? {
+    match required_version(etag, concurrency)? {
         None if concurrency == StateConcurrency::ConcurrencyFirstWrite => Ok(Precondition::Absent),
         given => Ok(given.map_or(Precondition::None, Precondition::Version)),
     }
@@ -40,11 +40,11 @@ pub(crate) fn of_set(
 
 /// Returns the condition of a deletion. The first write of a key cannot be a deletion: without an `ETag` there is no version to
 /// compare.
-pub(crate) fn of_delete(
+pub(crate) fn delete_precondition(
     etag: Option<&Etag>,
     options: Option<StateOptions>,
 ) -> Result<Precondition, Status> {
-    let given = given(etag, concurrency(options)?)?;
+    let given = required_version(etag, concurrency(options)?)?;
     Ok(given.map_or(Precondition::None, Precondition::Version))
 }
 
@@ -67,7 +67,10 @@ fn concurrency(options: Option<StateOptions>) -> Result<StateConcurrency, Status
 }
 
 /// Returns the required version, if the request has one that applies.
-fn given(etag: Option<&Etag>, concurrency: StateConcurrency) -> Result<Option<Version>, Status> {
+fn required_version(
+    etag: Option<&Etag>,
+    concurrency: StateConcurrency,
+) -> Result<Option<Version>, Status> {
     let Some(etag) = etag.filter(|etag| !etag.value.is_empty()) else {
         return Ok(None);
     };
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dapr_says_is_a_condition() {
+    fn etags_and_options_map_to_preconditions() {
         let version = Precondition::Version(Version::new(1_696_374_425_000, 1));
         for (etag, concurrency, set, delete) in [
             (None, UNSPECIFIED, Precondition::None, Precondition::None),
@@ -131,15 +134,15 @@ mod tests {
         ] {
             let etag = etag.map(sent);
             assert_eq!(
-                of_set(etag.as_ref(), Some(options(concurrency))).unwrap(),
+                set_precondition(etag.as_ref(), Some(options(concurrency))).unwrap(),
                 set
             );
             assert_eq!(
-                of_delete(etag.as_ref(), Some(options(concurrency))).unwrap(),
+                delete_precondition(etag.as_ref(), Some(options(concurrency))).unwrap(),
                 delete
             );
         }
-        assert_eq!(of_set(None, None).unwrap(), Precondition::None);
+        assert_eq!(set_precondition(None, None).unwrap(), Precondition::None);
     }
 
     #[test]
@@ -152,19 +155,21 @@ mod tests {
             "1:2:StateStore\0",
         ] {
             for concurrency in [UNSPECIFIED, FIRST] {
-                let status = of_set(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
+                let status =
+                    set_precondition(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
                 assert_eq!(status.code(), Code::InvalidArgument, "{text}");
-                let status = of_delete(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
+                let status =
+                    delete_precondition(Some(&sent(text)), Some(options(concurrency))).unwrap_err();
                 assert_eq!(status.code(), Code::InvalidArgument, "{text}");
             }
         }
     }
 
     #[test]
-    fn an_etag_is_read_back() {
+    fn an_etag_round_trips() {
         let version = Hlc::store_version((1, 100_000_000));
         assert_eq!(
-            of_set(Some(&etag(&version)), None).unwrap(),
+            set_precondition(Some(&etag(&version)), None).unwrap(),
             Precondition::Version(Version::from(&version))
         );
     }
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn unknown_options_are_refused() {
         assert_eq!(
-            of_set(None, Some(options(3))).unwrap_err().code(),
+            set_precondition(None, Some(options(3))).unwrap_err().code(),
             Code::InvalidArgument
         );
         let strange = Some(StateOptions {
@@ -180,7 +185,7 @@ mod tests {
             consistency: 9,
         });
         assert_eq!(
-            of_delete(None, strange).unwrap_err().code(),
+            delete_precondition(None, strange).unwrap_err().code(),
             Code::InvalidArgument
         );
         assert!(consistency(2).is_ok() && consistency(3).is_err());

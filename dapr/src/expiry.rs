@@ -43,19 +43,19 @@ pub(crate) fn expires_in(metadata: &HashMap<String, String>) -> Result<Option<Du
 }
 
 /// Returns the metadata of an answer whose value expires after this time.
-pub(crate) fn told(expires_in: Expiry) -> HashMap<String, String> {
+pub(crate) fn expiry_metadata(expires_in: Expiry) -> HashMap<String, String> {
     let at = match expires_in {
         Expiry::After(time) => SystemTime::now().checked_add(time),
         _ => None,
     };
-    at.and_then(written)
+    at.and_then(format_time)
         .map(|text| (EXPIRY.to_owned(), text))
         .into_iter()
         .collect()
 }
 
 /// Returns the time as RFC 3339 text, or `None` if its year does not fit into four digits.
-fn written(at: SystemTime) -> Option<String> {
+fn format_time(at: SystemTime) -> Option<String> {
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_millis(at)).ok()?;
     Some(text)
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_number_above_zero_expires() {
+    fn only_a_positive_ttl_expires() {
         assert_eq!(expires_in(&HashMap::new()).unwrap(), None);
         for (text, seconds) in [
             ("1", Some(1)),
@@ -94,17 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_written_if_it_can_be() {
+    fn an_expiry_time_is_formatted_if_representable() {
         for endless in [
             Expiry::Unknown,
             Expiry::Never,
             Expiry::After(Duration::MAX),
             Expiry::After(Duration::from_secs(1 << 40)),
         ] {
-            assert_eq!(told(endless), HashMap::new());
+            assert_eq!(expiry_metadata(endless), HashMap::new());
         }
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-        assert_eq!(written(at).unwrap(), "2023-11-14T22:13:20.250Z");
-        assert!(told(Expiry::After(Duration::from_secs(9)))[EXPIRY].ends_with('Z'));
+        assert_eq!(format_time(at).unwrap(), "2023-11-14T22:13:20.250Z");
+        assert!(expiry_metadata(Expiry::After(Duration::from_secs(9)))[EXPIRY].ends_with('Z'));
     }
 }

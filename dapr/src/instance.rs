@@ -1,10 +1,10 @@
 //! A component: its connection to a store, and the calls on single keys.
-use crate::content;
+use crate::content_type;
 use crate::etag::{self, Precondition};
 use crate::expiry;
 use crate::proto::state_options::StateConsistency;
 use crate::proto::{DeleteRequest, GetRequest, GetResponse, SetRequest};
-use crate::settings::Spec;
+use crate::settings::ComponentSpec;
 use crate::status::{failed, mismatch};
 use bytes::Bytes;
 use statestore::{
@@ -22,10 +22,10 @@ pub(crate) const STALE: &str = "the ETag is not that of the entry";
 const PRESENT: &str = "the entry is there already, and this is not its first write";
 
 /// Time limit for calls on a connection that was replaced.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time that a call waits for a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of a key in bytes: that of `statestored`.
 const MAX_KEY_BYTES: usize = 16_384;
@@ -49,7 +49,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// Starts a call on this component; dropping the result ends the call.
-    pub(crate) fn of(instance: Arc<Instance>) -> Self {
+    pub(crate) fn new(instance: Arc<Instance>) -> Self {
         Self {
             _runs: instance.calls.subscribe(),
             instance,
@@ -72,12 +72,12 @@ pub(crate) struct Set {
     pub(crate) value: Bytes,
     pub(crate) options: SetOptions,
     /// Error text if the condition is not met.
-    pub(crate) if_not: &'static str,
+    pub(crate) conflict_message: &'static str,
 }
 
 impl Instance {
     /// Connects to the store.
-    pub(crate) async fn connect(spec: Spec) -> Result<Self, Status> {
+    pub(crate) async fn connect(spec: ComponentSpec) -> Result<Self, Status> {
         let client = Client::connect(spec.settings).await;
         Ok(Self {
             client: client.map_err(|error| failed(&error))?,
@@ -94,7 +94,7 @@ impl Instance {
 
     /// Waits until the running calls have ended, then disconnects from the store. New calls can no longer begin.
     pub(crate) async fn close_when_idle(&self) {
-        let _ = tokio::time::timeout(IDLE, self.calls.closed()).await;
+        let _ = tokio::time::timeout(IDLE_TIMEOUT, self.calls.closed()).await;
         self.close().await;
     }
 
@@ -119,7 +119,7 @@ impl Instance {
         let mut state = self.client.state();
         self.client.reconnect_now();
         let settled = state.wait_for(|state| state.is_connected() || state.is_closed());
-        let _ = tokio::time::timeout(CONNECT_PATIENCE, settled).await;
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT, settled).await;
         self.ping()
     }
 
@@ -141,31 +141,33 @@ impl Instance {
             return Ok(GetResponse::default());
         };
         let (data, content_type) = if self.keep_content_type {
-            content::unwrapped(entry.value)
+            content_type::decode_value(entry.value)
         } else {
             (entry.value, String::new())
         };
         Ok(GetResponse {
             data,
             etag: Some(etag::etag(&entry.version)),
-            metadata: expiry::told(entry.expires_in),
+            metadata: expiry::expiry_metadata(entry.expires_in),
             content_type,
         })
     }
 
     /// Writes a key.
     pub(crate) async fn set(&self, request: SetRequest) -> Result<(), Status> {
-        let set = self.to_store(request)?;
+        let set = self.translate_set(request)?;
         let outcome = self.client.set_with(&set.key, &set.value, &set.options);
         let is_applied = match outcome.await {
             Ok(outcome) => outcome.is_applied(),
-            Err(error) if self.may_pass_fence(&error).await? => self.set_fenced(&set).await?,
+            Err(error) if self.is_fenced_by_components(&error).await? => {
+                self.set_fenced(&set).await?
+            }
             Err(error) => return Err(failed(&error)),
         };
         if is_applied {
             return Ok(());
         }
-        Err(mismatch(set.if_not))
+        Err(mismatch(set.conflict_message))
     }
 
     /// Writes a protected key: one that was written with an `ETag` on a store that cannot compare versions. Returns whether the
@@ -183,7 +185,7 @@ impl Instance {
 
     /// Deletes a key. Without an `ETag`, an absent key counts as deleted.
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
-        let options = deletion(&request)?;
+        let options = translate_delete(&request)?;
         match self.client.del_with(&request.key, &options).await {
             Ok(DelOutcome::Deleted { .. }) => Ok(()),
             Ok(DelOutcome::Absent) if options.if_version.is_none() => Ok(()),
@@ -191,7 +193,7 @@ impl Instance {
             // The fence that keeps other clients out during the deletion must not be deleted with the key.
             Err(error)
                 if error.kind() == ErrorKind::Unsupported
-                    || self.may_pass_fence(&error).await? =>
+                    || self.is_fenced_by_components(&error).await? =>
             {
                 let transaction = Transaction::new().del(&request.key, &options);
                 let outcome = self.transact_in_store(&transaction).await?;
@@ -206,7 +208,7 @@ impl Instance {
 
     /// Whether a write was rejected because of a fence that other writes of components leave behind, on a store that cannot
     /// compare versions. On other stores the fence belongs to another client that uses it on purpose.
-    async fn may_pass_fence(&self, error: &Error) -> Result<bool, Status> {
+    async fn is_fenced_by_components(&self, error: &Error) -> Result<bool, Status> {
         let is_fenced = error.kind() == ErrorKind::FencingTokenRequired;
         Ok(is_fenced && !self.capabilities().await?.conditions)
     }
@@ -224,16 +226,17 @@ impl Instance {
     }
 
     /// Translates a SET into a request to the store.
-    pub(crate) fn to_store(&self, request: SetRequest) -> Result<Set, Status> {
+    pub(crate) fn translate_set(&self, request: SetRequest) -> Result<Set, Status> {
         check_key(&request.key)?;
-        let (condition, if_not) = match etag::of_set(request.etag.as_ref(), request.options)? {
-            Precondition::None => (Condition::Always, STALE),
-            Precondition::Absent => (Condition::IfAbsent, PRESENT),
-            Precondition::Version(version) => (Condition::IfVersion(version), STALE),
-        };
+        let (condition, if_not) =
+            match etag::set_precondition(request.etag.as_ref(), request.options)? {
+                Precondition::None => (Condition::Always, STALE),
+                Precondition::Absent => (Condition::IfAbsent, PRESENT),
+                Precondition::Version(version) => (Condition::IfVersion(version), STALE),
+            };
         let expires_in = expiry::expires_in(&request.metadata)?;
         let value = if self.keep_content_type {
-            content::wrapped(request.value, &request.content_type, &request.metadata)?
+            content_type::encode_value(request.value, &request.content_type, &request.metadata)?
         } else {
             request.value
         };
@@ -245,15 +248,15 @@ impl Instance {
             key: request.key,
             value,
             options,
-            if_not,
+            conflict_message: if_not,
         })
     }
 }
 
 /// Translates a deletion into options of the store.
-pub(crate) fn deletion(request: &DeleteRequest) -> Result<DelOptions, Status> {
+pub(crate) fn translate_delete(request: &DeleteRequest) -> Result<DelOptions, Status> {
     check_key(&request.key)?;
-    let version = match etag::of_delete(request.etag.as_ref(), request.options)? {
+    let version = match etag::delete_precondition(request.etag.as_ref(), request.options)? {
         Precondition::Version(version) => Some(version),
         Precondition::None | Precondition::Absent => None,
     };

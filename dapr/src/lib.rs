@@ -3,16 +3,16 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bulk;
 pub mod codec;
 mod connection;
-mod content;
+mod content_type;
 mod endpoint;
 mod etag;
 mod expiry;
-mod folder;
 mod frames;
 mod instance;
-mod instances;
+mod instance_registry;
 mod log;
 mod peer;
 pub mod proto;
@@ -20,8 +20,8 @@ mod serve;
 mod service;
 mod settings;
 mod socket;
+mod socket_folder;
 mod status;
-mod together;
 mod transaction;
 
 use arguments::Arguments;
@@ -39,7 +39,7 @@ pub fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),
     };
-    log::begin(arguments.log_level(), arguments.log_format());
+    log::init(arguments.log_level(), arguments.log_format());
     match serve::serve(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -16,9 +16,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 const TRANSPORT: [&str; 5] = ["h2", "hyper", "hyper_util", "tonic", "tower"];
 
 /// Lines that begin with their priority, in the format that the journal of systemd reads from standard error (sd-daemon(3)).
-struct Journal(Format<Full, ()>);
+struct JournalFormat(Format<Full, ()>);
 
-impl<S, N> FormatEvent<S, N> for Journal
+impl<S, N> FormatEvent<S, N> for JournalFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -41,23 +41,26 @@ where
 }
 
 /// Whether the user has turned colours off (<https://no-color.org>).
-fn is_plain_wanted() -> bool {
+fn is_color_disabled() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// Writes to standard error from now on.
-pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
+pub(crate) fn init(level: LevelFilter, format: LogFormat) {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match format {
         LogFormat::Text => lines
             .with_target(false)
-            .with_ansi(std::io::stderr().is_terminal() && !is_plain_wanted())
+            .with_ansi(std::io::stderr().is_terminal() && !is_color_disabled())
             .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Journal => {
             let plain = Format::default().without_time();
             let plain = plain.with_level(false).with_target(false).with_ansi(false);
-            lines.with_ansi(false).event_format(Journal(plain)).boxed()
+            lines
+                .with_ansi(false)
+                .event_format(JournalFormat(plain))
+                .boxed()
         }
     };
     let libraries = if level == LevelFilter::TRACE {

@@ -27,12 +27,12 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Returns the process that made a connection.
-    pub(crate) fn of(socket: &UnixStream) -> io::Result<Self> {
+    pub(crate) fn from_socket(socket: &UnixStream) -> io::Result<Self> {
         let credentials = socket.peer_cred()?;
         let process = || {
             let id = credentials.pid().filter(|id| *id > 0)?;
             open(id).ok()?;
-            let started = started(id)?;
+            let started = start_time(id)?;
             Some(Self::Process { id, started })
         };
         let user = credentials.uid();
@@ -46,7 +46,7 @@ impl Peer {
         };
         // If the process id can be opened and still belongs to the same process, the opened handle belongs to it too.
         let Ok(process) = open(id) else { return };
-        if self::started(id) != Some(started) {
+        if self::start_time(id) != Some(started) {
             return;
         }
         // tokio's end of a pipe works for any descriptor that can be polled.
@@ -68,7 +68,7 @@ fn open(id: i32) -> io::Result<OwnedFd> {
 }
 
 /// Returns when a process started.
-fn started(id: i32) -> Option<u64> {
+fn start_time(id: i32) -> Option<u64> {
     let fields = std::fs::read(format!("/proc/{id}/stat")).ok()?;
     // The name of the program may contain anything.
     let name_end = fields.iter().rposition(|byte| *byte == b')')?;
@@ -87,13 +87,13 @@ mod tests {
     use std::process::Command;
 
     #[tokio::test]
-    async fn a_process_is_known_by_its_start_and_ends() {
+    async fn a_process_is_identified_by_its_start_time() {
         let mut child = Command::new("sleep");
         // A name that looks like the end of the name.
         let mut child = child.arg0(") S 1").arg("600").spawn().unwrap();
         let id = i32::try_from(child.id()).unwrap();
-        let started = started(id).unwrap();
-        let own = self::started(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let started = start_time(id).unwrap();
+        let own = self::start_time(i32::try_from(std::process::id()).unwrap()).unwrap();
         assert!(started >= own);
         let peer = Peer::Process { id, started };
         let waits = tokio::time::timeout(std::time::Duration::from_millis(50), peer.ended());
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_ends_of_a_pair_are_this_process() {
+    async fn both_ends_of_a_socket_pair_are_this_process() {
         let (near, _far) = UnixStream::pair().unwrap();
         let id = i32::try_from(std::process::id()).unwrap();
-        let peer = Peer::of(&near).unwrap();
+        let peer = Peer::from_socket(&near).unwrap();
         assert!(
             matches!(peer, Peer::Process { id: it, .. } if it == id),
             "{peer:?}"

@@ -1,8 +1,8 @@
 //! The process from its start to its end.
 use crate::arguments::Arguments;
-use crate::endpoint::{self, Services};
-use crate::instances::Instances;
-use crate::service::Component;
+use crate::endpoint::{self, GrpcServices};
+use crate::instance_registry::InstanceRegistry;
+use crate::service::ComponentService;
 use crate::socket::{SocketFile, listen};
 use sd_notify::NotifyState;
 use std::error::Error;
@@ -13,7 +13,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Time limit for disconnecting from the stores.
-const LEAVE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves until a signal arrives.
 pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -26,34 +26,34 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let (listener, file) = listen(&arguments.socket(), arguments.socket_mode())?;
-        let instances = Arc::new(Instances::new(arguments.url())?);
+        let instances = Arc::new(InstanceRegistry::new(arguments.url())?);
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "listening on {}", file.path().display())?;
         stdout.flush()?;
         drop(stdout);
-        tell(&[NotifyState::Ready]);
+        notify_manager(&[NotifyState::Ready]);
         let told = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            tell(&[NotifyState::Stopping]);
+            notify_manager(&[NotifyState::Stopping]);
             tracing::info!("stopping");
         };
-        let served = answer(listener, file, &instances, told).await;
-        let _ = tokio::time::timeout(LEAVE, instances.close()).await;
+        let served = serve_until(listener, file, &instances, told).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, instances.close()).await;
         served
     })
 }
 
 /// Answers calls until `told` completes, and then the calls that are still running.
-async fn answer(
+async fn serve_until(
     listener: UnixListener,
     file: SocketFile,
-    instances: &Arc<Instances>,
+    instances: &Arc<InstanceRegistry>,
     told: impl Future<Output = ()>,
 ) -> Result<(), Box<dyn Error>> {
-    let services = Services::new(Component::new(instances.clone()))?;
+    let services = GrpcServices::new(ComponentService::new(instances.clone()))?;
     let told = async move {
         told.await;
         // The file is removed first, so that no new connection arrives.
@@ -64,7 +64,7 @@ async fn answer(
 }
 
 /// Notifies the service manager (`sd_notify(3)`). Does nothing without a service manager.
-fn tell(states: &[NotifyState<'_>]) {
+fn notify_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "cannot tell the manager of services (NOTIFY_SOCKET)");
     }

@@ -1,7 +1,8 @@
 //! The services that daprd calls.
+use crate::bulk::{KeyLocks, bulk_result, join_all};
 use crate::endpoint::MAX_MESSAGE_BYTES;
 use crate::instance::Call;
-use crate::instances::{InstanceId, Instances};
+use crate::instance_registry::{InstanceId, InstanceRegistry};
 use crate::proto::state_store_server::StateStore;
 use crate::proto::transactional_state_store_server::TransactionalStateStore;
 use crate::proto::transactional_store_multi_max_size_server::TransactionalStoreMultiMaxSize;
@@ -12,37 +13,38 @@ use crate::proto::{
     MultiMaxSizeResponse, PingRequest, PingResponse, SetRequest, SetResponse,
     TransactionalStateRequest, TransactionalStateResponse,
 };
-use crate::together::{Turns, of_all, together};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tonic::{Request, Response, Status};
 
 /// All services of the socket.
 #[derive(Debug, Clone)]
-pub(crate) struct Component {
-    instances: Arc<Instances>,
+pub(crate) struct ComponentService {
+    instances: Arc<InstanceRegistry>,
 }
 
-impl Component {
+impl ComponentService {
     /// The services of these components.
-    pub(crate) fn new(instances: Arc<Instances>) -> Self {
+    pub(crate) fn new(instances: Arc<InstanceRegistry>) -> Self {
         Self { instances }
     }
 
     /// Returns the component that is called, and the message. Fails if the store cannot be reached now.
-    async fn called<T>(&self, request: Request<T>) -> Result<(Call, T), Status> {
-        let instance = self.instances.called(&InstanceId::of(&request)?)?;
+    async fn start_call<T>(&self, request: Request<T>) -> Result<(Call, T), Status> {
+        let instance = self
+            .instances
+            .start_call(&InstanceId::from_request(&request)?)?;
         instance.ready().await?;
         Ok((instance, request.into_inner()))
     }
 }
 
 #[tonic::async_trait]
-impl StateStore for Component {
+impl StateStore for ComponentService {
     async fn init(&self, request: Request<InitRequest>) -> Result<Response<InitResponse>, Status> {
-        let id = InstanceId::of(&request)?;
+        let id = InstanceId::from_request(&request)?;
         let properties = request.into_inner().metadata.unwrap_or_default().properties;
-        self.instances.begin(id, &properties).await?;
+        self.instances.init(id, &properties).await?;
         Ok(Response::new(InitResponse {}))
     }
 
@@ -50,7 +52,7 @@ impl StateStore for Component {
         &self,
         request: Request<FeaturesRequest>,
     ) -> Result<Response<FeaturesResponse>, Status> {
-        let (instance, _) = self.called(request).await?;
+        let (instance, _) = self.start_call(request).await?;
         let features = instance.features().await?;
         Ok(Response::new(FeaturesResponse { features }))
     }
@@ -59,24 +61,26 @@ impl StateStore for Component {
         &self,
         request: Request<DeleteRequest>,
     ) -> Result<Response<DeleteResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         instance.delete(request).await?;
         Ok(Response::new(DeleteResponse {}))
     }
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         instance.get(request).await.map(Response::new)
     }
 
     async fn set(&self, request: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         instance.set(request).await?;
         Ok(Response::new(SetResponse {}))
     }
 
     async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
-        let instance = self.instances.called(&InstanceId::of(&request)?)?;
+        let instance = self
+            .instances
+            .start_call(&InstanceId::from_request(&request)?)?;
         instance.ping()?;
         Ok(Response::new(PingResponse {}))
     }
@@ -85,14 +89,14 @@ impl StateStore for Component {
         &self,
         request: Request<BulkDeleteRequest>,
     ) -> Result<Response<BulkDeleteResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let turns = Turns::of(request.items.iter().map(|item| &*item.key));
-        let done = together(request.items, parallelism, async |item: DeleteRequest| {
-            let _turn = turns.wait(&item.key).await;
+        let turns = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
+        let done = join_all(request.items, parallelism, async |item: DeleteRequest| {
+            let _turn = turns.lock(&item.key).await;
             instance.delete(item).await
         });
-        of_all(done.await, "deletions")?;
+        bulk_result(done.await, "deletions")?;
         Ok(Response::new(BulkDeleteResponse {}))
     }
 
@@ -100,10 +104,10 @@ impl StateStore for Component {
         &self,
         request: Request<BulkGetRequest>,
     ) -> Result<Response<BulkGetResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
         let len = AtomicUsize::new(0);
-        let items = together(request.items, parallelism, async |item: GetRequest| {
+        let items = join_all(request.items, parallelism, async |item: GetRequest| {
             if len.load(Ordering::Relaxed) > MAX_MESSAGE_BYTES {
                 return BulkStateItem::default();
             }
@@ -130,14 +134,14 @@ impl StateStore for Component {
         &self,
         request: Request<BulkSetRequest>,
     ) -> Result<Response<BulkSetResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let turns = Turns::of(request.items.iter().map(|item| &*item.key));
-        let done = together(request.items, parallelism, async |item: SetRequest| {
-            let _turn = turns.wait(&item.key).await;
+        let turns = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
+        let done = join_all(request.items, parallelism, async |item: SetRequest| {
+            let _turn = turns.lock(&item.key).await;
             instance.set(item).await
         });
-        of_all(done.await, "writes")?;
+        bulk_result(done.await, "writes")?;
         Ok(Response::new(BulkSetResponse {}))
     }
 }
@@ -164,25 +168,25 @@ impl BulkStateItem {
 }
 
 #[tonic::async_trait]
-impl TransactionalStateStore for Component {
+impl TransactionalStateStore for ComponentService {
     async fn transact(
         &self,
         request: Request<TransactionalStateRequest>,
     ) -> Result<Response<TransactionalStateResponse>, Status> {
-        let (instance, request) = self.called(request).await?;
+        let (instance, request) = self.start_call(request).await?;
         instance.transact(request).await?;
         Ok(Response::new(TransactionalStateResponse {}))
     }
 }
 
 #[tonic::async_trait]
-impl TransactionalStoreMultiMaxSize for Component {
+impl TransactionalStoreMultiMaxSize for ComponentService {
     async fn multi_max_size(
         &self,
         request: Request<MultiMaxSizeRequest>,
     ) -> Result<Response<MultiMaxSizeResponse>, Status> {
-        let (instance, _) = self.called(request).await?;
-        let most = instance.most_operations().await?;
+        let (instance, _) = self.start_call(request).await?;
+        let most = instance.max_operations().await?;
         let max_size = i64::try_from(most).unwrap_or(i64::MAX);
         Ok(Response::new(MultiMaxSizeResponse { max_size }))
     }

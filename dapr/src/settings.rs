@@ -10,7 +10,7 @@ const HOST_NAME: &str = "aio-broker";
 const PORT: u16 = 18883;
 
 /// Names that belong to daprd, which passes on all metadata. The prefix of keys is already part of a key.
-const OF_DAPR: [&str; 8] = [
+const DAPR_NAMES: [&str; 8] = [
     "actorStateStore",
     "keyPrefix",
     "outboxDiscardWhenMissingState",
@@ -22,12 +22,12 @@ const OF_DAPR: [&str; 8] = [
 ];
 
 /// Changes the settings; the error completes the sentence "`name` has a value ...".
-type Apply = fn(Spec, &str) -> Result<Spec, &'static str>;
+type ApplySetting = fn(ComponentSpec, &str) -> Result<ComponentSpec, &'static str>;
 
 /// Names that are only meaningful together, and are read before the rest.
 const ADDRESS: [&str; 4] = ["hostname", "tcpPort", "url", "useTls"];
 
-const SETTINGS: [(&str, Apply); 29] = [
+const SETTINGS: [(&str, ApplySetting); 29] = [
     ("allowPlaintextCredentials", |spec, text| {
         let allow = boolean(text)?;
         Ok(spec.with(|settings| settings.allow_plaintext_credentials(allow)))
@@ -59,7 +59,7 @@ const SETTINGS: [(&str, Apply); 29] = [
     }),
     ("keepContentType", |spec, text| {
         let keep_content_type = boolean(text)?;
-        Ok(Spec {
+        Ok(ComponentSpec {
             keep_content_type,
             ..spec
         })
@@ -99,7 +99,7 @@ const SETTINGS: [(&str, Apply); 29] = [
     }),
     ("persist", |spec, text| {
         let persist = boolean(text)?;
-        Ok(Spec { persist, ..spec })
+        Ok(ComponentSpec { persist, ..spec })
     }),
     ("pingTimeout", |spec, text| {
         let timeout = duration(text)?;
@@ -144,7 +144,7 @@ const ALIASES: [(&str, &str); 2] = [("satTokenPath", "satAuthFile"), ("satFile",
 
 /// The configuration of a component.
 #[derive(Debug, Clone)]
-pub(crate) struct Spec {
+pub(crate) struct ComponentSpec {
     /// Settings of the connection to the store.
     pub(crate) settings: Settings,
     /// Whether all values are stored on disk.
@@ -154,7 +154,7 @@ pub(crate) struct Spec {
     reconnect_delay: (Duration, Duration),
 }
 
-impl Spec {
+impl ComponentSpec {
     /// Reads a component's metadata. `default_url` names the store if the metadata does not.
     ///
     /// Case, `_` and `-` in names are ignored, and an empty value counts as absent.
@@ -167,10 +167,10 @@ impl Spec {
     ) -> Result<Self, String> {
         let mut given = BTreeMap::new();
         for (name, value) in properties {
-            let Some(known) = known(name) else {
+            let Some(known) = canonical_name(name) else {
                 return Err(unknown(name));
             };
-            if OF_DAPR.contains(&known) || value.is_empty() {
+            if DAPR_NAMES.contains(&known) || value.is_empty() {
                 continue;
             }
             if given.insert(known, value.as_str()).is_some() {
@@ -237,39 +237,39 @@ fn address(
     let mut hosts = host_name.unwrap_or(HOST_NAME).split(',').map(str::trim);
     let first = Settings::new(hosts.next().unwrap_or_default(), port);
     Ok(hosts
-        .fold(first, |settings, host| settings.also(host, port))
+        .fold(first, |settings, host| settings.add_address(host, port))
         .tls(tls))
 }
 
 /// Returns the canonical form of a given name.
-fn known(name: &str) -> Option<&'static str> {
-    let plain = plain(name);
+fn canonical_name(name: &str) -> Option<&'static str> {
+    let plain = normalized(name);
     if let Some((_, setting)) = ALIASES
         .iter()
-        .find(|(alias, _)| self::plain(alias) == plain)
+        .find(|(alias, _)| self::normalized(alias) == plain)
     {
         return Some(setting);
     }
-    names().find(|known| self::plain(known) == plain)
+    names().find(|known| self::normalized(known) == plain)
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
     let settings = SETTINGS.iter().map(|(name, _)| *name);
-    settings.chain(ADDRESS).chain(OF_DAPR)
+    settings.chain(ADDRESS).chain(DAPR_NAMES)
 }
 
 /// Returns a name without the characters that are ignored in it.
-fn plain(name: &str) -> String {
+fn normalized(name: &str) -> String {
     let letters = name.chars().filter(|letter| !['_', '-'].contains(letter));
     letters.collect::<String>().to_ascii_lowercase()
 }
 
 fn unknown(name: &str) -> String {
-    let plain = plain(name);
+    let plain = normalized(name);
     let near = names()
         .map(|known| {
             (
-                strsim::damerau_levenshtein(&plain, &self::plain(known)),
+                strsim::damerau_levenshtein(&plain, &self::normalized(known)),
                 known,
             )
         })
@@ -319,13 +319,13 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {
 mod tests {
     use super::*;
 
-    fn read(properties: &[(&str, &str)]) -> Result<Spec, String> {
+    fn read(properties: &[(&str, &str)]) -> Result<ComponentSpec, String> {
         read_with(properties, None)
     }
 
-    fn read_with(properties: &[(&str, &str)], url: Option<&str>) -> Result<Spec, String> {
+    fn read_with(properties: &[(&str, &str)], url: Option<&str>) -> Result<ComponentSpec, String> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Spec::read(&properties.iter().map(owned).collect(), url)
+        ComponentSpec::read(&properties.iter().map(owned).collect(), url)
     }
 
     fn shown(properties: &[(&str, &str)]) -> String {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vendors_names_count() {
+    fn vendor_names_are_accepted() {
         let settings = shown(&[]);
         assert!(settings.contains("aio-broker:18883"), "{settings}");
         assert!(!settings.contains("tls: None"), "{settings}");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_counts() {
+    fn every_setting_is_applied() {
         for (name, _) in SETTINGS {
             let value = match name {
                 "websocket" => "/mqtt",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_no_value_told() {
+    fn errors_name_the_setting_and_omit_its_value() {
         for (properties, problem) in [
             (
                 &[("hostnam", "JZ")][..],

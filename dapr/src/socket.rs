@@ -1,5 +1,5 @@
 //! The file of the socket that daprd connects to.
-use crate::folder::Folder;
+use crate::socket_folder::SocketFolder;
 use rustix::fs::{FileType, Mode, OFlags, fchmod, openat};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -17,7 +17,7 @@ const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    folder: Folder,
+    folder: SocketFolder,
     name: OsString,
     /// Keeps the inode, so that its number is not reused.
     inode: OwnedFd,
@@ -55,7 +55,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
     let Some(name) = path.file_name() else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
-    let folder = Folder::open(path.parent().unwrap_or(Path::new("")))?;
+    let folder = SocketFolder::open(path.parent().unwrap_or(Path::new("")))?;
     let lock = folder.lock();
     let address = SockAddr::unix(path).map_err(failed)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
@@ -84,7 +84,7 @@ pub(crate) fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile
 }
 
 /// Opens the file of a socket and gives it these permissions. A symbolic link that has taken its place is not followed.
-fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
+fn open_with_mode(folder: &SocketFolder, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::empty())?;
     let status = rustix::fs::fstat(&file)?;
@@ -101,7 +101,7 @@ fn open_with_mode(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<OwnedF
 }
 
 /// Removes a socket file whose process has ended; other files stay.
-fn remove_stale(path: &Path, folder: &Folder, name: &OsStr) -> Result<(), String> {
+fn remove_stale(path: &Path, folder: &SocketFolder, name: &OsStr) -> Result<(), String> {
     let shown = path.display();
     let status = folder
         .stat(name)
@@ -161,11 +161,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_that_begin_at_once_one_listens() {
+    async fn only_one_of_several_concurrent_processes_listens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let folder = Folder::open(folder.path()).unwrap();
+        let folder = SocketFolder::open(folder.path()).unwrap();
         let before = folder.lock().unwrap();
         let other = path.clone();
         let other = tokio::task::spawn_blocking(move || listen(&other, 0o600).map(drop));
@@ -185,7 +185,7 @@ mod tests {
         let _listener = std::os::unix::net::UnixListener::bind(&target).unwrap();
         std::fs::set_permissions(&target, Permissions::from_mode(0o600)).unwrap();
         symlink(&target, folder.path().join("link")).unwrap();
-        let folder = Folder::open(folder.path()).unwrap();
+        let folder = SocketFolder::open(folder.path()).unwrap();
         let error = open_with_mode(&folder, OsStr::new("link"), 0o666).unwrap_err();
         assert!(error.to_string().contains("taken its place"), "{error}");
         let mode = std::fs::metadata(&target).unwrap().permissions().mode();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_is_named() {
+    fn an_invalid_path_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("n".repeat(200));
         let error = listen(&long, 0o600).unwrap_err();

@@ -28,7 +28,7 @@ pub(crate) fn is_etag_error(status: &Status) -> bool {
 }
 
 /// Returns the same error with its place in front. The details repeat the message, and daprd shows theirs.
-pub(crate) fn located(place: &str, status: &Status) -> Status {
+pub(crate) fn with_location(place: &str, status: &Status) -> Status {
     let message = format!("{place}: {}", status.message());
     if is_etag_error(status) {
         etag_error(status.code(), &message)
@@ -85,22 +85,22 @@ mod tests {
     }
 
     #[test]
-    fn a_place_keeps_the_kind_of_an_etag_error() {
-        let status = located("here", &invalid_etag("malformed"));
+    fn a_location_keeps_the_kind_of_an_etag_error() {
+        let status = with_location("here", &invalid_etag("malformed"));
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(is_etag_error(&status));
     }
 
     #[test]
-    fn a_place_stands_in_front_of_everything_that_is_told() {
-        let status = located("here", &mismatch("stale"));
+    fn a_location_precedes_the_whole_message() {
+        let status = with_location("here", &mismatch("stale"));
         assert_eq!(status.message(), "here: stale");
         let details = status.get_error_details();
         let violations = &details.bad_request().unwrap().field_violations;
         assert_eq!(violations[0].description, "here: stale");
         let bytes = String::from_utf8_lossy(status.details()).into_owned();
         assert_eq!(bytes.matches("here: stale").count(), 2, "{bytes:?}");
-        let status = located("here", &Status::internal("broken"));
+        let status = with_location("here", &Status::internal("broken"));
         assert_eq!(
             (status.code(), status.message()),
             (Code::Internal, "here: broken")
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_failure_looks_like_one() {
+    fn other_errors_are_not_etag_errors() {
         for kind in ErrorKind::ALL {
             let error = Error::new(*kind, Outcome::NotDone, "SET of 3 bytes", "it failed");
             let status = failed(&error);

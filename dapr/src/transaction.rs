@@ -1,9 +1,9 @@
 //! Transactions, and the features that are reported to daprd.
-use crate::instance::{Instance, STALE, deletion};
+use crate::instance::{Instance, STALE, translate_delete};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
-use crate::status::{located, mismatch};
-use statestore::intents::MOST_OPERATIONS;
+use crate::status::{mismatch, with_location};
+use statestore::intents::MAX_OPERATIONS;
 use statestore::{Transaction, TransactionOutcome};
 use tonic::Status;
 
@@ -22,14 +22,14 @@ impl Instance {
     }
 
     /// Returns the maximum number of operations of a transaction.
-    pub(crate) async fn most_operations(&self) -> Result<u64, Status> {
+    pub(crate) async fn max_operations(&self) -> Result<u64, Status> {
         let transactions = self.capabilities().await?.transactions;
-        Ok(transactions.unwrap_or(MOST_OPERATIONS as u64))
+        Ok(transactions.unwrap_or(MAX_OPERATIONS as u64))
     }
 
     /// Executes all operations of a transaction or none.
     pub(crate) async fn transact(&self, request: TransactionalStateRequest) -> Result<(), Status> {
-        let most = self.most_operations().await?;
+        let most = self.max_operations().await?;
         let operations = request.operations;
         let count = operations.len();
         if count == 0 {
@@ -45,7 +45,7 @@ impl Instance {
         for (number, operation) in (1..).zip(operations) {
             let (extended, if_not) = self
                 .extended(transaction, operation)
-                .map_err(|status| in_place(number, count, &status))?;
+                .map_err(|status| with_operation(number, count, &status))?;
             transaction = extended;
             reasons.push(if_not);
         }
@@ -53,7 +53,7 @@ impl Instance {
             TransactionOutcome::Applied(_) => Ok(()),
             TransactionOutcome::NotApplied { operation, .. } => {
                 let if_not = reasons.get(operation).copied().unwrap_or(STALE);
-                Err(in_place(operation + 1, count, &mismatch(if_not)))
+                Err(with_operation(operation + 1, count, &mismatch(if_not)))
             }
         }
     }
@@ -66,12 +66,12 @@ impl Instance {
     ) -> Result<(Transaction, &'static str), Status> {
         match operation.request {
             Some(Request::Set(request)) => {
-                let set = self.to_store(request)?;
+                let set = self.translate_set(request)?;
                 let transaction = transaction.set(set.key, set.value, &set.options);
-                Ok((transaction, set.if_not))
+                Ok((transaction, set.conflict_message))
             }
             Some(Request::Delete(request)) => {
-                let options = deletion(&request)?;
+                let options = translate_delete(&request)?;
                 Ok((transaction.del(request.key, &options), STALE))
             }
             None => Err(Status::invalid_argument(
@@ -82,6 +82,6 @@ impl Instance {
 }
 
 /// Returns the failure of one operation as the failure of the transaction.
-fn in_place(number: usize, count: usize, status: &Status) -> Status {
-    located(&format!("operation {number} of {count}"), status)
+fn with_operation(number: usize, count: usize, status: &Status) -> Status {
+    with_location(&format!("operation {number} of {count}"), status)
 }

@@ -1,9 +1,9 @@
 //! Boundary between C and Rust: errors and panics become a status, and `pthread_cancel` is deferred.
-use crate::cancellation::Uncancellable;
+use crate::cancellation::CancellationGuard;
 use crate::client::sst_client;
+use crate::client_object::ClientObject;
 use crate::error::{self, sst_error};
 use crate::handle;
-use crate::made::OfClient;
 use crate::status::sst_status;
 use statestore_core::Outcome;
 use statestore_embed::{Client, Error, ErrorKind};
@@ -16,9 +16,9 @@ pub(crate) fn status(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     body: impl FnOnce() -> Result<(), Error>,
 ) -> sst_status {
-    let _uncancellable = Uncancellable::begin();
+    let _uncancellable = CancellationGuard::begin();
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(panicked()));
-    error::give(error, result)
+    error::write(error, result)
 }
 
 /// Runs the body of an export that uses a client. A panic makes the client unusable.
@@ -29,14 +29,14 @@ pub(crate) fn with_client(
 ) -> sst_status {
     status(error, || {
         let client = handle::get::<Client>(client)?;
-        poisoning(&client, || body(&client))
+        poison_on_panic(&client, || body(&client))
     })
 }
 
 /// Runs the body of an export that uses an object of a client. A panic makes the client unusable.
 ///
 /// A body that waits for an event that freeing the object causes must drop its reference to the object before it waits.
-pub(crate) fn with_object<T: OfClient>(
+pub(crate) fn with_object<T: ClientObject>(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
     object: *const T::Opaque,
     body: impl FnOnce(Arc<T>, &Client) -> Result<(), Error>,
@@ -44,11 +44,11 @@ pub(crate) fn with_object<T: OfClient>(
     status(error, || {
         let object = handle::get::<T>(object)?;
         let client = object.client().clone();
-        poisoning(&client, || body(object, &client))
+        poison_on_panic(&client, || body(object, &client))
     })
 }
 
-fn poisoning(client: &Client, body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+fn poison_on_panic(client: &Client, body: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         client.poison();
         Err(panicked())
@@ -57,7 +57,7 @@ fn poisoning(client: &Client, body: impl FnOnce() -> Result<(), Error>) -> Resul
 
 /// Runs the body of an export that returns a value, or `otherwise` if the body fails.
 pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) -> T {
-    let _uncancellable = Uncancellable::begin();
+    let _uncancellable = CancellationGuard::begin();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(_)) | Err(_) => otherwise,
@@ -66,7 +66,7 @@ pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) ->
 
 /// Runs the body of an export that returns nothing.
 pub(crate) fn run(body: impl FnOnce()) {
-    let _uncancellable = Uncancellable::begin();
+    let _uncancellable = CancellationGuard::begin();
     // Such an export cannot report a panic, and has no state that a panic could leave half done.
     let _ = catch_unwind(AssertUnwindSafe(body));
 }

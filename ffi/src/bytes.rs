@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input;
-use crate::output::Out;
+use crate::output::HandleOut;
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_embed::Error;
@@ -27,7 +27,7 @@ impl sst_slice {
         len: 0,
     };
 
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             data: bytes.as_ptr().cast(),
             len: bytes.len(),
@@ -53,9 +53,9 @@ pub(crate) unsafe fn slices<'a>(
 /// Bytes with their own handle. Opaque.
 pub struct sst_bytes;
 
-pub(crate) struct Owned(pub(crate) Bytes);
+pub(crate) struct BytesObject(pub(crate) Bytes);
 
-object!(Owned, sst_bytes, 3, "bytes");
+object!(BytesObject, sst_bytes, 3, "bytes");
 
 /// Copies bytes, for example for the result of a callback of sst_update().
 #[unsafe(no_mangle)]
@@ -66,10 +66,10 @@ pub unsafe extern "C" fn sst_bytes_new(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let bytes = Out::<Owned>::new(bytes, "bytes")?;
+        let bytes = HandleOut::<BytesObject>::new(bytes, "bytes")?;
         // SAFETY: the header asks for NULL or `len` bytes.
         let data = unsafe { input::bytes(data, len, "data") }?;
-        bytes.give(Owned(Bytes::copy_from_slice(data)))
+        bytes.write(BytesObject(Bytes::copy_from_slice(data)))
     })
 }
 
@@ -77,43 +77,43 @@ pub unsafe extern "C" fn sst_bytes_new(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(&handle::get::<Owned>(bytes)?.0))
+        Ok(sst_slice::from_bytes(&handle::get::<BytesObject>(bytes)?.0))
     })
 }
 
 /// Frees bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_free(bytes: *mut sst_bytes) {
-    boundary::run(|| drop(handle::free::<Owned>(bytes)));
+    boundary::run(|| drop(handle::free::<BytesObject>(bytes)));
 }
 
 /// An ordered list of keys. Opaque.
 pub struct sst_keys;
 
-pub(crate) struct Keys(pub(crate) Vec<Bytes>);
+pub(crate) struct KeysObject(pub(crate) Vec<Bytes>);
 
-object!(Keys, sst_keys, 4, "keys");
+object!(KeysObject, sst_keys, 4, "keys");
 
 /// Returns the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_len(keys: *const sst_keys) -> usize {
-    boundary::value(0, || Ok(handle::get::<Keys>(keys)?.0.len()))
+    boundary::value(0, || Ok(handle::get::<KeysObject>(keys)?.0.len()))
 }
 
 /// Returns the key at an index. If the index is too large, the slice is empty; a key is never empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        let keys = handle::get::<Keys>(keys)?;
+        let keys = handle::get::<KeysObject>(keys)?;
         Ok(keys
             .0
             .get(index)
-            .map_or(sst_slice::NONE, |key| sst_slice::of(key)))
+            .map_or(sst_slice::NONE, |key| sst_slice::from_bytes(key)))
     })
 }
 
 /// Frees keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_free(keys: *mut sst_keys) {
-    boundary::run(|| drop(handle::free::<Keys>(keys)));
+    boundary::run(|| drop(handle::free::<KeysObject>(keys)));
 }

@@ -2,12 +2,12 @@
 use std::ffi::c_void;
 
 /// The C function that drops a context.
-pub(crate) type Drop_ = Option<unsafe extern "C" fn(*mut c_void)>;
+pub(crate) type DropFn = Option<unsafe extern "C" fn(*mut c_void)>;
 
 /// The context of a callback. Dropping this drops the context, exactly once.
 pub(crate) struct Context {
     context: *mut c_void,
-    drop: Drop_,
+    drop: DropFn,
 }
 
 // SAFETY: the header says that the context may be used on a thread other than the one that passed it, by one thread at
@@ -27,7 +27,7 @@ impl Drop for Context {
 pub(crate) trait Closure: Copy {
     /// The type of the function to call.
     type Call: Copy + Send;
-    fn parts(self) -> (*mut c_void, Option<Self::Call>, Drop_);
+    fn parts(self) -> (*mut c_void, Option<Self::Call>, DropFn);
 }
 
 /// Declares a callback type that has the fields `context`, `call` and `drop`.
@@ -35,7 +35,7 @@ macro_rules! closure {
     ($type:ident, $call:ty) => {
         impl $crate::callback::Closure for $type {
             type Call = $call;
-            fn parts(self) -> (*mut c_void, Option<$call>, $crate::callback::Drop_) {
+            fn parts(self) -> (*mut c_void, Option<$call>, $crate::callback::DropFn) {
                 (self.context, self.call, self.drop)
             }
         }

@@ -14,11 +14,11 @@ unsafe extern "C" {
 ///
 /// The system calls of the library are cancellation points: a thread that ended there would never release what the call
 /// holds. A thread that is cancelled meanwhile ends at the first cancellation point after the call.
-pub(crate) struct Uncancellable {
+pub(crate) struct CancellationGuard {
     before: c_int,
 }
 
-impl Uncancellable {
+impl CancellationGuard {
     pub(crate) fn begin() -> Self {
         let mut before = DISABLE;
         // SAFETY: `before` is writable; the calls between this one and `drop` do not change the state.
@@ -27,7 +27,7 @@ impl Uncancellable {
     }
 }
 
-impl Drop for Uncancellable {
+impl Drop for CancellationGuard {
     fn drop(&mut self) {
         let mut disabled = DISABLE;
         // SAFETY: `self.before` is the former state, and `disabled` is writable.

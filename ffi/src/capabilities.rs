@@ -69,7 +69,7 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_capabilities)
 );
 
-fn tell(callback: &Callback<sst_on_capabilities>, result: Result<Capabilities, Error>) {
+fn report(callback: &Callback<sst_on_capabilities>, result: Result<Capabilities, Error>) {
     let store = result.map(|store| sst_capabilities::new(store, size_of::<sst_capabilities>()));
     let lent = store.as_ref().map_or(ptr::null(), ptr::from_ref);
     error::lend(store.as_ref().err(), |status, error| {
@@ -108,10 +108,10 @@ pub unsafe extern "C" fn sst_client_capabilities_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         let ask = client.capabilities();
-        begin(client, ACTION, ask, callback, operation, tell)
+        begin(client, ACTION, ask, callback, operation, report)
     })
 }

@@ -1,17 +1,17 @@
 //! Clients: connecting and closing.
 use crate::boundary;
-use crate::bytes::{Owned, sst_bytes};
+use crate::bytes::{BytesObject, sst_bytes};
 use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
 use crate::input::{self, deadline, limit};
-use crate::operation::{begin, begin_to_close, event, sst_operation, wait, wait_for_event};
-use crate::output::{self, Out};
+use crate::operation::{begin, begin_close, event, sst_operation, wait, wait_for_event};
+use crate::output::{self, HandleOut};
 use crate::settings::{self, sst_settings};
 use crate::status::sst_status;
 use statestore_core::{Outcome, Settings};
-use statestore_embed::{Client, Error, ErrorKind, Wait};
+use statestore_embed::{Client, Error, ErrorKind, WaitOptions};
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ closure!(
 );
 
 /// Reports to a callback that an operation has ended.
-pub(crate) fn done(callback: &Callback<sst_on_done>, result: Result<(), Error>) {
+pub(crate) fn report_done(callback: &Callback<sst_on_done>, result: Result<(), Error>) {
     let ((), failed) = error::split(result);
     error::lend(failed.as_ref(), |status, error| {
         // SAFETY: the function has that type and gets its own context.
@@ -116,16 +116,16 @@ pub unsafe extern "C" fn sst_connect(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let to = Out::<Client>::new(client, "client")?;
+        let to = HandleOut::<Client>::new(client, "client")?;
         // SAFETY: the header asks for a text, and for a struct with its size.
         let client = unsafe { make(url, settings) }?;
         let connected = wait(&client, "connecting", client.connect());
         if connected.is_err() {
             // The client is closed already, but its thread may still be ending.
-            let _ = client.close(Wait::default());
+            let _ = client.close(WaitOptions::default());
         }
         connected?;
-        to.give(client)
+        to.write(client)
     })
 }
 
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn sst_connect_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::status(error, || {
         // SAFETY: the header asks for a text, and for a struct with its size.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn sst_connect_async(
             connecting,
             callback,
             operation,
-            |callback, result| completion::give(callback, result.map(|()| connected)),
+            |callback, result| completion::pass(callback, result.map(|()| connected)),
         )
     })
 }
@@ -170,7 +170,7 @@ pub extern "C" fn sst_client_close(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
-        let closed = client.close(Wait::default());
+        let closed = client.close(WaitOptions::default());
         closed.map_err(|stopped| stopped.into_error("closing the client"))
     })
 }
@@ -192,9 +192,9 @@ pub extern "C" fn sst_client_close_within(
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
         let deadline = deadline(timeout_ms)?;
-        let wait = || Wait {
+        let wait = || WaitOptions {
             deadline,
-            ..Wait::default()
+            ..WaitOptions::default()
         };
         let timeout = limit(timeout_ms)?.unwrap_or(Duration::MAX);
         let finished = client.finish(timeout, wait());
@@ -229,11 +229,18 @@ pub extern "C" fn sst_client_drain_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         let drain = client.drain();
-        begin(client, event(DRAINING), drain, callback, operation, done)
+        begin(
+            client,
+            event(DRAINING),
+            drain,
+            callback,
+            operation,
+            report_done,
+        )
     })
 }
 
@@ -262,10 +269,10 @@ pub extern "C" fn sst_client_close_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
-        begin_to_close(client, callback, operation, done)
+        begin_close(client, callback, operation, report_done)
     })
 }
 
@@ -286,10 +293,10 @@ pub extern "C" fn sst_client_id(
     id: Option<&mut MaybeUninit<*mut sst_bytes>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let id = output::failed(id);
+    let id = output::init_failed(id);
     boundary::with_client(error, client, |client| {
-        let id = Out::<Owned>::new(id, "id")?;
-        id.give(Owned(client.core()?.client_id().into()))
+        let id = HandleOut::<BytesObject>::new(id, "id")?;
+        id.write(BytesObject(client.core()?.client_id().into()))
     })
 }
 

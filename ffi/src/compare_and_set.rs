@@ -7,7 +7,7 @@ use crate::error::sst_error;
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
-use crate::outcome::{self, Results};
+use crate::outcome::{self, ResultOut};
 use crate::output;
 use crate::status::sst_status;
 use crate::update::{self, sst_on_update, sst_update_options, sst_update_result};
@@ -73,13 +73,13 @@ pub unsafe extern "C" fn sst_compare_and_set(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, for NULL or a slice, and for a struct with its
         // size.
         let replace =
             unsafe { replace(client, key, key_len, expected, value, value_len, options) }?;
-        results.give(&wait(client, "replacing", replace)?)
+        results.write(&wait(client, "replacing", replace)?)
     })
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn sst_compare_and_set_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, for NULL or a slice, and for a struct with its
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn sst_compare_and_set_async(
             replace,
             callback,
             operation,
-            outcome::tell_with_version,
+            outcome::report_with_version,
         )
     })
 }

@@ -4,23 +4,23 @@ use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
 use crate::lost_reason;
 use crate::status::sst_status;
-use statestore_embed::{End, Error, Found};
+use statestore_embed::{Error, HolderResult, StreamEnd};
 use std::ffi::c_void;
 use std::ptr;
 
 /// The function of a callback that borrows an object.
-type Borrower<T> =
+type BorrowingFn<T> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const <T as Object>::Opaque);
 
 /// The function of a callback that takes ownership of an object.
-type Owner<T> =
+type OwningFn<T> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut <T as Object>::Opaque);
 
 /// Lends an object to a callback for the duration of its call, or reports why there is none.
 pub(crate) fn lend<T, C>(callback: &Callback<C>, result: Result<Option<T>, Error>)
 where
     T: Object,
-    C: Closure<Call = Borrower<T>>,
+    C: Closure<Call = BorrowingFn<T>>,
 {
     let handle = result.and_then(|object| object.map_or(Ok(ptr::null_mut()), handle::new));
     error::lend(handle.as_ref().err(), |status, error| {
@@ -32,12 +32,12 @@ where
 }
 
 /// Reports the end of its feed to a callback, with the reason.
-pub(crate) fn end<T, C>(callback: &Callback<C>, end: &End)
+pub(crate) fn report_end<T, C>(callback: &Callback<C>, end: &StreamEnd)
 where
     T: Object,
-    C: Closure<Call = Borrower<T>>,
+    C: Closure<Call = BorrowingFn<T>>,
 {
-    let error = lost_reason::end(end);
+    let error = lost_reason::end_error(end);
     error::lend_at_end(Some(&error), end.lost_reason(), |status, error| {
         // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, ptr::null()) });
@@ -45,45 +45,45 @@ where
 }
 
 /// Lends a holder to a callback, or NULL if there is no holder.
-pub(crate) fn lend_found<T, C, H>(callback: &Callback<C>, found: Found<H>)
+pub(crate) fn lend_holder<T, C, H>(callback: &Callback<C>, found: HolderResult<H>)
 where
     T: Object + From<H>,
-    C: Closure<Call = Borrower<T>>,
+    C: Closure<Call = BorrowingFn<T>>,
 {
     lend(callback, found.map(|found| found.map(T::from)));
 }
 
 /// Takes ownership of a callback, and returns the function that reports each observed holder to it.
-pub(crate) fn observed<T, C, H>(
+pub(crate) fn report_holders<T, C, H>(
     callback: C,
-) -> impl FnMut(Result<Found<H>, &End>) + Send + 'static + use<T, C, H>
+) -> impl FnMut(Result<HolderResult<H>, &StreamEnd>) + Send + 'static + use<T, C, H>
 where
     T: Object + From<H>,
-    C: Closure<Call = Borrower<T>> + 'static,
+    C: Closure<Call = BorrowingFn<T>> + 'static,
     H: 'static,
 {
     let callback = Callback::new(callback);
     move |found| match found {
-        Ok(found) => lend_found::<T, C, H>(&callback, found),
-        Err(end) => self::end::<T, C>(&callback, end),
+        Ok(found) => lend_holder::<T, C, H>(&callback, found),
+        Err(end) => self::report_end::<T, C>(&callback, end),
     }
 }
 
 /// Passes an object to a callback, or reports why there is none. If the callback has no function to call, the handle is
 /// freed.
-pub(crate) fn give<T, C>(callback: &Callback<C>, result: Result<T, Error>)
+pub(crate) fn pass<T, C>(callback: &Callback<C>, result: Result<T, Error>)
 where
     T: Object,
-    C: Closure<Call = Owner<T>>,
+    C: Closure<Call = OwningFn<T>>,
 {
-    hand_over::<T, C>(callback, &result.and_then(handle::new));
+    pass_handle::<T, C>(callback, &result.and_then(handle::new));
 }
 
-/// Passes the handle of an object to a callback, as [`give`] does.
-pub(crate) fn hand_over<T, C>(callback: &Callback<C>, handle: &Result<*mut T::Opaque, Error>)
+/// Passes the handle of an object to a callback, as [`pass`] does.
+pub(crate) fn pass_handle<T, C>(callback: &Callback<C>, handle: &Result<*mut T::Opaque, Error>)
 where
     T: Object,
-    C: Closure<Call = Owner<T>>,
+    C: Closure<Call = OwningFn<T>>,
 {
     error::lend(handle.as_ref().err(), |status, error| {
         let handle = *handle.as_ref().unwrap_or(&ptr::null_mut());

@@ -6,8 +6,8 @@ use crate::error::sst_error;
 use crate::hlc::{self, sst_hlc};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::outcome::{self, Outcome, Results};
-use crate::output::{self, Failed};
+use crate::outcome::{self, OperationOutcome, ResultOut};
+use crate::output::{self, FailureValue};
 use crate::set;
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -30,14 +30,14 @@ pub enum sst_del_result {
     SST_DEL_MISMATCH = 3,
 }
 
-impl Failed for sst_del_result {
+impl FailureValue for sst_del_result {
     const FAILED: Self = Self::SST_DEL_FAILED;
 }
 
-impl Outcome for DelOutcome {
-    type Word = sst_del_result;
+impl OperationOutcome for DelOutcome {
+    type ResultEnum = sst_del_result;
 
-    fn word(&self) -> sst_del_result {
+    fn result(&self) -> sst_del_result {
         match self {
             Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
             Self::Absent => sst_del_result::SST_DEL_ABSENT,
@@ -142,12 +142,12 @@ pub unsafe extern "C" fn sst_del(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         let del = client.core()?.del_with(key, &options);
-        results.give(&wait(client, "deleting", del)?)
+        results.write(&wait(client, "deleting", del)?)
     })
 }
 
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn sst_del_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn sst_del_async(
             del,
             callback,
             operation,
-            outcome::tell_with_version,
+            outcome::report_with_version,
         )
     })
 }

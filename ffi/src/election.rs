@@ -2,18 +2,18 @@
 use crate::boundary;
 use crate::callback::Callback;
 use crate::client::sst_client;
+use crate::client_object::WithClient;
 use crate::completion;
 use crate::error::sst_error;
-use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
+use crate::guard::{self, GuardObject, sst_guard, sst_on_guard};
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
 use crate::input;
-use crate::leader::{Leads, sst_leader, sst_on_leader};
+use crate::leader::{LeaderObject, sst_leader, sst_on_leader};
 use crate::lock::{self, sst_lock_options};
-use crate::made::Made;
 use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
-use crate::outcome::{self, Results};
-use crate::output::{self, Out};
+use crate::outcome::{self, ResultOut};
+use crate::output::{self, HandleOut};
 use crate::set::{sst_on_set, sst_set_result};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
@@ -28,9 +28,9 @@ use std::mem::MaybeUninit;
 /// that the leader proclaims.
 pub struct sst_election;
 
-type Named = Made<Election>;
+type ElectionObject = WithClient<Election>;
 
-object!(Named, sst_election, 17, "an election");
+object!(ElectionObject, sst_election, 17, "an election");
 
 /// Prepares an election. No request is sent.
 #[unsafe(no_mangle)]
@@ -42,19 +42,22 @@ pub unsafe extern "C" fn sst_election_new(
     election: Option<&mut MaybeUninit<*mut sst_election>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let election = output::failed(election);
+    let election = output::init_failed(election);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Named>::new(election, "election")?;
+        let to = HandleOut::<ElectionObject>::new(election, "election")?;
         // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
         let (name, options) = unsafe { lock::read(name, name_len, options) }?;
-        to.give(Named::new(client.election(name, &options)?, client))
+        to.write(ElectionObject::new(
+            client.election(name, &options)?,
+            client,
+        ))
     })
 }
 
 /// Reads the value to proclaim.
 ///
 /// # Safety As [`input::bytes`] asks.
-unsafe fn proposed(value: *const c_void, value_len: usize) -> Result<Bytes, Error> {
+unsafe fn proclaimed_value(value: *const c_void, value_len: usize) -> Result<Bytes, Error> {
     // SAFETY: by the contract.
     let value = unsafe { input::bytes(value, value_len, "value") }?;
     Ok(Bytes::copy_from_slice(value))
@@ -71,13 +74,15 @@ pub unsafe extern "C" fn sst_election_campaign(
     guard: Option<&mut MaybeUninit<*mut sst_guard>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let guard = output::failed(guard);
-    boundary::with_object::<Named>(error, election, |election, client| {
-        let to = Out::<Guarded>::new(guard, "guard")?;
+    let guard = output::init_failed(guard);
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
+        let to = HandleOut::<GuardObject>::new(guard, "guard")?;
         // SAFETY: the header asks for NULL or `value_len` bytes.
-        let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
+        let campaign = election
+            .inner
+            .campaign(unsafe { proclaimed_value(value, value_len) }?);
         let guard = wait_for_event(client, "campaigning", campaign, None)?;
-        to.give(Guarded::new(guard, client))
+        to.write(GuardObject::new(guard, client))
     })
 }
 
@@ -91,18 +96,20 @@ pub unsafe extern "C" fn sst_election_campaign_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Named>(error, election, |election, client| {
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
         // SAFETY: the header asks for NULL or `value_len` bytes.
-        let campaign = election.it.campaign(unsafe { proposed(value, value_len) }?);
+        let campaign = election
+            .inner
+            .campaign(unsafe { proclaimed_value(value, value_len) }?);
         begin(
             client,
             event("campaigning"),
             campaign,
             callback,
             operation,
-            guard::tell(client),
+            guard::report(client),
         )
     })
 }
@@ -119,11 +126,13 @@ pub unsafe extern "C" fn sst_guard_proclaim(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+    let results = ResultOut::with_version(result, version);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `value_len` bytes.
-        let proclaim = guard.it.proclaim(unsafe { proposed(value, value_len) }?);
-        results.give(&wait(client, "proclaiming", proclaim)?)
+        let proclaim = guard
+            .inner
+            .proclaim(unsafe { proclaimed_value(value, value_len) }?);
+        results.write(&wait(client, "proclaiming", proclaim)?)
     })
 }
 
@@ -137,18 +146,20 @@ pub unsafe extern "C" fn sst_guard_proclaim_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `value_len` bytes.
-        let proclaim = guard.it.proclaim(unsafe { proposed(value, value_len) }?);
+        let proclaim = guard
+            .inner
+            .proclaim(unsafe { proclaimed_value(value, value_len) }?);
         begin(
             client,
             "proclaiming",
             proclaim,
             callback,
             operation,
-            outcome::tell_with_version,
+            outcome::report_with_version,
         )
     })
 }
@@ -162,12 +173,12 @@ pub extern "C" fn sst_election_leader(
     leader: Option<&mut MaybeUninit<*mut sst_leader>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let leader = output::failed(leader);
-    boundary::with_object::<Named>(error, election, |election, client| {
-        let to = Out::<Leads>::new(leader, "leader")?;
-        let leader = election.it.leader();
+    let leader = output::init_failed(leader);
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
+        let to = HandleOut::<LeaderObject>::new(leader, "leader")?;
+        let leader = election.inner.leader();
         let leader = wait(client, "asking for a leader", leader)?;
-        output::give(Some(to), leader.map(Leads::from))
+        output::write_optional(Some(to), leader.map(LeaderObject::from))
     })
 }
 
@@ -179,17 +190,17 @@ pub extern "C" fn sst_election_leader_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Named>(error, election, |election, client| {
-        let leader = election.it.leader();
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
+        let leader = election.inner.leader();
         begin(
             client,
             "asking for a leader",
             leader,
             callback,
             operation,
-            completion::lend_found::<Leads, _, _>,
+            completion::lend_holder::<LeaderObject, _, _>,
         )
     })
 }
@@ -206,10 +217,10 @@ pub extern "C" fn sst_election_observe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let subscription = output::failed(subscription);
-    let tell = completion::observed::<Leads, _, _>(callback);
-    boundary::with_object::<Named>(error, election, |election, client| {
-        let observe = election.it.observe();
+    let subscription = output::init_failed(subscription);
+    let tell = completion::report_holders::<LeaderObject, _, _>(callback);
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
+        let observe = election.inner.observe();
         let leaders = wait(client, "observing an election", observe)?;
         subscription::begin(client, &leaders, subscription, tell)
     })
@@ -225,12 +236,12 @@ pub extern "C" fn sst_election_observe_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
-    let tell = completion::observed::<Leads, _, _>(callback);
+    let operation = output::init_failed(operation);
+    let tell = completion::report_holders::<LeaderObject, _, _>(callback);
     let done = Callback::new(done);
-    boundary::with_object::<Named>(error, election, |election, client| {
-        let observe = election.it.observe();
-        let begun = subscription::tell(client, tell);
+    boundary::with_object::<ElectionObject>(error, election, |election, client| {
+        let observe = election.inner.observe();
+        let begun = subscription::subscribe_and_report(client, tell);
         begin(
             client,
             "observing an election",
@@ -245,5 +256,5 @@ pub extern "C" fn sst_election_observe_async(
 /// Frees an election. If the lead was won, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_free(election: *mut sst_election) {
-    boundary::run(|| drop(handle::free::<Named>(election)));
+    boundary::run(|| drop(handle::free::<ElectionObject>(election)));
 }

@@ -3,9 +3,9 @@ use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::hlc::{Timestamp, sst_hlc};
+use crate::hlc::{TimestampObject, sst_hlc};
 use crate::input::{self, FOREVER, UNKNOWN};
-use crate::output::Out;
+use crate::output::HandleOut;
 use crate::status::sst_status;
 use statestore_core::{Entry, Expiry};
 use std::mem::MaybeUninit;
@@ -15,15 +15,17 @@ use std::sync::Arc;
 /// A stored value with its version. Opaque.
 pub struct sst_entry;
 
-pub(crate) struct Stored(pub(crate) Entry);
+pub(crate) struct EntryObject(pub(crate) Entry);
 
-object!(Stored, sst_entry, 6, "an entry");
+object!(EntryObject, sst_entry, 6, "an entry");
 
 /// Returns the value.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(&handle::get::<Stored>(entry)?.0.value))
+        Ok(sst_slice::from_bytes(
+            &handle::get::<EntryObject>(entry)?.0.value,
+        ))
     })
 }
 
@@ -35,8 +37,10 @@ pub extern "C" fn sst_entry_version(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let version = Out::<Timestamp>::new(version, "version")?;
-        version.give(Timestamp::new(&handle::get::<Stored>(entry)?.0.version))
+        let version = HandleOut::<TimestampObject>::new(version, "version")?;
+        version.write(TimestampObject::new(
+            &handle::get::<EntryObject>(entry)?.0.version,
+        ))
     })
 }
 
@@ -48,7 +52,7 @@ pub extern "C" fn sst_entry_version(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     boundary::value(UNKNOWN, || {
-        Ok(match handle::get::<Stored>(entry)?.0.expires_in {
+        Ok(match handle::get::<EntryObject>(entry)?.0.expires_in {
             Expiry::Never => FOREVER,
             Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
             _ => UNKNOWN,
@@ -60,27 +64,27 @@ pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
     boundary::value(ptr::null_mut(), || {
-        handle::share::<Stored>(Arc::clone(&handle::get::<Stored>(entry)?))
+        handle::share::<EntryObject>(Arc::clone(&handle::get::<EntryObject>(entry)?))
     })
 }
 
 /// Frees an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
-    boundary::run(|| drop(handle::free::<Stored>(entry)));
+    boundary::run(|| drop(handle::free::<EntryObject>(entry)));
 }
 
 /// The results of sst_get_many(), in the order of its keys. Opaque.
 pub struct sst_entries;
 
-pub(crate) struct Entries(pub(crate) Vec<Option<Entry>>);
+pub(crate) struct EntriesObject(pub(crate) Vec<Option<Entry>>);
 
-object!(Entries, sst_entries, 7, "entries");
+object!(EntriesObject, sst_entries, 7, "entries");
 
 /// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
-    boundary::value(0, || Ok(handle::get::<Entries>(entries)?.0.len()))
+    boundary::value(0, || Ok(handle::get::<EntriesObject>(entries)?.0.len()))
 }
 
 /// Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
@@ -94,14 +98,14 @@ pub extern "C" fn sst_entries_at(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let to = Out::<Stored>::new(entry, "entry")?;
-        let entries = handle::get::<Entries>(entries)?;
+        let to = HandleOut::<EntryObject>::new(entry, "entry")?;
+        let entries = handle::get::<EntriesObject>(entries)?;
         let Some(entry) = entries.0.get(index) else {
             let count = entries.0.len();
             return Err(input::invalid("index", format!("it is {index} of {count}")));
         };
         match entry {
-            Some(entry) => to.give(Stored(entry.clone())),
+            Some(entry) => to.write(EntryObject(entry.clone())),
             None => Ok(()),
         }
     })
@@ -110,5 +114,5 @@ pub extern "C" fn sst_entries_at(
 /// Frees entries. Handles from sst_entries_at() stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_free(entries: *mut sst_entries) {
-    boundary::run(|| drop(handle::free::<Entries>(entries)));
+    boundary::run(|| drop(handle::free::<EntriesObject>(entries)));
 }

@@ -22,20 +22,20 @@ pub enum sst_outcome {
     SST_UNKNOWN = 1,
 }
 
-pub(crate) struct Failure {
+pub(crate) struct ErrorObject {
     error: Error,
     /// The reason of the end, if the error reports an end.
     pub(crate) lost_reason: Option<LostReason>,
     message: CString,
 }
 
-object!(Failure, sst_error, 1, "an error");
+object!(ErrorObject, sst_error, 1, "an error");
 
 /// Makes a handle of an error; NULL if no handle is left.
 fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
     // The message has no NUL, since everything from outside is escaped in it.
     let message = CString::new(error.to_string().replace('\0', "\u{fffd}")).unwrap_or_default();
-    let failure = Failure {
+    let failure = ErrorObject {
         error: error.clone(),
         lost_reason,
         message,
@@ -44,7 +44,7 @@ fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
 }
 
 /// Writes the error of a result, if it failed and the caller wants the error object, and returns the status.
-pub(crate) fn give(
+pub(crate) fn write(
     to: Option<&mut MaybeUninit<*mut sst_error>>,
     result: Result<(), Error>,
 ) -> sst_status {
@@ -84,7 +84,7 @@ pub(crate) fn lend_at_end(
     let handle = error.map_or(ptr::null_mut(), |error| new(error, lost_reason));
     let status = error.map_or(sst_status::SST_OK, |error| error.kind().into());
     call(status, handle);
-    handle::free::<Failure>(handle);
+    handle::free::<ErrorObject>(handle);
 }
 
 /// Returns the status of the failed call: SST_INVALID_ARGUMENT for NULL, SST_INVALID_HANDLE for a handle that is not an
@@ -92,7 +92,7 @@ pub(crate) fn lend_at_end(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
     boundary::value(sst_status::SST_INTERNAL, || {
-        Ok(match handle::get::<Failure>(error) {
+        Ok(match handle::get::<ErrorObject>(error) {
             Ok(failure) => failure.error.kind().into(),
             Err(error) => error.kind().into(),
         })
@@ -103,7 +103,7 @@ pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
-        Ok(handle::get::<Failure>(error)?.message.as_ptr())
+        Ok(handle::get::<ErrorObject>(error)?.message.as_ptr())
     })
 }
 
@@ -111,7 +111,7 @@ pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
     boundary::value(sst_outcome::SST_UNKNOWN, || {
-        Ok(match handle::get::<Failure>(error)?.error.outcome() {
+        Ok(match handle::get::<ErrorObject>(error)?.error.outcome() {
             Outcome::NotDone => sst_outcome::SST_NOT_DONE,
             Outcome::Unknown => sst_outcome::SST_UNKNOWN,
         })
@@ -124,7 +124,7 @@ pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
     boundary::value(false, || {
-        Ok(handle::get::<Failure>(error)?.error.is_retryable())
+        Ok(handle::get::<ErrorObject>(error)?.error.is_retryable())
     })
 }
 
@@ -132,7 +132,7 @@ pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
     boundary::value(-1, || {
-        let failure = handle::get::<Failure>(error)?;
+        let failure = handle::get::<ErrorObject>(error)?;
         let reason = failure.error.mqtt_reason();
         Ok(reason.map_or(-1, |reason| i32::from(reason.0)))
     })
@@ -144,7 +144,7 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
     boundary::value(0, || {
-        let failure = handle::get::<Failure>(error)?;
+        let failure = handle::get::<ErrorObject>(error)?;
         Ok(failure.error.os_error().unwrap_or(0))
     })
 }
@@ -154,7 +154,7 @@ pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
     boundary::value(-1, || {
-        let operation = handle::get::<Failure>(error)?.error.operation();
+        let operation = handle::get::<ErrorObject>(error)?.error.operation();
         Ok(operation.map_or(-1, |operation| i64::try_from(operation).unwrap_or(i64::MAX)))
     })
 }
@@ -163,12 +163,12 @@ pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
     boundary::value(ptr::null_mut(), || {
-        handle::share::<Failure>(Arc::clone(&handle::get::<Failure>(error)?))
+        handle::share::<ErrorObject>(Arc::clone(&handle::get::<ErrorObject>(error)?))
     })
 }
 
 /// Frees an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_free(error: *mut sst_error) {
-    boundary::run(|| drop(handle::free::<Failure>(error)));
+    boundary::run(|| drop(handle::free::<ErrorObject>(error)));
 }

@@ -3,11 +3,11 @@ use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::completion;
-use crate::entry::{Stored, sst_entry};
+use crate::entry::{EntryObject, sst_entry};
 use crate::error::sst_error;
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::GetOptions;
@@ -89,13 +89,13 @@ pub unsafe extern "C" fn sst_get(
     entry: Option<&mut MaybeUninit<*mut sst_entry>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let entry = output::failed(entry);
+    let entry = output::init_failed(entry);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Stored>::new(entry, "entry")?;
+        let to = HandleOut::<EntryObject>::new(entry, "entry")?;
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         match wait(client, "getting", client.core()?.get_with(key, &options))? {
-            Some(entry) => to.give(Stored(entry)),
+            Some(entry) => to.write(EntryObject(entry)),
             None => Ok(()),
         }
     })
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn sst_get_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn sst_get_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|entry| entry.map(Stored)));
+                completion::lend(callback, result.map(|entry| entry.map(EntryObject)));
             },
         )
     })

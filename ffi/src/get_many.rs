@@ -4,11 +4,11 @@ use crate::bytes::{slices, sst_slice};
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::completion;
-use crate::entry::{Entries, sst_entries};
+use crate::entry::{EntriesObject, sst_entries};
 use crate::error::sst_error;
 use crate::get::{self, sst_get_options};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use bytes::Bytes;
 use std::ffi::c_void;
@@ -47,13 +47,13 @@ pub unsafe extern "C" fn sst_get_many(
     entries: Option<&mut MaybeUninit<*mut sst_entries>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let entries = output::failed(entries);
+    let entries = output::init_failed(entries);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Entries>::new(entries, "entries")?;
+        let to = HandleOut::<EntriesObject>::new(entries, "entries")?;
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
         let (keys, options) = unsafe { (slices(keys, count, "keys")?, get::options(options)?) };
         let get_many = client.core()?.get_many_with(&keys, &options);
-        to.give(Entries(wait(client, "getting keys", get_many)?))
+        to.write(EntriesObject(wait(client, "getting keys", get_many)?))
     })
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn sst_get_many_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn sst_get_many_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|entries| Some(Entries(entries))));
+                completion::lend(callback, result.map(|entries| Some(EntriesObject(entries))));
             },
         )
     })

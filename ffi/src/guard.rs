@@ -3,18 +3,18 @@ use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::{Callback, closure};
 use crate::client::{self, sst_on_done};
+use crate::client_object::WithClient;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::hlc::{Timestamp, sst_hlc};
+use crate::hlc::{TimestampObject, sst_hlc};
 use crate::input::{deadline, limit};
-use crate::made::Made;
-use crate::operation::{begin, event, giving_back, sst_operation, wait, wait_for_event};
-use crate::outcome::{self, Results};
-use crate::output::{self, Out};
+use crate::operation::{begin, event, releasing, sst_operation, wait, wait_for_event};
+use crate::outcome::{self, ResultOut};
+use crate::output::{self, HandleOut};
 use crate::release::{sst_on_release, sst_release};
 use crate::status::sst_status;
-use statestore_embed::{Client, Error, Guard, Work};
+use statestore_embed::{Client, Error, Guard, WorkOutcome};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use std::sync::Arc;
 /// still be lost. Writes with the guard are safe nevertheless: once a newer holder has written, the store rejects them.
 pub struct sst_guard;
 
-pub(crate) type Guarded = Made<Guard>;
+pub(crate) type GuardObject = WithClient<Guard>;
 
-object!(Guarded, sst_guard, 15, "a guard");
+object!(GuardObject, sst_guard, 15, "a guard");
 
 /// Returns the guard of a handle.
-pub(crate) fn get(guard: *const sst_guard) -> Result<Arc<Guarded>, Error> {
-    handle::get::<Guarded>(guard)
+pub(crate) fn get(guard: *const sst_guard) -> Result<Arc<GuardObject>, Error> {
+    handle::get::<GuardObject>(guard)
 }
 
 /// Callback that receives a new guard.
@@ -56,14 +56,14 @@ closure!(
 );
 
 /// Reports a new guard to a callback.
-pub(crate) fn tell(
+pub(crate) fn report(
     client: &Client,
 ) -> impl FnOnce(&Callback<sst_on_guard>, Result<Guard, Error>) + Send + 'static {
     // A client that was freed meanwhile must not acquire a lock.
     let client = client.downgrade();
     move |callback, result| {
-        let guarded = result.and_then(|guard| Ok(Guarded::new(guard, &client.upgrade()?)));
-        completion::give(callback, guarded);
+        let guarded = result.and_then(|guard| Ok(GuardObject::new(guard, &client.upgrade()?)));
+        completion::pass(callback, guarded);
     }
 }
 
@@ -98,8 +98,8 @@ pub extern "C" fn sst_guard_token(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let token = Out::<Timestamp>::new(token, "token")?;
-        token.give(Timestamp::new(get(guard)?.it.token()?))
+        let token = HandleOut::<TimestampObject>::new(token, "token")?;
+        token.write(TimestampObject::new(get(guard)?.inner.token()?))
     })
 }
 
@@ -107,14 +107,14 @@ pub extern "C" fn sst_guard_token(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(get(guard)?.it.holder()?.name()))
+        Ok(sst_slice::from_bytes(get(guard)?.inner.holder()?.name()))
     })
 }
 
 /// Returns whether the lease is certainly still held. Once false, the result stays false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
-    boundary::value(false, || get(guard)?.it.is_valid())
+    boundary::value(false, || get(guard)?.inner.is_valid())
 }
 
 /// Reports why the lease is not certainly held any more.
@@ -125,7 +125,7 @@ pub extern "C" fn sst_guard_check(
     guard: *const sst_guard,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::status(error, || get(guard)?.it.check())
+    boundary::status(error, || get(guard)?.inner.check())
 }
 
 /// Waits until the lease is not certainly held any more, for `timeout_ms`. A released lease is not held any more.
@@ -138,9 +138,9 @@ pub extern "C" fn sst_guard_wait_lost(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     const ACTION: &str = "waiting for the loss of a lease";
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
         let until = deadline(timeout_ms)?;
-        let lost = guard.it.lost();
+        let lost = guard.inner.lost();
         // The guard is not kept during the wait, so that freeing it releases the lease.
         drop(guard);
         wait_for_event(client, ACTION, lost, until).map(drop)
@@ -155,10 +155,10 @@ pub extern "C" fn sst_guard_wait_lost_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let lost = guard.it.lost();
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let lost = guard.inner.lost();
         let action = "waiting for the loss of a lease";
         begin(
             client,
@@ -166,7 +166,7 @@ pub extern "C" fn sst_guard_wait_lost_async(
             lost,
             callback,
             operation,
-            |callback, lost| client::done(callback, lost.map(drop)),
+            |callback, lost| client::report_done(callback, lost.map(drop)),
         )
     })
 }
@@ -182,10 +182,10 @@ pub extern "C" fn sst_guard_renew(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let to = Out::<Timestamp>::optional(version);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let version = wait(client, "renewing a lease", guard.it.renew())?;
-        output::give(to, Some(Timestamp::new(&version)))
+    let to = HandleOut::<TimestampObject>::optional(version);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let version = wait(client, "renewing a lease", guard.inner.renew())?;
+        output::write_optional(to, Some(TimestampObject::new(&version)))
     })
 }
 
@@ -197,10 +197,10 @@ pub extern "C" fn sst_guard_renew_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let renew = guard.it.renew();
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let renew = guard.inner.renew();
         begin(
             client,
             "renewing a lease",
@@ -208,7 +208,7 @@ pub extern "C" fn sst_guard_renew_async(
             callback,
             operation,
             |callback, result| {
-                let version = result.map(|version| Some(Timestamp::new(&version)));
+                let version = result.map(|version| Some(TimestampObject::new(&version)));
                 completion::lend(callback, version);
             },
         )
@@ -228,10 +228,10 @@ pub extern "C" fn sst_guard_release(
     result: Option<&mut MaybeUninit<sst_release>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let release = guard.it.release(limit(timeout_ms)?);
-        results.give(&wait(client, "giving a lease back", release)?)
+    let results = ResultOut::new(result);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let release = guard.inner.release(limit(timeout_ms)?);
+        results.write(&wait(client, "giving a lease back", release)?)
     })
 }
 
@@ -244,17 +244,17 @@ pub extern "C" fn sst_guard_release_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let release = guard.it.release(limit(timeout_ms)?);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let release = guard.inner.release(limit(timeout_ms)?);
         begin(
             client,
-            giving_back("giving a lease back"),
+            releasing("giving a lease back"),
             release,
             callback,
             operation,
-            outcome::tell,
+            outcome::report,
         )
     })
 }
@@ -271,8 +271,10 @@ pub extern "C" fn sst_guard_finish(
     timeout_ms: u64,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let finish = guard.it.finish(Work::Whole, limit(timeout_ms)?);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let finish = guard
+            .inner
+            .finish(WorkOutcome::SucceededUnderLease, limit(timeout_ms)?);
         wait(client, "giving a lock back", finish)
     })
 }
@@ -286,17 +288,19 @@ pub extern "C" fn sst_guard_finish_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let finish = guard.it.finish(Work::Whole, limit(timeout_ms)?);
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let finish = guard
+            .inner
+            .finish(WorkOutcome::SucceededUnderLease, limit(timeout_ms)?);
         begin(
             client,
-            giving_back("giving a lock back"),
+            releasing("giving a lock back"),
             finish,
             callback,
             operation,
-            client::done,
+            client::report_done,
         )
     })
 }
@@ -310,8 +314,8 @@ pub extern "C" fn sst_guard_leave(
     guard: *const sst_guard,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        wait(client, "leaving a lease", guard.it.leave())
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        wait(client, "leaving a lease", guard.inner.leave())
     })
 }
 
@@ -323,17 +327,17 @@ pub extern "C" fn sst_guard_leave_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Guarded>(error, guard, |guard, client| {
-        let leave = guard.it.leave();
+    boundary::with_object::<GuardObject>(error, guard, |guard, client| {
+        let leave = guard.inner.leave();
         begin(
             client,
-            giving_back("leaving a lease"),
+            releasing("leaving a lease"),
             leave,
             callback,
             operation,
-            client::done,
+            client::report_done,
         )
     })
 }
@@ -342,5 +346,5 @@ pub extern "C" fn sst_guard_leave_async(
 /// sst_guard_wait_lost_async() is called then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_free(guard: *mut sst_guard) {
-    boundary::run(|| drop(handle::free::<Guarded>(guard)));
+    boundary::run(|| drop(handle::free::<GuardObject>(guard)));
 }

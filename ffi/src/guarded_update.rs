@@ -2,16 +2,17 @@
 use crate::boundary;
 use crate::callback::Callback;
 use crate::error::sst_error;
-use crate::guard::{Guarded, sst_guard};
+use crate::guard::{GuardObject, sst_guard};
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::sst_operation;
-use crate::outcome::Results;
+use crate::outcome::ResultOut;
 use crate::output;
-use crate::revocable::Revoke;
+use crate::revocable_callback::Revoke;
 use crate::status::sst_status;
 use crate::update::{
-    self, Changer, Updater, sst_changer, sst_on_update, sst_update_options, sst_update_result,
+    self, ChangeCallback, UpdateTarget, sst_changer, sst_on_update, sst_update_options,
+    sst_update_result,
 };
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -34,17 +35,17 @@ pub unsafe extern "C" fn sst_guard_update(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     let is_missing = changer.call.is_none();
-    let changer = Changer::new(Callback::new(changer));
-    let status = boundary::with_object::<Guarded>(error, guard, |guard, client| {
+    let changer = ChangeCallback::new(Callback::new(changer));
+    let status = boundary::with_object::<GuardObject>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { update::read(key, key_len, options) }?;
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        let outcome = Updater::guarded(client, &guard).wait(key, options, &changer)?;
-        results.give(&outcome)
+        let outcome = UpdateTarget::with_guard(client, &guard).wait(key, options, &changer)?;
+        results.write(&outcome)
     });
     changer.revoke();
     status
@@ -62,17 +63,17 @@ pub unsafe extern "C" fn sst_guard_update_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     let is_missing = changer.call.is_none();
-    let changer = Changer::new(Callback::new(changer));
-    let status = boundary::with_object::<Guarded>(error, guard, |guard, client| {
+    let changer = ChangeCallback::new(Callback::new(changer));
+    let status = boundary::with_object::<GuardObject>(error, guard, |guard, client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { update::read(key, key_len, options) }?;
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        Updater::guarded(client, &guard).begin(key, options, &changer, callback, operation)
+        UpdateTarget::with_guard(client, &guard).begin(key, options, &changer, callback, operation)
     });
     if status != sst_status::SST_OK {
         changer.revoke();

@@ -9,14 +9,14 @@ use std::{mem, ptr};
 
 // Tests need both modules on every machine.
 #[cfg(any(target_pointer_width = "32", test))]
-mod numbers;
+mod table32;
 #[cfg(target_pointer_width = "64")]
-mod places;
+mod table64;
 
 #[cfg(target_pointer_width = "32")]
-pub(crate) use numbers::Table;
+pub(crate) use table32::Table;
 #[cfg(target_pointer_width = "64")]
-pub(crate) use places::Table;
+pub(crate) use table64::Table;
 
 /// A type whose objects have handles.
 pub(crate) trait Object: Sized + Send + Sync + 'static {
@@ -64,7 +64,7 @@ pub(crate) fn share<T: Object>(object: Arc<T>) -> Result<*mut T::Opaque, Error> 
     let name = T::table().get().insert(object);
     // The operation that made the object may have been executed.
     name.map(handle::<T>)
-        .ok_or_else(|| full::<T>(Outcome::Unknown))
+        .ok_or_else(|| table_full::<T>(Outcome::Unknown))
 }
 
 /// Converts a name to a handle: a number that is never an address.
@@ -73,20 +73,20 @@ fn handle<T: Object>(name: usize) -> *mut T::Opaque {
 }
 
 /// Reserves a handle for an object that is made later, so that making the handle cannot fail then.
-pub(crate) fn reserve<T: Object>() -> Result<Reserved<T>, Error> {
+pub(crate) fn reserve<T: Object>() -> Result<ReservedHandle<T>, Error> {
     let table = T::table().get();
     let name = table.reserve();
-    let name = name.ok_or_else(|| full::<T>(Outcome::NotDone))?;
-    Ok(Reserved { table, name })
+    let name = name.ok_or_else(|| table_full::<T>(Outcome::NotDone))?;
+    Ok(ReservedHandle { table, name })
 }
 
 /// A reserved handle. Dropping it returns the handle unless it was filled.
-pub(crate) struct Reserved<T: Object> {
+pub(crate) struct ReservedHandle<T: Object> {
     table: &'static Table<T>,
     name: usize,
 }
 
-impl<T: Object> Reserved<T> {
+impl<T: Object> ReservedHandle<T> {
     /// Stores the object and returns its handle.
     pub(crate) fn fill(self, object: T) -> *mut T::Opaque {
         self.table.fill(self.name, Arc::new(object));
@@ -97,9 +97,9 @@ impl<T: Object> Reserved<T> {
     }
 }
 
-impl<T: Object> Drop for Reserved<T> {
+impl<T: Object> Drop for ReservedHandle<T> {
     fn drop(&mut self) {
-        self.table.give_back(self.name);
+        self.table.release(self.name);
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn free<T: Object>(handle: *mut T::Opaque) -> Option<Arc<T>> {
     T::table().get().remove(name)
 }
 
-fn full<T: Object>(outcome: Outcome) -> Error {
+fn table_full<T: Object>(outcome: Outcome) -> Error {
     Error::new(
         ErrorKind::QueueFull,
         outcome,
@@ -175,23 +175,23 @@ fn invalid<T: Object>(reason: &str) -> Error {
 mod tests {
     use super::*;
 
-    struct Thing;
+    struct TestObject;
     struct Opaque;
-    object!(Thing, Opaque, 61, "a thing");
+    object!(TestObject, Opaque, 61, "a thing");
 
-    struct Other;
+    struct OtherObject;
     struct OpaqueOther;
-    object!(Other, OpaqueOther, 62, "another thing");
+    object!(OtherObject, OpaqueOther, 62, "another thing");
 
-    struct Few;
-    struct OpaqueFew;
-    impl Object for Few {
-        type Opaque = OpaqueFew;
+    struct LimitedObject;
+    struct OpaqueLimited;
+    impl Object for LimitedObject {
+        type Opaque = OpaqueLimited;
         const NAME: &'static str = "one of a few";
         const KIND: u8 = 63;
         fn table() -> &'static PerProcess<Table<Self>> {
-            static TABLE: PerProcess<Table<Few>> =
-                PerProcess::new(Table::holding(2), || Table::holding(2));
+            static TABLE: PerProcess<Table<LimitedObject>> =
+                PerProcess::new(Table::with_capacity(2), || Table::with_capacity(2));
             &TABLE
         }
     }
@@ -201,84 +201,90 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_good_until_it_is_freed() {
-        let one = new(Thing).unwrap();
-        let two = new(Thing).unwrap();
+    fn a_handle_is_valid_until_it_is_freed() {
+        let one = new(TestObject).unwrap();
+        let two = new(TestObject).unwrap();
         assert_ne!(one, two);
-        assert!(get::<Thing>(one).is_ok());
-        assert!(free::<Thing>(one).is_some());
+        assert!(get::<TestObject>(one).is_ok());
+        assert!(free::<TestObject>(one).is_some());
         assert!(
-            free::<Thing>(one).is_none(),
+            free::<TestObject>(one).is_none(),
             "a second time changes nothing"
         );
-        assert_eq!(kind(get::<Thing>(one)), ErrorKind::InvalidHandle);
-        let three = new(Thing).unwrap();
+        assert_eq!(kind(get::<TestObject>(one)), ErrorKind::InvalidHandle);
+        let three = new(TestObject).unwrap();
         assert_ne!(one, three);
-        assert!(free::<Thing>(one).is_none());
-        assert!(get::<Thing>(three).is_ok() && get::<Thing>(two).is_ok());
+        assert!(free::<TestObject>(one).is_none());
+        assert!(get::<TestObject>(three).is_ok() && get::<TestObject>(two).is_ok());
     }
 
     #[test]
-    fn what_is_no_handle_of_the_type_is_refused() {
-        let other = new(Other).unwrap();
-        assert_eq!(kind(get::<Thing>(other.cast())), ErrorKind::InvalidHandle);
-        assert_eq!(kind(get::<Thing>(ptr::null())), ErrorKind::InvalidArgument);
-        let heap = Box::new(0_u64);
+    fn a_handle_of_another_type_is_rejected() {
+        let other = new(OtherObject).unwrap();
         assert_eq!(
-            kind(get::<Thing>(ptr::from_ref(&*heap).cast())),
+            kind(get::<TestObject>(other.cast())),
             ErrorKind::InvalidHandle
         );
-        assert!(free::<Thing>(ptr::null_mut()).is_none());
+        assert_eq!(
+            kind(get::<TestObject>(ptr::null())),
+            ErrorKind::InvalidArgument
+        );
+        let heap = Box::new(0_u64);
+        assert_eq!(
+            kind(get::<TestObject>(ptr::from_ref(&*heap).cast())),
+            ErrorKind::InvalidHandle
+        );
+        assert!(free::<TestObject>(ptr::null_mut()).is_none());
     }
 
     #[test]
-    fn what_is_reserved_is_there_when_it_is_needed() {
-        let one = new(Few).unwrap();
-        let reserved = reserve::<Few>().unwrap();
-        for full in [new(Few).err(), reserve::<Few>().err()] {
+    fn a_reserved_handle_can_be_filled_when_the_table_is_full() {
+        let one = new(LimitedObject).unwrap();
+        let reserved = reserve::<LimitedObject>().unwrap();
+        for full in [new(LimitedObject).err(), reserve::<LimitedObject>().err()] {
             assert_eq!(full.unwrap().kind(), ErrorKind::QueueFull);
         }
         assert_eq!(
-            reserve::<Few>().err().unwrap().outcome(),
+            reserve::<LimitedObject>().err().unwrap().outcome(),
             Outcome::NotDone,
             "nothing was begun"
         );
-        let two = reserved.fill(Few);
+        let two = reserved.fill(LimitedObject);
         assert_ne!(one, two);
-        assert!(get::<Few>(one).is_ok() && get::<Few>(two).is_ok());
+        assert!(get::<LimitedObject>(one).is_ok() && get::<LimitedObject>(two).is_ok());
 
         // An object that cannot be lent is an error, not an absent object.
         assert_eq!(
-            lend(Some(Few), |_| ()).unwrap_err().kind(),
+            lend(Some(LimitedObject), |_| ()).unwrap_err().kind(),
             ErrorKind::QueueFull
         );
-        assert!(lend(None::<Few>, <*const OpaqueFew>::is_null).unwrap());
+        assert!(lend(None::<LimitedObject>, <*const OpaqueLimited>::is_null).unwrap());
 
         // An unused reservation is returned, and so is a freed handle.
-        free::<Few>(two).unwrap();
-        drop(reserve::<Few>().unwrap());
-        let three = new(Few).unwrap();
-        assert_eq!(kind(get::<Few>(two)), ErrorKind::InvalidHandle);
-        assert!(get::<Few>(three).is_ok());
-        assert!(reserve::<Few>().is_err());
+        free::<LimitedObject>(two).unwrap();
+        drop(reserve::<LimitedObject>().unwrap());
+        let three = new(LimitedObject).unwrap();
+        assert_eq!(kind(get::<LimitedObject>(two)), ErrorKind::InvalidHandle);
+        assert!(get::<LimitedObject>(three).is_ok());
+        assert!(reserve::<LimitedObject>().is_err());
     }
 
     #[test]
-    fn a_name_of_32_bits_is_good_until_it_is_freed() {
-        static TABLE: numbers::Table<Thing> = numbers::Table::holding(2);
-        let (one, two) = (TABLE.insert(Arc::new(Thing)), TABLE.reserve());
+    fn a_32_bit_handle_is_valid_until_it_is_freed() {
+        static TABLE: table32::Table<TestObject> = table32::Table::with_capacity(2);
+        let (one, two) = (TABLE.insert(Arc::new(TestObject)), TABLE.reserve());
         let (one, two) = (one.unwrap(), two.unwrap());
-        assert!(one != 0 && two > one && TABLE.insert(Arc::new(Thing)).is_none());
+        assert!(one != 0 && two > one && TABLE.insert(Arc::new(TestObject)).is_none());
         assert!(TABLE.get(two).is_none() && TABLE.remove(two).is_none());
-        TABLE.fill(two, Arc::new(Thing));
+        TABLE.fill(two, Arc::new(TestObject));
         assert!(TABLE.get(two).is_some() && TABLE.remove(one).is_some());
         assert!(TABLE.get(one).is_none() && TABLE.remove(one).is_none());
         // There is room again, with a new name.
         let three = TABLE.reserve().unwrap();
         assert!(three > two);
-        TABLE.give_back(three);
-        assert!(TABLE.insert(Arc::new(Thing)).unwrap() > three);
-        assert!(!numbers::Table::<Thing>::is_inherited(one));
-        assert!(numbers::Table::<Thing>::is_of_type(one));
+        TABLE.release(three);
+        assert!(TABLE.insert(Arc::new(TestObject)).unwrap() > three);
+        assert!(!table32::Table::<TestObject>::is_inherited(one));
+        assert!(table32::Table::<TestObject>::is_of_type(one));
     }
 }

@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input;
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_core::{Hlc, Version};
 use std::cmp::Ordering;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 /// A timestamp of a hybrid logical clock: the version of a value, or a fencing token. Opaque.
 pub struct sst_hlc;
 
-pub(crate) struct Timestamp {
+pub(crate) struct TimestampObject {
     hlc: Hlc,
     text: CString,
 }
 
-object!(Timestamp, sst_hlc, 5, "a timestamp");
+object!(TimestampObject, sst_hlc, 5, "a timestamp");
 
-impl Timestamp {
+impl TimestampObject {
     pub(crate) fn new(hlc: &Hlc) -> Self {
         // A received timestamp may have any text in its third part.
         let text = hlc.to_string().replace('\0', "\u{fffd}");
@@ -37,7 +37,7 @@ pub(crate) fn optional(handle: *const sst_hlc) -> Result<Option<Hlc>, statestore
     if handle.is_null() {
         return Ok(None);
     }
-    Ok(Some(handle::get::<Timestamp>(handle)?.hlc.clone()))
+    Ok(Some(handle::get::<TimestampObject>(handle)?.hlc.clone()))
 }
 
 /// Reads a version of the caller for a condition; `None` for NULL.
@@ -56,11 +56,11 @@ pub unsafe extern "C" fn sst_hlc_parse(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let hlc = Out::<Timestamp>::new(hlc, "hlc")?;
+        let hlc = HandleOut::<TimestampObject>::new(hlc, "hlc")?;
         // SAFETY: the header asks for NULL or `len` bytes.
         let text = unsafe { input::bytes(text, len, "text") }?;
         let parsed = Hlc::parse(text).map_err(|error| input::invalid("text", error.to_string()))?;
-        hlc.give(Timestamp::new(&parsed))
+        hlc.write(TimestampObject::new(&parsed))
     })
 }
 
@@ -68,20 +68,20 @@ pub unsafe extern "C" fn sst_hlc_parse(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
     boundary::value(c"".as_ptr(), || {
-        Ok(handle::get::<Timestamp>(hlc)?.text.as_ptr())
+        Ok(handle::get::<TimestampObject>(hlc)?.text.as_ptr())
     })
 }
 
 /// Returns the wall clock time of a timestamp, in milliseconds since 1970-01-01 UTC.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_wall_ms(hlc: *const sst_hlc) -> u64 {
-    boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.wall_ms()))
+    boundary::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.wall_ms()))
 }
 
 /// Returns the counter of a timestamp.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
-    boundary::value(0, || Ok(handle::get::<Timestamp>(hlc)?.hlc.counter()))
+    boundary::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.counter()))
 }
 
 /// Compares two timestamps: first their times, then their counters, then the bytes of their node ids.
@@ -95,9 +95,9 @@ pub extern "C" fn sst_hlc_compare(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let order = output::place(order, 0, "order")?;
-        let one = handle::get::<Timestamp>(one)?;
-        let other = handle::get::<Timestamp>(other)?;
+        let order = output::init_with(order, 0, "order")?;
+        let one = handle::get::<TimestampObject>(one)?;
+        let other = handle::get::<TimestampObject>(other)?;
         *order = match one.hlc.cmp(&other.hlc) {
             Ordering::Less => -1,
             Ordering::Equal => 0,
@@ -111,12 +111,12 @@ pub extern "C" fn sst_hlc_compare(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
     boundary::value(std::ptr::null_mut(), || {
-        handle::share::<Timestamp>(Arc::clone(&handle::get::<Timestamp>(hlc)?))
+        handle::share::<TimestampObject>(Arc::clone(&handle::get::<TimestampObject>(hlc)?))
     })
 }
 
 /// Frees a timestamp.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_free(hlc: *mut sst_hlc) {
-    boundary::run(|| drop(handle::free::<Timestamp>(hlc)));
+    boundary::run(|| drop(handle::free::<TimestampObject>(hlc)));
 }

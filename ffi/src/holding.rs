@@ -4,8 +4,8 @@ use crate::bytes::sst_slice;
 use crate::callback::closure;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::hlc::{Timestamp, sst_hlc};
-use crate::output::Out;
+use crate::hlc::{TimestampObject, sst_hlc};
+use crate::output::HandleOut;
 use crate::status::sst_status;
 use statestore_core::Holding;
 use std::ffi::c_void;
@@ -14,11 +14,11 @@ use std::mem::MaybeUninit;
 /// The present holder of a lease. Opaque.
 pub struct sst_holding;
 
-pub(crate) struct Held(Holding);
+pub(crate) struct HoldingObject(Holding);
 
-object!(Held, sst_holding, 13, "a holding");
+object!(HoldingObject, sst_holding, 13, "a holding");
 
-impl From<Holding> for Held {
+impl From<Holding> for HoldingObject {
     fn from(holding: Holding) -> Self {
         Self(holding)
     }
@@ -28,7 +28,9 @@ impl From<Holding> for Held {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(handle::get::<Held>(holding)?.0.holder.name()))
+        Ok(sst_slice::from_bytes(
+            handle::get::<HoldingObject>(holding)?.0.holder.name(),
+        ))
     })
 }
 
@@ -40,15 +42,17 @@ pub extern "C" fn sst_holding_version(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let version = Out::<Timestamp>::new(version, "version")?;
-        version.give(Timestamp::new(&handle::get::<Held>(holding)?.0.version))
+        let version = HandleOut::<TimestampObject>::new(version, "version")?;
+        version.write(TimestampObject::new(
+            &handle::get::<HoldingObject>(holding)?.0.version,
+        ))
     })
 }
 
 /// Frees a holding.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
-    boundary::run(|| drop(handle::free::<Held>(holding)));
+    boundary::run(|| drop(handle::free::<HoldingObject>(holding)));
 }
 
 /// Callback that receives the holder of a lease.

@@ -109,7 +109,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<Option<
 /// knows.
 ///
 /// # Safety The struct is `repr(C)`, begins with its size as `usize`, and all its fields may be zero.
-pub(crate) unsafe trait Sized_: Copy {
+pub(crate) unsafe trait SizedStruct: Copy {
     /// Name of the struct in error messages.
     const NAME: &'static str;
 }
@@ -121,7 +121,7 @@ pub(crate) unsafe trait Sized_: Copy {
 macro_rules! sized {
     ($type:ident, $last:ident: $last_type:ty) => {
         // SAFETY: the struct is `repr(C)`, has numbers, pointers and optional functions, and begins with its size.
-        unsafe impl $crate::input::Sized_ for $type {
+        unsafe impl $crate::input::SizedStruct for $type {
             const NAME: &'static str = stringify!($type);
         }
         const _: () = assert!(std::mem::offset_of!($type, size) == 0);
@@ -135,7 +135,7 @@ pub(crate) use sized;
 
 /// Largest size of a struct, now and in future versions. A larger `size` was never set, so it does not bound the
 /// readable bytes.
-const LARGEST: usize = 4096;
+const MAX_STRUCT_BYTES: usize = 4096;
 
 /// Reads the size of a struct of the caller from its first field.
 ///
@@ -143,7 +143,10 @@ const LARGEST: usize = 4096;
 pub(crate) unsafe fn size(of: *const usize, name: &str) -> Result<usize, Error> {
     // SAFETY: by the contract.
     let size = unsafe { of.read_unaligned() };
-    if size < size_of::<usize>() || size > LARGEST || !size.is_multiple_of(align_of::<usize>()) {
+    if size < size_of::<usize>()
+        || size > MAX_STRUCT_BYTES
+        || !size.is_multiple_of(align_of::<usize>())
+    {
         let reason = format!("its field `size` is {size}; set it to sizeof({name})");
         return Err(invalid(name, reason));
     }
@@ -155,7 +158,7 @@ pub(crate) unsafe fn size(of: *const usize, name: &str) -> Result<usize, Error> 
 /// Fields that a shorter struct lacks are zero. Bytes of a longer struct beyond the known fields must be zero.
 ///
 /// # Safety `options` is NULL or points to as many bytes as the size in it says.
-pub(crate) unsafe fn options<T: Sized_>(options: *const T) -> Result<T, Error> {
+pub(crate) unsafe fn options<T: SizedStruct>(options: *const T) -> Result<T, Error> {
     let mut known = MaybeUninit::<T>::zeroed();
     if !options.is_null() {
         // SAFETY: by the contract.
@@ -190,7 +193,7 @@ pub(crate) fn milliseconds(ms: u64, name: &str) -> Result<Option<Duration>, Erro
 }
 
 /// Reads a delay of options; `None` for the default, which is never.
-pub(crate) fn after(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
+pub(crate) fn delay(ms: u64, name: &str) -> Result<Option<Duration>, Error> {
     Ok(milliseconds(ms, name)?.filter(|_| ms != FOREVER))
 }
 

@@ -11,11 +11,11 @@ use std::ffi::c_void;
 /// The present leader of an election. Opaque.
 pub struct sst_leader;
 
-pub(crate) struct Leads(Leader);
+pub(crate) struct LeaderObject(Leader);
 
-object!(Leads, sst_leader, 16, "a leader");
+object!(LeaderObject, sst_leader, 16, "a leader");
 
-impl From<Leader> for Leads {
+impl From<Leader> for LeaderObject {
     fn from(leader: Leader) -> Self {
         Self(leader)
     }
@@ -25,7 +25,9 @@ impl From<Leader> for Leads {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(sst_slice::of(handle::get::<Leads>(leader)?.0.holder.name()))
+        Ok(sst_slice::from_bytes(
+            handle::get::<LeaderObject>(leader)?.0.holder.name(),
+        ))
     })
 }
 
@@ -33,7 +35,7 @@ pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
     boundary::value(false, || {
-        Ok(handle::get::<Leads>(leader)?.0.value.is_some())
+        Ok(handle::get::<LeaderObject>(leader)?.0.value.is_some())
     })
 }
 
@@ -41,19 +43,19 @@ pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        let leader = handle::get::<Leads>(leader)?;
+        let leader = handle::get::<LeaderObject>(leader)?;
         Ok(leader
             .0
             .value
             .as_ref()
-            .map_or(sst_slice::NONE, |value| sst_slice::of(value)))
+            .map_or(sst_slice::NONE, |value| sst_slice::from_bytes(value)))
     })
 }
 
 /// Frees a leader object.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
-    boundary::run(|| drop(handle::free::<Leads>(leader)));
+    boundary::run(|| drop(handle::free::<LeaderObject>(leader)));
 }
 
 /// Callback that receives the leader of an election.

@@ -2,16 +2,16 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
+use crate::client_object::WithClient;
 use crate::completion;
 use crate::error::{self, sst_error};
-use crate::guard::{Guarded, sst_guard};
+use crate::guard::{GuardObject, sst_guard};
 use crate::handle::{self, object};
-use crate::holding::{Held, sst_holding, sst_on_holding};
+use crate::holding::{HoldingObject, sst_holding, sst_on_holding};
 use crate::input::{self, FOREVER, milliseconds, sized};
-use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait};
-use crate::outcome::{self, Results};
-use crate::output::{self, Out};
+use crate::outcome::{self, ResultOut};
+use crate::output::{self, HandleOut};
 use crate::release::{sst_on_release, sst_release};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_on_subscription, sst_subscription};
@@ -25,9 +25,9 @@ use std::ptr;
 /// A lease, identified by its name, which is a key of the store. Opaque.
 pub struct sst_lease;
 
-type Named = Made<Lease>;
+type LeaseObject = WithClient<Lease>;
 
-object!(Named, sst_lease, 14, "a lease");
+object!(LeaseObject, sst_lease, 14, "a lease");
 
 /// Options of sst_lease_new(), and of the lease behind a lock or an election.
 #[repr(C)]
@@ -122,9 +122,9 @@ pub unsafe extern "C" fn sst_lease_new(
     lease: Option<&mut MaybeUninit<*mut sst_lease>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let lease = output::failed(lease);
+    let lease = output::init_failed(lease);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Named>::new(lease, "lease")?;
+        let to = HandleOut::<LeaseObject>::new(lease, "lease")?;
         // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
         let (name, options) = unsafe {
             (
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn sst_lease_new(
                 self::options(options)?,
             )
         };
-        to.give(Named::new(client.lease(name, &options)?, client))
+        to.write(LeaseObject::new(client.lease(name, &options)?, client))
     })
 }
 
@@ -148,15 +148,17 @@ pub extern "C" fn sst_lease_acquire(
     holding: Option<&mut MaybeUninit<*mut sst_holding>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let guard = output::failed(guard);
-    let holding = output::failed(holding);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let holding = Out::<Held>::optional(holding);
-        let guard = Out::<Guarded>::new(guard, "guard")?;
-        let acquire = lease.it.acquire();
+    let guard = output::init_failed(guard);
+    let holding = output::init_failed(holding);
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let holding = HandleOut::<HoldingObject>::optional(holding);
+        let guard = HandleOut::<GuardObject>::new(guard, "guard")?;
+        let acquire = lease.inner.acquire();
         match wait(client, "taking a lease", acquire)? {
-            Acquisition::Acquired(taken) => guard.give(Guarded::new(taken, client)),
-            Acquisition::Held(held) => output::give(holding, held.map(Held::from)),
+            Acquisition::Acquired(taken) => guard.write(GuardObject::new(taken, client)),
+            Acquisition::Held(held) => {
+                output::write_optional(holding, held.map(HoldingObject::from))
+            }
         }
     })
 }
@@ -169,10 +171,10 @@ pub extern "C" fn sst_lease_acquire_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let acquire = lease.it.acquire();
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let acquire = lease.inner.acquire();
         let owner = client.downgrade();
         begin(
             client,
@@ -185,11 +187,11 @@ pub extern "C" fn sst_lease_acquire_async(
                 let told = result.and_then(|acquisition| {
                     Ok(match acquisition {
                         Acquisition::Acquired(guard) => {
-                            let guarded = Guarded::new(guard, &owner.upgrade()?);
+                            let guarded = GuardObject::new(guard, &owner.upgrade()?);
                             (handle::new(guarded)?, ptr::null_mut())
                         }
                         Acquisition::Held(Some(holding)) => {
-                            (ptr::null_mut(), handle::new(Held::from(holding))?)
+                            (ptr::null_mut(), handle::new(HoldingObject::from(holding))?)
                         }
                         Acquisition::Held(None) => none,
                     })
@@ -203,9 +205,9 @@ pub extern "C" fn sst_lease_acquire_async(
                         unsafe { call(context, status, error, guard, holding) }
                     });
                     if !is_taken {
-                        handle::free::<Guarded>(guard);
+                        handle::free::<GuardObject>(guard);
                     }
-                    handle::free::<Held>(holding);
+                    handle::free::<HoldingObject>(holding);
                 });
             },
         )
@@ -223,10 +225,10 @@ pub extern "C" fn sst_lease_release(
     result: Option<&mut MaybeUninit<sst_release>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::new(result);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let release = lease.it.release();
-        results.give(&wait(client, "releasing a lease", release)?)
+    let results = ResultOut::new(result);
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let release = lease.inner.release();
+        results.write(&wait(client, "releasing a lease", release)?)
     })
 }
 
@@ -238,17 +240,17 @@ pub extern "C" fn sst_lease_release_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let release = lease.it.release();
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let release = lease.inner.release();
         begin(
             client,
             "releasing a lease",
             release,
             callback,
             operation,
-            outcome::tell,
+            outcome::report,
         )
     })
 }
@@ -262,12 +264,12 @@ pub extern "C" fn sst_lease_holder(
     holding: Option<&mut MaybeUninit<*mut sst_holding>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let holding = output::failed(holding);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let to = Out::<Held>::new(holding, "holding")?;
-        let holder = lease.it.holder();
+    let holding = output::init_failed(holding);
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let to = HandleOut::<HoldingObject>::new(holding, "holding")?;
+        let holder = lease.inner.holder();
         let holding = wait(client, "asking for a holder", holder)?;
-        output::give(Some(to), holding.map(Held::from))
+        output::write_optional(Some(to), holding.map(HoldingObject::from))
     })
 }
 
@@ -279,17 +281,17 @@ pub extern "C" fn sst_lease_holder_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let holder = lease.it.holder();
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let holder = lease.inner.holder();
         begin(
             client,
             "asking for a holder",
             holder,
             callback,
             operation,
-            completion::lend_found::<Held, _, _>,
+            completion::lend_holder::<HoldingObject, _, _>,
         )
     })
 }
@@ -306,10 +308,10 @@ pub extern "C" fn sst_lease_observe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let subscription = output::failed(subscription);
-    let tell = completion::observed::<Held, _, _>(callback);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let observe = lease.it.observe();
+    let subscription = output::init_failed(subscription);
+    let tell = completion::report_holders::<HoldingObject, _, _>(callback);
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let observe = lease.inner.observe();
         let holders = wait(client, "observing a lease", observe)?;
         subscription::begin(client, &holders, subscription, tell)
     })
@@ -325,12 +327,12 @@ pub extern "C" fn sst_lease_observe_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
-    let tell = completion::observed::<Held, _, _>(callback);
+    let operation = output::init_failed(operation);
+    let tell = completion::report_holders::<HoldingObject, _, _>(callback);
     let done = Callback::new(done);
-    boundary::with_object::<Named>(error, lease, |lease, client| {
-        let observe = lease.it.observe();
-        let begun = subscription::tell(client, tell);
+    boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
+        let observe = lease.inner.observe();
+        let begun = subscription::subscribe_and_report(client, tell);
         begin(client, "observing a lease", observe, done, operation, begun)
     })
 }
@@ -338,5 +340,5 @@ pub extern "C" fn sst_lease_observe_async(
 /// Frees a lease. If it was taken, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_free(lease: *mut sst_lease) {
-    boundary::run(|| drop(handle::free::<Named>(lease)));
+    boundary::run(|| drop(handle::free::<LeaseObject>(lease)));
 }

@@ -4,9 +4,9 @@
 //! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
 //! - The arguments of an export are read in [`input`], its results are written through [`output`]. [`outcome`] converts
 //!   the result of an operation to the enums of the header.
-//! - An object that a client [`made`] keeps the client. An export looks its object up once. The blocking function and
+//! - An object that a client [`client_object`] keeps the client. An export looks its object up once. The blocking function and
 //!   its twin read their arguments in the same function.
-//! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`revocable`]
+//! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`revocable_callback`]
 //!   callback can be revoked. A [`completion`] lends or passes an object to a callback.
 //!
 //! The rest is one file for each noun of the header.
@@ -35,13 +35,13 @@ mod callback;
     path = "no_cancellation.rs"
 )]
 mod cancellation;
+mod client_object;
 mod completion;
 mod handle;
 mod input;
-mod made;
 mod outcome;
 mod output;
-mod revocable;
+mod revocable_callback;
 
 // Modules whose items are in the header, in its order.
 mod version;
@@ -70,8 +70,8 @@ mod capabilities;
 
 mod log;
 
+mod completion_callback;
 mod thread;
-mod told;
 
 mod operation;
 
@@ -109,8 +109,8 @@ mod observer;
 
 mod guard;
 
-mod guarded;
 mod guarded_update;
+mod guarded_write;
 
 mod lost_reason;
 

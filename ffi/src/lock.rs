@@ -3,11 +3,11 @@ use crate::boundary;
 use crate::callback::Callback;
 use crate::client::sst_client;
 use crate::error::sst_error;
-use crate::guard::{self, Guarded, sst_guard, sst_on_guard};
-use crate::input::{self, after, sized};
+use crate::guard::{self, GuardObject, sst_guard, sst_on_guard};
+use crate::input::{self, delay, sized};
 use crate::lease::{self, sst_lease_options};
 use crate::operation::{begin, event, sst_operation, wait_for_event};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::LockOptions;
@@ -56,7 +56,7 @@ unsafe fn options(given: *const sst_lock_options) -> Result<LockOptions, Error> 
     let given = unsafe { input::options(given) }?;
     // SAFETY: by the contract.
     let lease = unsafe { lease::options(given.lease) }?;
-    let wait = after(given.wait_ms, "wait_ms")?;
+    let wait = delay(given.wait_ms, "wait_ms")?;
     let is_once = given.once != 0;
     if is_once && given.wait_ms != 0 {
         let reason = "one attempt does not wait; leave one of both zero";
@@ -81,14 +81,14 @@ pub unsafe extern "C" fn sst_lock(
     guard: Option<&mut MaybeUninit<*mut sst_guard>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let guard = output::failed(guard);
+    let guard = output::init_failed(guard);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Guarded>::new(guard, "guard")?;
+        let to = HandleOut::<GuardObject>::new(guard, "guard")?;
         // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
         let (name, options) = unsafe { read(name, name_len, options) }?;
         let lock = client.lock(Bytes::copy_from_slice(name), options);
         let guard = wait_for_event(client, "locking", lock, None)?;
-        to.give(Guarded::new(guard, client))
+        to.write(GuardObject::new(guard, client))
     })
 }
 
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn sst_lock_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `name_len` bytes, and for a struct with its size.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn sst_lock_async(
             lock,
             callback,
             operation,
-            guard::tell(client),
+            guard::report(client),
         )
     })
 }

@@ -84,11 +84,11 @@ pub extern "C" fn sst_log_set(
             .into_iter()
             .find(|known| sst_level::from(*known) as u32 == level)
             .ok_or_else(|| input::invalid("level", format!("{level} is no sst_level")))?;
-        log::to_callback(level, move |record| tell(&callback, &record))
+        log::to_callback(level, move |record| report(&callback, &record))
     })
 }
 
-fn tell(callback: &Callback<sst_on_log>, record: &Record) {
+fn report(callback: &Callback<sst_on_log>, record: &Record) {
     let text = |text: &str| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
     let (target, message) = (text(record.target), text(&record.message));
     callback.call(|call, context| {

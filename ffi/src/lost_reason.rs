@@ -1,12 +1,12 @@
 //! Reasons of an end.
 use crate::boundary;
 use crate::client::{self, sst_client};
-use crate::error::{Failure, sst_error};
+use crate::error::{ErrorObject, sst_error};
 use crate::guard::{self, sst_guard};
 use crate::handle;
-use crate::observer::{Observer, sst_observer};
+use crate::observer::{ObserverObject, sst_observer};
 use statestore_core::{LostReason, Outcome};
-use statestore_embed::{End, Error, ErrorKind};
+use statestore_embed::{Error, ErrorKind, StreamEnd};
 use std::ffi::{CStr, c_char};
 
 /// The reason why an observer, a guard or a connection has ended. The numbers and words are the same in every language,
@@ -70,7 +70,7 @@ fn number(reason: Option<LostReason>) -> sst_lost_reason {
 }
 
 /// Returns the error that reports an end.
-pub(crate) fn end(end: &End) -> Error {
+pub(crate) fn end_error(end: &StreamEnd) -> Error {
     end.error().unwrap_or_else(|| {
         let reason = "there is nothing more to come";
         Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
@@ -97,7 +97,7 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
-        let observer = handle::get::<Observer>(observer)?;
+        let observer = handle::get::<ObserverObject>(observer)?;
         Ok(number(observer.feed.lost_reason()?))
     })
 }
@@ -106,7 +106,7 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
-        Ok(number(guard::get(guard)?.it.lost_reason()?))
+        Ok(number(guard::get(guard)?.inner.lost_reason()?))
     })
 }
 
@@ -117,7 +117,7 @@ pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_rea
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_lost_reason(error: *const sst_error) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
-        Ok(number(handle::get::<Failure>(error)?.lost_reason))
+        Ok(number(handle::get::<ErrorObject>(error)?.lost_reason))
     })
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_number_and_its_word() {
+    fn every_reason_has_a_number_and_a_word() {
         for reason in LostReason::ALL.iter().copied() {
             let number = sst_lost_reason::from(reason);
             assert_eq!(number as i32, i32::from(reason.code()), "{reason:?}");

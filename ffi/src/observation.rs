@@ -3,8 +3,8 @@ use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::hlc::{Timestamp, sst_hlc};
-use crate::output::{self, Out};
+use crate::hlc::{TimestampObject, sst_hlc};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_core::{Observation, Outcome};
 use statestore_embed::{Error, ErrorKind};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// An event that an observer reports about its key. Opaque.
 pub struct sst_observation;
 
-pub(crate) struct Observed(pub(crate) Observation);
+pub(crate) struct ObservationObject(pub(crate) Observation);
 
-object!(Observed, sst_observation, 10, "an observation");
+object!(ObservationObject, sst_observation, 10, "an observation");
 
 /// Kind of an observation. New kinds may appear.
 #[repr(C)]
@@ -41,16 +41,15 @@ pub enum sst_observation_kind {
 pub extern "C" fn sst_observation_kind_of(
     observation: *const sst_observation,
 ) -> sst_observation_kind {
-    boundary::value(
-        sst_observation_kind::SST_NOT_OBSERVED,
-        || match handle::get::<Observed>(observation)?.0 {
+    boundary::value(sst_observation_kind::SST_NOT_OBSERVED, || {
+        match handle::get::<ObservationObject>(observation)?.0 {
             Observation::Set { .. } => Ok(sst_observation_kind::SST_OBSERVED_SET),
             Observation::Deleted { .. } => Ok(sst_observation_kind::SST_OBSERVED_DELETED),
             Observation::Resync => Ok(sst_observation_kind::SST_OBSERVED_RESYNC),
             Observation::Lagged(_) => Ok(sst_observation_kind::SST_OBSERVED_LAGGED),
             _ => Err(unknown()),
-        },
-    )
+        }
+    })
 }
 
 fn unknown() -> Error {
@@ -67,8 +66,8 @@ fn unknown() -> Error {
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> sst_slice {
     boundary::value(sst_slice::NONE, || {
-        Ok(match &handle::get::<Observed>(observation)?.0 {
-            Observation::Set { value, .. } => sst_slice::of(value),
+        Ok(match &handle::get::<ObservationObject>(observation)?.0 {
+            Observation::Set { value, .. } => sst_slice::from_bytes(value),
             _ => sst_slice::NONE,
         })
     })
@@ -85,14 +84,14 @@ pub extern "C" fn sst_observation_version(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let to = Out::<Timestamp>::new(version, "version")?;
-        let observed = handle::get::<Observed>(observation)?;
+        let to = HandleOut::<TimestampObject>::new(version, "version")?;
+        let observed = handle::get::<ObservationObject>(observation)?;
         let version = match &observed.0 {
             Observation::Set { version, .. } => Some(version),
             Observation::Deleted { version } => version.as_ref(),
             _ => None,
         };
-        output::give(Some(to), version.map(Timestamp::new))
+        output::write_optional(Some(to), version.map(TimestampObject::new))
     })
 }
 
@@ -100,7 +99,7 @@ pub extern "C" fn sst_observation_version(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) -> u64 {
     boundary::value(0, || {
-        Ok(match handle::get::<Observed>(observation)?.0 {
+        Ok(match handle::get::<ObservationObject>(observation)?.0 {
             Observation::Lagged(count) => count,
             _ => 0,
         })
@@ -113,12 +112,14 @@ pub extern "C" fn sst_observation_clone(
     observation: *const sst_observation,
 ) -> *mut sst_observation {
     boundary::value(ptr::null_mut(), || {
-        handle::share::<Observed>(Arc::clone(&handle::get::<Observed>(observation)?))
+        handle::share::<ObservationObject>(Arc::clone(&handle::get::<ObservationObject>(
+            observation,
+        )?))
     })
 }
 
 /// Frees an observation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_free(observation: *mut sst_observation) {
-    boundary::run(|| drop(handle::free::<Observed>(observation)));
+    boundary::run(|| drop(handle::free::<ObservationObject>(observation)));
 }

@@ -2,20 +2,20 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
+use crate::client_object::ClientObject;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, deadline, milliseconds, sized};
 use crate::lost_reason;
-use crate::made::OfClient;
-use crate::observation::{Observed, sst_observation};
+use crate::observation::{ObservationObject, sst_observation};
 use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use bytes::Bytes;
 use statestore_core::{Observation, ObserveOptions, Outcome, Overflow};
-use statestore_embed::{Client, Error, ErrorKind, Feed, Offer, Signal};
+use statestore_embed::{Client, Error, ErrorKind, EventStream, OfferedItem, Signal};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -26,40 +26,40 @@ use std::task::Poll;
 /// Its observations are read with sst_observer_next(), or reported to one callback with sst_observer_subscribe().
 pub struct sst_observer;
 
-pub(crate) struct Observer {
-    pub(crate) feed: Feed<Observation>,
+pub(crate) struct ObserverObject {
+    pub(crate) feed: EventStream<Observation>,
     /// The signal, made at the first call of sst_observer_fd().
     signal: OnceLock<Arc<Signal>>,
     /// The lock that is held while the signal is made.
-    making: Mutex<()>,
+    signal_init: Mutex<()>,
 }
 
-object!(Observer, sst_observer, 12, "an observer");
+object!(ObserverObject, sst_observer, 12, "an observer");
 
-impl OfClient for Observer {
+impl ClientObject for ObserverObject {
     fn client(&self) -> &Client {
         self.feed.client()
     }
 }
 
-impl Observer {
-    fn new(feed: Feed<Observation>) -> Self {
+impl ObserverObject {
+    fn new(feed: EventStream<Observation>) -> Self {
         Self {
             feed,
             signal: OnceLock::new(),
-            making: Mutex::default(),
+            signal_init: Mutex::default(),
         }
     }
 
     /// Clears the signal before the feed is read: events that arrive from now on set it again.
-    fn clear(&self) {
+    fn clear_signal(&self) {
         if let Some(signal) = self.signal.get() {
             signal.clear();
         }
     }
 
     /// Sets the signal after an event was read, since there may be more.
-    fn set(&self) {
+    fn set_signal(&self) {
         if let Some(signal) = self.signal.get() {
             signal.set();
         }
@@ -138,10 +138,10 @@ closure!(
 );
 
 /// Reports an observation to a callback, or why there is none.
-fn tell(callback: &Callback<sst_on_observation>, result: Result<Observation, Error>) {
+fn report(callback: &Callback<sst_on_observation>, result: Result<Observation, Error>) {
     completion::lend(
         callback,
-        result.map(|observation| Some(Observed(observation))),
+        result.map(|observation| Some(ObservationObject(observation))),
     );
 }
 
@@ -153,8 +153,10 @@ unsafe fn observe(
     key: *const c_void,
     key_len: usize,
     options: *const sst_observe_options,
-) -> Result<impl Future<Output = Result<Feed<Observation>, Error>> + Send + 'static + use<>, Error>
-{
+) -> Result<
+    impl Future<Output = Result<EventStream<Observation>, Error>> + Send + 'static + use<>,
+    Error,
+> {
     // SAFETY: by the contract.
     let (key, options) = unsafe { (input::bytes(key, key_len, "key")?, self::options(options)?) };
     Ok(client.observe(Bytes::copy_from_slice(key), options))
@@ -175,12 +177,12 @@ pub unsafe extern "C" fn sst_observe(
     observer: Option<&mut MaybeUninit<*mut sst_observer>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let observer = output::failed(observer);
+    let observer = output::init_failed(observer);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Observer>::new(observer, "observer")?;
+        let to = HandleOut::<ObserverObject>::new(observer, "observer")?;
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let feed = unsafe { observe(client, key, key_len, options) }?;
-        to.give(Observer::new(wait(client, "observing", feed)?))
+        to.write(ObserverObject::new(wait(client, "observing", feed)?))
     })
 }
 
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn sst_observe_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
@@ -206,7 +208,7 @@ pub unsafe extern "C" fn sst_observe_async(
             feed,
             callback,
             operation,
-            |callback, result| completion::give(callback, result.map(Observer::new)),
+            |callback, result| completion::pass(callback, result.map(ObserverObject::new)),
         )
     })
 }
@@ -225,20 +227,20 @@ pub extern "C" fn sst_observer_next(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     const ACTION: &str = "waiting for an observation";
-    let observation = output::failed(observation);
-    boundary::with_object::<Observer>(error, observer, |observer, client| {
-        let to = Out::<Observed>::new(observation, "observation")?;
+    let observation = output::init_failed(observation);
+    boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
+        let to = HandleOut::<ObservationObject>::new(observation, "observation")?;
         let until = deadline(timeout_ms)?;
-        observer.clear();
+        observer.clear_signal();
         let next = match observer.feed.try_next()? {
             Poll::Ready(next) => next,
             Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), until)?,
         };
-        observer.set();
+        observer.set_signal();
         let Some(next) = next else {
-            return Err(lost_reason::end(observer.feed.end()?));
+            return Err(lost_reason::end_error(observer.feed.end()?));
         };
-        to.give(Observed(next))
+        to.write(ObservationObject(next))
     })
 }
 
@@ -250,12 +252,12 @@ pub extern "C" fn sst_observer_next_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Observer>(error, observer, |observer, client| {
+    boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
         let feed = &observer.feed;
         // The feed itself would keep the client open.
-        let (next, end) = (feed.next_offer(), feed.end()?.clone());
+        let (next, end) = (feed.next_offered(), feed.end()?.clone());
         begin(
             client,
             event("waiting for an observation"),
@@ -263,10 +265,10 @@ pub extern "C" fn sst_observer_next_async(
             callback,
             operation,
             // An offer that is not taken, since the callback was revoked, stays available for the next call.
-            move |callback, result| match result.map(|offer| offer.and_then(Offer::take)) {
-                Ok(Some(observation)) => tell(callback, Ok(observation)),
-                Ok(None) => completion::end::<Observed, _>(callback, &end),
-                Err(error) => tell(callback, Err(error)),
+            move |callback, result| match result.map(|offer| offer.and_then(OfferedItem::take)) {
+                Ok(Some(observation)) => report(callback, Ok(observation)),
+                Ok(None) => completion::report_end::<ObservationObject, _>(callback, &end),
+                Err(error) => report(callback, Err(error)),
             },
         )
     })
@@ -284,13 +286,13 @@ pub extern "C" fn sst_observer_subscribe(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let subscription = output::failed(subscription);
+    let subscription = output::init_failed(subscription);
     let callback = Callback::new(callback);
-    boundary::with_object::<Observer>(error, observer, |observer, client| {
+    boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
         let feed = &observer.feed;
         subscription::begin(client, feed, subscription, move |next| match next {
-            Ok(observation) => tell(&callback, Ok(observation)),
-            Err(end) => completion::end::<Observed, _>(&callback, end),
+            Ok(observation) => report(&callback, Ok(observation)),
+            Err(end) => completion::report_end::<ObservationObject, _>(&callback, end),
         })
     })
 }
@@ -309,10 +311,10 @@ pub extern "C" fn sst_observer_fd(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let fd = output::place(fd, -1, "fd")?;
-        let observer = handle::get::<Observer>(observer)?;
+        let fd = output::init_with(fd, -1, "fd")?;
+        let observer = handle::get::<ObserverObject>(observer)?;
         let _making = observer
-            .making
+            .signal_init
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if observer.signal.get().is_none() {
@@ -347,12 +349,14 @@ pub extern "C" fn sst_observer_close(
     observer: *const sst_observer,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    boundary::status(error, || handle::get::<Observer>(observer)?.feed.stop())
+    boundary::status(error, || {
+        handle::get::<ObserverObject>(observer)?.feed.stop()
+    })
 }
 
 /// Frees an observer. The watch at the store ends with the last observer of the key. A subscription continues, and
 /// keeps the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
-    boundary::run(|| drop(handle::free::<Observer>(observer)));
+    boundary::run(|| drop(handle::free::<ObserverObject>(observer)));
 }

@@ -1,13 +1,13 @@
 //! Operations, and how exports begin or await them.
 use crate::boundary;
 use crate::callback::{Callback, Closure};
+use crate::completion_callback::CompletionCallback;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::output::{self, Out};
-use crate::revocable::Revoke;
+use crate::output::{self, HandleOut};
+use crate::revocable_callback::Revoke;
 use crate::status::sst_status;
-use crate::told::Told;
-use statestore_embed::{Client, Error, Job, Operation, Wait};
+use statestore_embed::{Client, Error, Job, Operation, WaitOptions};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 pub struct sst_operation;
 
 /// An operation under way, with its callbacks.
-pub(crate) struct Begun {
+pub(crate) struct OperationObject {
     operation: Operation,
     callbacks: Vec<Arc<dyn Revoke>>,
 }
 
-object!(Begun, sst_operation, 2, "an operation");
+object!(OperationObject, sst_operation, 2, "an operation");
 
 /// Cancels an operation. Its callback receives SST_CANCELLED, or the result if that arrives at the same moment.
 ///
@@ -34,7 +34,9 @@ pub extern "C" fn sst_operation_cancel(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        handle::get::<Begun>(operation)?.operation.cancel()?;
+        handle::get::<OperationObject>(operation)?
+            .operation
+            .cancel()?;
         Ok(())
     })
 }
@@ -54,7 +56,7 @@ pub extern "C" fn sst_operation_close(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let begun = handle::get::<Begun>(operation)?;
+        let begun = handle::get::<OperationObject>(operation)?;
         // The callbacks are revoked first: otherwise they could be called with the cancellation.
         for callback in &begun.callbacks {
             callback.revoke();
@@ -69,7 +71,9 @@ pub extern "C" fn sst_operation_close(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bool {
     boundary::value(true, || {
-        handle::get::<Begun>(operation)?.operation.has_ended()
+        handle::get::<OperationObject>(operation)?
+            .operation
+            .has_ended()
     })
 }
 
@@ -79,56 +83,56 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
 /// To be sure that it is not called any more, call sst_operation_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
-    boundary::run(|| drop(handle::free::<Begun>(operation)));
+    boundary::run(|| drop(handle::free::<OperationObject>(operation)));
 }
 
 /// The name of an operation, for errors, and the kind of event that it waits for.
 #[derive(Clone, Copy)]
-pub(crate) struct Action {
+pub(crate) struct OperationDescriptor {
     name: &'static str,
-    kind: Kind,
+    kind: OperationKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OperationKind {
     /// Waits for answers, which arrive in bounded time.
     Request,
     /// Waits for an event that may never happen.
     Event,
     /// Releases or returns something, which is possible with any number of operations under way.
-    Return,
+    Release,
 }
 
-impl From<&'static str> for Action {
+impl From<&'static str> for OperationDescriptor {
     /// Makes the action of an operation that waits for answers, which arrive in bounded time.
     fn from(name: &'static str) -> Self {
         Self {
             name,
-            kind: Kind::Request,
+            kind: OperationKind::Request,
         }
     }
 }
 
 /// Makes the action of an operation that waits for an event that may never happen.
-pub(crate) fn event(name: &'static str) -> Action {
-    Action {
+pub(crate) fn event(name: &'static str) -> OperationDescriptor {
+    OperationDescriptor {
         name,
-        kind: Kind::Event,
+        kind: OperationKind::Event,
     }
 }
 
 /// Makes the action of an operation that releases or returns something.
-pub(crate) fn giving_back(name: &'static str) -> Action {
-    Action {
+pub(crate) fn releasing(name: &'static str) -> OperationDescriptor {
+    OperationDescriptor {
         name,
-        kind: Kind::Return,
+        kind: OperationKind::Release,
     }
 }
 
 /// Begins an operation that ends with a call of `callback` on the thread of the callbacks.
 pub(crate) fn begin<T, C>(
     client: &Client,
-    action: impl Into<Action>,
+    action: impl Into<OperationDescriptor>,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     callback: Callback<C>,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
@@ -138,29 +142,34 @@ where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    let (action, operation) = (action.into(), Out::<Begun>::optional(operation));
-    begin_asking(client, action, future, callback, None, operation, complete)
+    let (action, operation) = (
+        action.into(),
+        HandleOut::<OperationObject>::optional(operation),
+    );
+    begin_with_callback(client, action, future, callback, None, operation, complete)
 }
 
 /// Begins an operation as [`begin`] does, with another callback that may be asked before the end.
-pub(crate) fn begin_asking<T, C>(
+pub(crate) fn begin_with_callback<T, C>(
     client: &Client,
-    action: Action,
+    action: OperationDescriptor,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     callback: Callback<C>,
     asked: Option<Arc<dyn Revoke>>,
-    operation: Option<Out<'_, Begun>>,
+    operation: Option<HandleOut<'_, OperationObject>>,
     complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
 ) -> Result<(), Error>
 where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    let (told, revocable) = Told::of(callback, operation.is_some());
+    let (told, revocable) = CompletionCallback::wrap(callback, operation.is_some());
     output::begin(operation, || {
-        let operation = submit(client, action, future, |result| told.job(complete, result))?;
+        let operation = submit(client, action, future, |result| {
+            told.into_job(complete, result)
+        })?;
         let callbacks = revocable.into_iter().chain(asked).collect();
-        Ok(Begun {
+        Ok(OperationObject {
             operation,
             callbacks,
         })
@@ -168,21 +177,21 @@ where
 }
 
 /// Begins to close the client as [`begin`] does, with any number of operations under way.
-pub(crate) fn begin_to_close<C: Closure + 'static>(
+pub(crate) fn begin_close<C: Closure + 'static>(
     client: &Client,
     callback: Callback<C>,
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     complete: impl FnOnce(&Callback<C>, Result<(), Error>) + Send + 'static,
 ) -> Result<(), Error> {
-    let operation = Out::<Begun>::optional(operation);
-    let (told, revocable) = Told::of(callback, operation.is_some());
+    let operation = HandleOut::<OperationObject>::optional(operation);
+    let (told, revocable) = CompletionCallback::wrap(callback, operation.is_some());
     output::begin(operation, || {
-        let callbacks = client.callbacks_to_close()?;
+        let callbacks = client.callbacks_for_close()?;
         let operation = client.submit_close(Duration::ZERO, &callbacks, |result| {
-            told.job(complete, result)
+            told.into_job(complete, result)
         })?;
         let callbacks = revocable.into_iter().collect();
-        Ok(Begun {
+        Ok(OperationObject {
             operation,
             callbacks,
         })
@@ -191,15 +200,15 @@ pub(crate) fn begin_to_close<C: Closure + 'static>(
 
 fn submit<T: Send + 'static>(
     client: &Client,
-    action: Action,
+    action: OperationDescriptor,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     complete: impl FnOnce(Result<T, Error>) -> Job + Send + 'static,
 ) -> Result<Operation, Error> {
     let callbacks = client.callbacks()?;
     match action.kind {
-        Kind::Request => client.submit(action.name, future, &callbacks, complete),
-        Kind::Event => client.submit_event(action.name, future, &callbacks, complete),
-        Kind::Return => client.submit_return(action.name, future, &callbacks, complete),
+        OperationKind::Request => client.submit(action.name, future, &callbacks, complete),
+        OperationKind::Event => client.submit_event(action.name, future, &callbacks, complete),
+        OperationKind::Release => client.submit_return(action.name, future, &callbacks, complete),
     }
 }
 
@@ -210,7 +219,7 @@ pub(crate) fn wait<T: Send, E: Into<Error>>(
     future: impl Future<Output = Result<T, E>> + Send,
 ) -> Result<T, Error> {
     let future = async { future.await.map_err(Into::into) };
-    let waited = client.wait(action, future, Wait::default());
+    let waited = client.wait(action, future, WaitOptions::default());
     waited.map_err(|stopped| stopped.into_error(action))
 }
 
@@ -221,10 +230,10 @@ pub(crate) fn wait_for_event<T: Send>(
     future: impl Future<Output = Result<T, Error>> + Send,
     deadline: Option<Instant>,
 ) -> Result<T, Error> {
-    let wait = Wait {
+    let wait = WaitOptions {
         deadline,
         for_event: true,
-        ..Wait::default()
+        ..WaitOptions::default()
     };
     let waited = client.wait(action, future, wait);
     waited.map_err(|stopped| stopped.into_error(action))

@@ -2,8 +2,8 @@
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle;
-use crate::hlc::{Timestamp, sst_hlc};
-use crate::output::{self, Failed, Out};
+use crate::hlc::{TimestampObject, sst_hlc};
+use crate::output::{self, FailureValue, HandleOut};
 use crate::status::sst_status;
 use statestore_core::Hlc;
 use statestore_embed::Error;
@@ -12,11 +12,11 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The result of an operation of the core.
-pub(crate) trait Outcome {
+pub(crate) trait OperationOutcome {
     /// The enum of the header.
-    type Word: Failed + Copy;
+    type ResultEnum: FailureValue + Copy;
 
-    fn word(&self) -> Self::Word;
+    fn result(&self) -> Self::ResultEnum;
 
     /// Returns the present version, if the header reports one.
     fn version(&self) -> Option<&Hlc> {
@@ -25,15 +25,15 @@ pub(crate) trait Outcome {
 }
 
 /// The places to which a blocking call writes its results.
-pub(crate) struct Results<'a, W> {
-    word: Option<&'a mut W>,
-    version: Option<Out<'a, Timestamp>>,
+pub(crate) struct ResultOut<'a, W> {
+    result: Option<&'a mut W>,
+    version: Option<HandleOut<'a, TimestampObject>>,
 }
 
-impl<'a, W: Failed> Results<'a, W> {
+impl<'a, W: FailureValue> ResultOut<'a, W> {
     pub(crate) fn new(word: Option<&'a mut MaybeUninit<W>>) -> Self {
         Self {
-            word: word.map(|word| word.write(W::FAILED)),
+            result: word.map(|word| word.write(W::FAILED)),
             version: None,
         }
     }
@@ -43,37 +43,42 @@ impl<'a, W: Failed> Results<'a, W> {
         version: Option<&'a mut MaybeUninit<*mut sst_hlc>>,
     ) -> Self {
         Self {
-            version: Out::optional(version),
+            version: HandleOut::optional(version),
             ..Self::new(word)
         }
     }
 
-    pub(crate) fn give(self, outcome: &impl Outcome<Word = W>) -> Result<(), Error> {
+    pub(crate) fn write(
+        self,
+        outcome: &impl OperationOutcome<ResultEnum = W>,
+    ) -> Result<(), Error> {
         // The handle is made only if the caller wants it.
         if let Some(to) = self.version {
-            output::give(Some(to), outcome.version().map(Timestamp::new))?;
+            output::write_optional(Some(to), outcome.version().map(TimestampObject::new))?;
         }
-        if let Some(word) = self.word {
-            *word = outcome.word();
+        if let Some(word) = self.result {
+            *word = outcome.result();
         }
         Ok(())
     }
 }
 
 /// The function of a callback that receives the result of an operation.
-type Told<W> = unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, W);
+type ResultFn<W> = unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, W);
 
 /// The function of a callback that also receives the version.
-type ToldWithVersion<W> =
+type ResultWithVersionFn<W> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, W, *const sst_hlc);
 
 /// Reports the result of an operation to a callback.
-pub(crate) fn tell<O, C>(callback: &Callback<C>, result: Result<O, Error>)
+pub(crate) fn report<O, C>(callback: &Callback<C>, result: Result<O, Error>)
 where
-    O: Outcome,
-    C: Closure<Call = Told<O::Word>>,
+    O: OperationOutcome,
+    C: Closure<Call = ResultFn<O::ResultEnum>>,
 {
-    let word = result.as_ref().map_or(O::Word::FAILED, Outcome::word);
+    let word = result
+        .as_ref()
+        .map_or(O::ResultEnum::FAILED, OperationOutcome::result);
     error::lend(result.err().as_ref(), |status, error| {
         // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, word) });
@@ -81,21 +86,21 @@ where
 }
 
 /// Reports the result of an operation and the version to a callback.
-pub(crate) fn tell_with_version<O, C>(callback: &Callback<C>, result: Result<O, Error>)
+pub(crate) fn report_with_version<O, C>(callback: &Callback<C>, result: Result<O, Error>)
 where
-    O: Outcome,
-    C: Closure<Call = ToldWithVersion<O::Word>>,
+    O: OperationOutcome,
+    C: Closure<Call = ResultWithVersionFn<O::ResultEnum>>,
 {
     let told = result.and_then(|outcome| {
-        let version = outcome.version().map(Timestamp::new);
+        let version = outcome.version().map(TimestampObject::new);
         let version = version.map_or(Ok(ptr::null_mut()), handle::new)?;
-        Ok((outcome.word(), version))
+        Ok((outcome.result(), version))
     });
     error::lend(told.as_ref().err(), |status, error| {
-        let failed = (O::Word::FAILED, ptr::null_mut());
+        let failed = (O::ResultEnum::FAILED, ptr::null_mut());
         let (word, version) = *told.as_ref().unwrap_or(&failed);
         // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, word, version) });
-        handle::free::<Timestamp>(version);
+        handle::free::<TimestampObject>(version);
     });
 }

@@ -1,26 +1,26 @@
 //! Results of exports: handles and values, written through pointers of the caller.
 use crate::handle::{self, Object};
-use crate::input::{self, Sized_};
+use crate::input::{self, SizedStruct};
 use crate::state::sst_state;
 use statestore_embed::Error;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
 
 /// A type with a value that a result has after a failure.
-pub(crate) trait Failed {
+pub(crate) trait FailureValue {
     const FAILED: Self;
 }
 
-impl<T> Failed for *mut T {
+impl<T> FailureValue for *mut T {
     const FAILED: Self = ptr::null_mut();
 }
 
-impl Failed for sst_state {
+impl FailureValue for sst_state {
     const FAILED: Self = Self::SST_STATE_UNKNOWN;
 }
 
 /// Initializes a result with the value after a failure, since a call may fail before it uses its results.
-pub(crate) fn failed<T: Failed>(
+pub(crate) fn init_failed<T: FailureValue>(
     mut to: Option<&mut MaybeUninit<T>>,
 ) -> Option<&mut MaybeUninit<T>> {
     if let Some(to) = &mut to {
@@ -30,9 +30,9 @@ pub(crate) fn failed<T: Failed>(
 }
 
 /// The place for a handle. It is NULL until there is a handle, and therefore NULL after a failure.
-pub(crate) struct Out<'a, T: Object>(&'a mut *mut T::Opaque);
+pub(crate) struct HandleOut<'a, T: Object>(&'a mut *mut T::Opaque);
 
-impl<'a, T: Object> Out<'a, T> {
+impl<'a, T: Object> HandleOut<'a, T> {
     /// Makes a place that may not be NULL.
     pub(crate) fn new(
         to: Option<&'a mut MaybeUninit<*mut T::Opaque>>,
@@ -46,7 +46,7 @@ impl<'a, T: Object> Out<'a, T> {
         to.map(|to| Self(to.write(ptr::null_mut())))
     }
 
-    pub(crate) fn give(self, object: T) -> Result<(), Error> {
+    pub(crate) fn write(self, object: T) -> Result<(), Error> {
         *self.0 = handle::new(object)?;
         Ok(())
     }
@@ -55,7 +55,7 @@ impl<'a, T: Object> Out<'a, T> {
 /// Begins something, and writes its handle if the caller wants one. The handle is reserved before: once it has begun,
 /// nothing can fail.
 pub(crate) fn begin<T: Object>(
-    to: Option<Out<'_, T>>,
+    to: Option<HandleOut<'_, T>>,
     begin: impl FnOnce() -> Result<T, Error>,
 ) -> Result<(), Error> {
     let Some(to) = to else {
@@ -67,9 +67,12 @@ pub(crate) fn begin<T: Object>(
 }
 
 /// Writes a handle of an object if the caller wants one.
-pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Result<(), Error> {
+pub(crate) fn write_optional<T: Object>(
+    to: Option<HandleOut<'_, T>>,
+    object: Option<T>,
+) -> Result<(), Error> {
     match (to, object) {
-        (Some(to), Some(object)) => to.give(object),
+        (Some(to), Some(object)) => to.write(object),
         _ => Ok(()),
     }
 }
@@ -77,7 +80,7 @@ pub(crate) fn give<T: Object>(to: Option<Out<'_, T>>, object: Option<T>) -> Resu
 /// Fills a struct of the caller up to its size; unknown fields become zero. `make` receives that size.
 ///
 /// # Safety `to` is NULL or points to as many bytes as the size in it says.
-pub(crate) unsafe fn fill<T: Sized_>(
+pub(crate) unsafe fn fill<T: SizedStruct>(
     to: *mut T,
     name: &str,
     make: impl FnOnce(usize) -> Result<T, Error>,
@@ -99,7 +102,7 @@ pub(crate) unsafe fn fill<T: Sized_>(
 }
 
 /// Initializes the place for a value with its value after a failure.
-pub(crate) fn place<'a, T>(
+pub(crate) fn init_with<'a, T>(
     to: Option<&'a mut MaybeUninit<T>>,
     otherwise: T,
     name: &str,
@@ -117,36 +120,37 @@ mod tests {
     use statestore_core::Outcome;
     use statestore_embed::{ErrorKind, PerProcess};
 
-    struct Single;
-    struct OpaqueSingle;
-    impl Object for Single {
-        type Opaque = OpaqueSingle;
+    struct SingleObject;
+    struct OpaqueSingleObject;
+    impl Object for SingleObject {
+        type Opaque = OpaqueSingleObject;
         const NAME: &'static str = "the only one";
         const KIND: u8 = 60;
         fn table() -> &'static PerProcess<Table<Self>> {
-            static TABLE: PerProcess<Table<Single>> =
-                PerProcess::new(Table::holding(1), || Table::holding(1));
+            static TABLE: PerProcess<Table<SingleObject>> =
+                PerProcess::new(Table::with_capacity(1), || Table::with_capacity(1));
             &TABLE
         }
     }
 
     #[test]
-    fn nothing_begins_without_a_place_for_its_handle() {
+    fn an_operation_does_not_begin_without_a_free_handle() {
         let mut first = MaybeUninit::uninit();
         let failure = || Error::new(ErrorKind::Closed, Outcome::NotDone, "beginning", "closed");
-        let failed = begin::<Single>(Out::optional(Some(&mut first)), || Err(failure()));
+        let failed =
+            begin::<SingleObject>(HandleOut::optional(Some(&mut first)), || Err(failure()));
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::Closed);
         // The reservation was returned.
-        begin(Out::optional(Some(&mut first)), || Ok(Single)).unwrap();
+        begin(HandleOut::optional(Some(&mut first)), || Ok(SingleObject)).unwrap();
 
         let mut second = MaybeUninit::uninit();
-        let full = begin::<Single>(Out::optional(Some(&mut second)), || unreachable!());
+        let full = begin::<SingleObject>(HandleOut::optional(Some(&mut second)), || unreachable!());
         assert_eq!(full.unwrap_err().kind(), ErrorKind::QueueFull);
         // A caller that wants no handle needs no reservation.
-        begin(None, || Ok(Single)).unwrap();
+        begin(None, || Ok(SingleObject)).unwrap();
         // SAFETY: both were initialized when they became places for a handle.
         let (first, second) = unsafe { (first.assume_init(), second.assume_init()) };
         assert!(second.is_null());
-        assert!(handle::free::<Single>(first).is_some());
+        assert!(handle::free::<SingleObject>(first).is_some());
     }
 }

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn sst_pattern_matches(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let matches = output::place(matches, false, "matches")?;
+        let matches = output::init_with(matches, false, "matches")?;
         // SAFETY: the header asks for NULL or as many bytes as their lengths say.
         let (pattern, key) = unsafe {
             (

@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input;
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_embed::{Error, Queue};
 use std::ffi::c_int;
@@ -34,10 +34,10 @@ pub extern "C" fn sst_queue_new(
     queue: Option<&mut MaybeUninit<*mut sst_queue>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let queue = output::failed(queue);
+    let queue = output::init_failed(queue);
     boundary::status(error, || {
-        let to = Out::<Queue>::new(queue, "queue")?;
-        to.give(Queue::new()?)
+        let to = HandleOut::<Queue>::new(queue, "queue")?;
+        to.write(Queue::new()?)
     })
 }
 
@@ -52,7 +52,7 @@ pub extern "C" fn sst_queue_fd(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let fd = output::place(fd, -1, "fd")?;
+        let fd = output::init_with(fd, -1, "fd")?;
         *fd = handle::get::<Queue>(queue)?.raw_fd()?;
         Ok(())
     })

@@ -1,8 +1,8 @@
 //! Results of releasing a lease.
 use crate::callback::closure;
 use crate::error::sst_error;
-use crate::outcome::Outcome;
-use crate::output::Failed;
+use crate::outcome::OperationOutcome;
+use crate::output::FailureValue;
 use crate::status::sst_status;
 use statestore_core::Release;
 use std::ffi::c_void;
@@ -19,14 +19,14 @@ pub enum sst_release {
     SST_NOT_HELD = 2,
 }
 
-impl Failed for sst_release {
+impl FailureValue for sst_release {
     const FAILED: Self = Self::SST_RELEASE_FAILED;
 }
 
-impl Outcome for Release {
-    type Word = sst_release;
+impl OperationOutcome for Release {
+    type ResultEnum = sst_release;
 
-    fn word(&self) -> sst_release {
+    fn result(&self) -> sst_release {
         match self {
             Self::Released => sst_release::SST_RELEASED,
             Self::NotHeld => sst_release::SST_NOT_HELD,

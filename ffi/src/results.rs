@@ -5,42 +5,42 @@ use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
 use crate::input;
-use crate::outcome::Results;
+use crate::outcome::ResultOut;
 use crate::set::sst_set_result;
 use crate::status::sst_status;
 use statestore_core::{DelOutcome, Outcome, SetOutcome};
-use statestore_embed::{Error, ErrorKind, Many};
+use statestore_embed::{Error, ErrorKind, WriteResults};
 use std::mem::MaybeUninit;
 
 /// The results of sst_set_many() or sst_del_many(), in the order of the keys, one for each. Opaque.
 pub struct sst_results;
 
 /// The results of several requests, one for each.
-pub(crate) enum Written {
-    Set(Many<SetOutcome>),
-    Deleted(Many<DelOutcome>),
+pub(crate) enum WriteResultsObject {
+    Set(WriteResults<SetOutcome>),
+    Del(WriteResults<DelOutcome>),
 }
 
-object!(Written, sst_results, 19, "results");
+object!(WriteResultsObject, sst_results, 19, "results");
 
-impl Written {
+impl WriteResultsObject {
     fn len(&self) -> usize {
         match self {
             Self::Set(sets) => sets.len(),
-            Self::Deleted(dels) => dels.len(),
+            Self::Del(dels) => dels.len(),
         }
     }
 
     fn failed(&self) -> usize {
         match self {
             Self::Set(sets) => sets.iter().filter(|set| set.is_err()).count(),
-            Self::Deleted(dels) => dels.iter().filter(|del| del.is_err()).count(),
+            Self::Del(dels) => dels.iter().filter(|del| del.is_err()).count(),
         }
     }
 }
 
 /// Returns the result at an index.
-fn at<T>(results: &Many<T>, index: usize) -> Result<&T, Error> {
+fn at<T>(results: &WriteResults<T>, index: usize) -> Result<&T, Error> {
     let count = results.len();
     match results.get(index) {
         Some(result) => result.as_ref().map_err(|error| error.clone().into()),
@@ -48,7 +48,7 @@ fn at<T>(results: &Many<T>, index: usize) -> Result<&T, Error> {
     }
 }
 
-fn others(asked: &str) -> Error {
+fn wrong_kind(asked: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         Outcome::NotDone,
@@ -60,13 +60,15 @@ fn others(asked: &str) -> Error {
 /// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_len(results: *const sst_results) -> usize {
-    boundary::value(0, || Ok(handle::get::<Written>(results)?.len()))
+    boundary::value(0, || Ok(handle::get::<WriteResultsObject>(results)?.len()))
 }
 
 /// Returns the number of results that are errors.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
-    boundary::value(0, || Ok(handle::get::<Written>(results)?.failed()))
+    boundary::value(0, || {
+        Ok(handle::get::<WriteResultsObject>(results)?.failed())
+    })
 }
 
 /// Reports the result of the SET of the key at an index: it returns and writes the same as sst_set() would have.
@@ -81,10 +83,12 @@ pub extern "C" fn sst_results_set_at(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let to = Results::with_version(result, version);
-    boundary::status(error, || match &*handle::get::<Written>(results)? {
-        Written::Set(sets) => to.give(at(sets, index)?),
-        Written::Deleted(_) => Err(others("sst_set_many")),
+    let to = ResultOut::with_version(result, version);
+    boundary::status(error, || {
+        match &*handle::get::<WriteResultsObject>(results)? {
+            WriteResultsObject::Set(sets) => to.write(at(sets, index)?),
+            WriteResultsObject::Del(_) => Err(wrong_kind("sst_set_many")),
+        }
     })
 }
 
@@ -100,15 +104,17 @@ pub extern "C" fn sst_results_del_at(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let to = Results::with_version(result, version);
-    boundary::status(error, || match &*handle::get::<Written>(results)? {
-        Written::Deleted(dels) => to.give(at(dels, index)?),
-        Written::Set(_) => Err(others("sst_del_many")),
+    let to = ResultOut::with_version(result, version);
+    boundary::status(error, || {
+        match &*handle::get::<WriteResultsObject>(results)? {
+            WriteResultsObject::Del(dels) => to.write(at(dels, index)?),
+            WriteResultsObject::Set(_) => Err(wrong_kind("sst_del_many")),
+        }
     })
 }
 
 /// Frees results.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_free(results: *mut sst_results) {
-    boundary::run(|| drop(handle::free::<Written>(results)));
+    boundary::run(|| drop(handle::free::<WriteResultsObject>(results)));
 }

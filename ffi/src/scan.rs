@@ -1,15 +1,15 @@
 //! SCAN.
 use crate::boundary;
-use crate::bytes::{Keys, Owned, sst_bytes, sst_keys};
+use crate::bytes::{BytesObject, KeysObject, sst_bytes, sst_keys};
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
+use crate::client_object::WithClient;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input::{self, milliseconds, sized};
-use crate::made::Made;
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_core::ScanOptions;
 use statestore_embed::Scan;
@@ -19,9 +19,9 @@ use std::mem::MaybeUninit;
 /// The keys that match a pattern, read page by page. Opaque.
 pub struct sst_scan;
 
-type Scanning = Made<Scan>;
+type ScanObject = WithClient<Scan>;
 
-object!(Scanning, sst_scan, 9, "a scan");
+object!(ScanObject, sst_scan, 9, "a scan");
 
 /// Options of sst_scan_new().
 #[repr(C)]
@@ -91,9 +91,9 @@ pub unsafe extern "C" fn sst_scan_new(
     scan: Option<&mut MaybeUninit<*mut sst_scan>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let scan = output::failed(scan);
+    let scan = output::init_failed(scan);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Scanning>::new(scan, "scan")?;
+        let to = HandleOut::<ScanObject>::new(scan, "scan")?;
         // SAFETY: the header asks for NULL or `pattern_len` bytes, and for a struct with its size.
         let (pattern, options) = unsafe {
             (
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn sst_scan_new(
             )
         };
         let options = ScanOptions::new().timeout(milliseconds(options.timeout_ms, "timeout_ms")?);
-        to.give(Scanning::new(client.scan(pattern, options)?, client))
+        to.write(ScanObject::new(client.scan(pattern, options)?, client))
     })
 }
 
@@ -118,12 +118,12 @@ pub extern "C" fn sst_scan_next_page(
     keys: Option<&mut MaybeUninit<*mut sst_keys>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let keys = output::failed(keys);
-    boundary::with_object::<Scanning>(error, scan, |scan, client| {
-        let to = Out::<Keys>::new(keys, "keys")?;
+    let keys = output::init_failed(keys);
+    boundary::with_object::<ScanObject>(error, scan, |scan, client| {
+        let to = HandleOut::<KeysObject>::new(keys, "keys")?;
         client.core()?;
-        let next = scan.it.next_page();
-        output::give(Some(to), wait(client, "scanning", next)?.map(Keys))
+        let next = scan.inner.next_page();
+        output::write_optional(Some(to), wait(client, "scanning", next)?.map(KeysObject))
     })
 }
 
@@ -135,18 +135,21 @@ pub extern "C" fn sst_scan_next_page_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+    boundary::with_object::<ScanObject>(error, scan, |scan, client| {
         begin(
             client,
             "scanning",
-            scan.it.fetch_page(),
+            scan.inner.fetch_page(),
             callback,
             operation,
             // A result that is not taken, since the callback was revoked, stays available for the next call.
             |callback, fetched| {
-                completion::lend(callback, fetched.map(|fetched| fetched.page().map(Keys)));
+                completion::lend(
+                    callback,
+                    fetched.map(|fetched| fetched.page().map(KeysObject)),
+                );
             },
         )
     })
@@ -162,12 +165,12 @@ pub extern "C" fn sst_scan_next(
     key: Option<&mut MaybeUninit<*mut sst_bytes>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let key = output::failed(key);
-    boundary::with_object::<Scanning>(error, scan, |scan, client| {
-        let to = Out::<Owned>::new(key, "key")?;
+    let key = output::init_failed(key);
+    boundary::with_object::<ScanObject>(error, scan, |scan, client| {
+        let to = HandleOut::<BytesObject>::new(key, "key")?;
         client.core()?;
-        let next = scan.it.next();
-        output::give(Some(to), wait(client, "scanning", next)?.map(Owned))
+        let next = scan.inner.next();
+        output::write_optional(Some(to), wait(client, "scanning", next)?.map(BytesObject))
     })
 }
 
@@ -179,17 +182,20 @@ pub extern "C" fn sst_scan_next_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
-    boundary::with_object::<Scanning>(error, scan, |scan, client| {
+    boundary::with_object::<ScanObject>(error, scan, |scan, client| {
         begin(
             client,
             "scanning",
-            scan.it.fetch(),
+            scan.inner.fetch(),
             callback,
             operation,
             |callback, fetched| {
-                completion::lend(callback, fetched.map(|fetched| fetched.key().map(Owned)));
+                completion::lend(
+                    callback,
+                    fetched.map(|fetched| fetched.key().map(BytesObject)),
+                );
             },
         )
     })
@@ -198,5 +204,5 @@ pub extern "C" fn sst_scan_next_async(
 /// Frees a scan.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_free(scan: *mut sst_scan) {
-    boundary::run(|| drop(handle::free::<Scanning>(scan)));
+    boundary::run(|| drop(handle::free::<ScanObject>(scan)));
 }

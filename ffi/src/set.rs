@@ -4,10 +4,10 @@ use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::error::sst_error;
 use crate::hlc::{self, sst_hlc};
-use crate::input::{self, after, milliseconds, sized};
+use crate::input::{self, delay, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::outcome::{self, Outcome, Results};
-use crate::output::{self, Failed};
+use crate::outcome::{self, OperationOutcome, ResultOut};
+use crate::output::{self, FailureValue};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Condition, Hlc, Retry, SetOptions, SetOutcome};
@@ -52,14 +52,14 @@ pub enum sst_set_result {
     SST_SET_NOT_APPLIED = 2,
 }
 
-impl Failed for sst_set_result {
+impl FailureValue for sst_set_result {
     const FAILED: Self = Self::SST_SET_FAILED;
 }
 
-impl Outcome for SetOutcome {
-    type Word = sst_set_result;
+impl OperationOutcome for SetOutcome {
+    type ResultEnum = sst_set_result;
 
-    fn word(&self) -> sst_set_result {
+    fn result(&self) -> sst_set_result {
         if self.is_applied() {
             sst_set_result::SST_SET_APPLIED
         } else {
@@ -142,7 +142,7 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
     };
     Ok(SetOptions::new()
         .condition(condition)
-        .expires_in(after(given.expires_in_ms, "expires_in_ms")?)
+        .expires_in(delay(given.expires_in_ms, "expires_in_ms")?)
         .fencing_token(hlc::optional(given.fencing_token)?)
         .persist(given.persist != 0)
         .coalesce(given.coalesce != 0)
@@ -208,12 +208,12 @@ pub unsafe extern "C" fn sst_set(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
         let set = client.core()?.set_with(key, value, &options);
-        results.give(&wait(client, "setting", set)?)
+        results.write(&wait(client, "setting", set)?)
     })
 }
 
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn sst_set_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn sst_set_async(
             set,
             callback,
             operation,
-            outcome::tell_with_version,
+            outcome::report_with_version,
         )
     })
 }

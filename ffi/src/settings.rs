@@ -130,16 +130,16 @@ pub(crate) unsafe fn client(
 ) -> Result<Client, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    let settings = identify(settings, &given)?;
-    let settings = secure(settings, &given)?;
-    let settings = limit(settings, &given)?;
+    let settings = apply_identity(settings, &given)?;
+    let settings = apply_security(settings, &given)?;
+    let settings = apply_limits(settings, &given)?;
     match queue::optional(given.queue)? {
         Some(queue) => queue.client(settings),
         None => Client::new(settings),
     }
 }
 
-fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+fn apply_identity(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
     // SAFETY: the contract of `client`.
     let text = |text, name| unsafe { input::text(text, name) };
     if let Some(client_id) = text(given.client_id, "client_id")? {
@@ -165,7 +165,7 @@ fn identify(mut settings: Settings, given: &sst_settings) -> Result<Settings, Er
     Ok(settings)
 }
 
-fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+fn apply_security(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
     // SAFETY: the contract of `client`.
     let text = |text, name| unsafe { input::text(text, name) };
     if let Some(tls) = choice(given.tls, "tls")? {
@@ -195,7 +195,7 @@ fn secure(mut settings: Settings, given: &sst_settings) -> Result<Settings, Erro
     Ok(settings)
 }
 
-fn limit(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+fn apply_limits(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
     if let Some(expiry) = milliseconds(given.session_expiry_ms, "session_expiry_ms")? {
         settings = settings.session_expiry(expiry);
     }

@@ -27,7 +27,7 @@ pub enum sst_state {
     SST_ENDED = 4,
 }
 
-fn parts(state: &ConnectionState) -> (sst_state, Option<Error>) {
+fn state_and_error(state: &ConnectionState) -> (sst_state, Option<Error>) {
     match state {
         ConnectionState::Connecting => (sst_state::SST_CONNECTING, None),
         ConnectionState::Connected => (sst_state::SST_CONNECTED, None),
@@ -69,13 +69,13 @@ pub extern "C" fn sst_client_state(
     state: Option<&mut MaybeUninit<sst_state>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let state = output::failed(state);
+    let state = output::init_failed(state);
     boundary::with_client(error, client, |client| {
-        let state = output::place(state, sst_state::SST_STATE_UNKNOWN, "state")?;
+        let state = output::init_with(state, sst_state::SST_STATE_UNKNOWN, "state")?;
         *state = if client.is_closed()? {
             sst_state::SST_ENDED
         } else {
-            parts(&client.core()?.state().borrow()).0
+            state_and_error(&client.core()?.state().borrow()).0
         };
         Ok(())
     })
@@ -91,7 +91,7 @@ pub extern "C" fn sst_client_on_state(
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let subscription = output::failed(subscription);
+    let subscription = output::init_failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         subscription::begin(client, &client.states()?, subscription, move |state| {
@@ -101,7 +101,7 @@ pub extern "C" fn sst_client_on_state(
                 ConnectionState::Closed { lost_reason, .. } => Some(lost_reason),
                 _ => None,
             };
-            let (state, reason) = parts(&state);
+            let (state, reason) = state_and_error(&state);
             error::lend_at_end(reason.as_ref(), lost_reason, |status, reason| {
                 // SAFETY: the function has that type and gets its own context.
                 callback.call(|call, context| unsafe { call(context, status, reason, state) });

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_has_its_number_and_its_name() {
+    fn every_kind_has_a_status_and_a_name() {
         for kind in ErrorKind::ALL.iter().copied() {
             let status = sst_status::from(kind);
             assert_eq!(status as i32, i32::from(kind.code()), "{kind:?}");

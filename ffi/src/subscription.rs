@@ -4,9 +4,9 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
-use statestore_embed::{Client, End, Error, Feed, Subscription};
+use statestore_embed::{Client, Error, EventStream, StreamEnd, Subscription};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -73,18 +73,18 @@ pub extern "C" fn sst_subscription_close(
 /// Reports the events of a feed, and its end, to a callback.
 pub(crate) fn begin<T: Send + 'static>(
     client: &Client,
-    feed: &Feed<T>,
+    feed: &EventStream<T>,
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
-    tell: impl FnMut(Result<T, &End>) + Send + 'static,
+    tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
 ) -> Result<(), Error> {
-    let to = Out::<Subscription>::optional(subscription);
+    let to = HandleOut::<Subscription>::optional(subscription);
     output::begin(to, || subscribe(client, feed, tell))
 }
 
 fn subscribe<T: Send + 'static>(
     client: &Client,
-    feed: &Feed<T>,
-    mut tell: impl FnMut(Result<T, &End>) + Send + 'static,
+    feed: &EventStream<T>,
+    mut tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
 ) -> Result<Subscription, Error> {
     let end = feed.end()?.clone();
     client.subscribe(feed, move |item| tell(item.ok_or(&end)))
@@ -93,17 +93,17 @@ fn subscribe<T: Send + 'static>(
 /// Reports the events of a new feed to a callback, after another callback has received the subscription.
 ///
 /// This runs on the thread of the callbacks, so that no event is reported before it has returned.
-pub(crate) fn tell<T: Send + 'static>(
+pub(crate) fn subscribe_and_report<T: Send + 'static>(
     client: &Client,
-    tell: impl FnMut(Result<T, &End>) + Send + 'static,
-) -> impl FnOnce(&Callback<sst_on_subscription>, Result<Feed<T>, Error>) + Send + 'static {
+    tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
+) -> impl FnOnce(&Callback<sst_on_subscription>, Result<EventStream<T>, Error>) + Send + 'static {
     let client = client.downgrade();
     move |callback, result| {
         let begun = result.and_then(|feed| {
             let place = handle::reserve::<Subscription>()?;
             Ok(place.fill(subscribe(&client.upgrade()?, &feed, tell)?))
         });
-        completion::hand_over::<Subscription, _>(callback, &begun);
+        completion::pass_handle::<Subscription, _>(callback, &begun);
     }
 }
 

@@ -5,13 +5,13 @@ use crate::client::sst_client;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
-use crate::hlc::{Timestamp, sst_hlc};
+use crate::hlc::{TimestampObject, sst_hlc};
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
+use crate::output::{self, HandleOut};
 use crate::set;
 use crate::status::sst_status;
-use crate::transaction::{Writes, sst_transaction};
+use crate::transaction::{TransactionObject, sst_transaction};
 use statestore_core::{TransactOptions, TransactionOutcome};
 use statestore_embed::Error;
 use std::ffi::c_void;
@@ -57,10 +57,10 @@ unsafe fn options(given: *const sst_transact_options) -> Result<TransactOptions,
 /// The outcome of a transaction. Opaque.
 pub struct sst_transaction_outcome;
 
-struct Transacted(TransactionOutcome);
+struct TransactionOutcomeObject(TransactionOutcome);
 
 object!(
-    Transacted,
+    TransactionOutcomeObject,
     sst_transaction_outcome,
     21,
     "the outcome of a transaction"
@@ -72,16 +72,20 @@ pub extern "C" fn sst_transaction_outcome_is_applied(
     outcome: *const sst_transaction_outcome,
 ) -> bool {
     boundary::value(false, || {
-        Ok(handle::get::<Transacted>(outcome)?.0.is_applied())
+        Ok(handle::get::<TransactionOutcomeObject>(outcome)?
+            .0
+            .is_applied())
     })
 }
 
 /// Returns the number of operations that were executed: all, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_len(outcome: *const sst_transaction_outcome) -> usize {
-    boundary::value(0, || match &handle::get::<Transacted>(outcome)?.0 {
-        TransactionOutcome::Applied(versions) => Ok(versions.len()),
-        TransactionOutcome::NotApplied { .. } => Ok(0),
+    boundary::value(0, || {
+        match &handle::get::<TransactionOutcomeObject>(outcome)?.0 {
+            TransactionOutcome::Applied(versions) => Ok(versions.len()),
+            TransactionOutcome::NotApplied { .. } => Ok(0),
+        }
     })
 }
 
@@ -96,8 +100,8 @@ pub extern "C" fn sst_transaction_outcome_version_at(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let to = Out::<Timestamp>::new(version, "version")?;
-        let outcome = handle::get::<Transacted>(outcome)?;
+        let to = HandleOut::<TimestampObject>::new(version, "version")?;
+        let outcome = handle::get::<TransactionOutcomeObject>(outcome)?;
         let versions = match &outcome.0 {
             TransactionOutcome::Applied(versions) => versions.as_slice(),
             TransactionOutcome::NotApplied { .. } => &[],
@@ -106,7 +110,7 @@ pub extern "C" fn sst_transaction_outcome_version_at(
             let count = versions.len();
             return Err(input::invalid("index", format!("it is {index} of {count}")));
         };
-        output::give(Some(to), version.as_ref().map(Timestamp::new))
+        output::write_optional(Some(to), version.as_ref().map(TimestampObject::new))
     })
 }
 
@@ -115,10 +119,12 @@ pub extern "C" fn sst_transaction_outcome_version_at(
 pub extern "C" fn sst_transaction_outcome_operation(
     outcome: *const sst_transaction_outcome,
 ) -> i64 {
-    boundary::value(-1, || match handle::get::<Transacted>(outcome)?.0 {
-        TransactionOutcome::Applied(_) => Ok(-1),
-        TransactionOutcome::NotApplied { operation, .. } => {
-            Ok(i64::try_from(operation).unwrap_or(i64::MAX))
+    boundary::value(-1, || {
+        match handle::get::<TransactionOutcomeObject>(outcome)?.0 {
+            TransactionOutcome::Applied(_) => Ok(-1),
+            TransactionOutcome::NotApplied { operation, .. } => {
+                Ok(i64::try_from(operation).unwrap_or(i64::MAX))
+            }
         }
     })
 }
@@ -133,19 +139,21 @@ pub extern "C" fn sst_transaction_outcome_version(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let to = Out::<Timestamp>::new(version, "version")?;
-        let version = match &handle::get::<Transacted>(outcome)?.0 {
+        let to = HandleOut::<TimestampObject>::new(version, "version")?;
+        let version = match &handle::get::<TransactionOutcomeObject>(outcome)?.0 {
             TransactionOutcome::Applied(_) => None,
-            TransactionOutcome::NotApplied { version, .. } => version.as_ref().map(Timestamp::new),
+            TransactionOutcome::NotApplied { version, .. } => {
+                version.as_ref().map(TimestampObject::new)
+            }
         };
-        output::give(Some(to), version)
+        output::write_optional(Some(to), version)
     })
 }
 
 /// Frees the outcome of a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_free(outcome: *mut sst_transaction_outcome) {
-    boundary::run(|| drop(handle::free::<Transacted>(outcome)));
+    boundary::run(|| drop(handle::free::<TransactionOutcomeObject>(outcome)));
 }
 
 /// Callback that receives the outcome of a transaction.
@@ -190,15 +198,19 @@ pub unsafe extern "C" fn sst_transact(
     outcome: Option<&mut MaybeUninit<*mut sst_transaction_outcome>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let outcome = output::failed(outcome);
+    let outcome = output::init_failed(outcome);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Transacted>::new(outcome, "outcome")?;
-        let operations = handle::get::<Writes>(transaction)?.operations();
+        let to = HandleOut::<TransactionOutcomeObject>::new(outcome, "outcome")?;
+        let operations = handle::get::<TransactionObject>(transaction)?.operations();
         // SAFETY: the header asks for a struct with its size.
         let options = unsafe { self::options(options) }?;
         let core = client.core()?;
         let transact = core.transact_with(&operations, &options);
-        to.give(Transacted(wait(client, "transacting", transact)?))
+        to.write(TransactionOutcomeObject(wait(
+            client,
+            "transacting",
+            transact,
+        )?))
     })
 }
 
@@ -212,10 +224,10 @@ pub unsafe extern "C" fn sst_transact_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
-        let operations = handle::get::<Writes>(transaction)?.operations();
+        let operations = handle::get::<TransactionObject>(transaction)?.operations();
         // SAFETY: the header asks for a struct with its size.
         let options = unsafe { self::options(options) }?;
         let transact = client.transact(Arc::unwrap_or_clone(operations), options);
@@ -226,7 +238,10 @@ pub unsafe extern "C" fn sst_transact_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|outcome| Some(Transacted(outcome))));
+                completion::lend(
+                    callback,
+                    result.map(|outcome| Some(TransactionOutcomeObject(outcome))),
+                );
             },
         )
     })

@@ -4,7 +4,7 @@ use crate::del::{self, sst_del_options};
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::input;
-use crate::output::Out;
+use crate::output::HandleOut;
 use crate::set::{self, sst_set_options};
 use crate::status::sst_status;
 use statestore_core::{DelOptions, Retry, SetOptions, Transaction};
@@ -20,11 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct sst_transaction;
 
 #[derive(Default)]
-pub(crate) struct Writes(Mutex<Arc<Transaction>>);
+pub(crate) struct TransactionObject(Mutex<Arc<Transaction>>);
 
-object!(Writes, sst_transaction, 20, "a transaction");
+object!(TransactionObject, sst_transaction, 20, "a transaction");
 
-impl Writes {
+impl TransactionObject {
     /// Returns the operations so far.
     pub(crate) fn operations(&self) -> Arc<Transaction> {
         Arc::clone(&self.lock())
@@ -42,7 +42,7 @@ impl Writes {
 }
 
 /// Makes the error for an option that a single operation cannot have.
-fn of_the_whole(name: &str) -> Error {
+fn transaction_option(name: &str) -> Error {
     input::invalid(
         name,
         "it is an option of sst_transact(), for all operations",
@@ -51,7 +51,7 @@ fn of_the_whole(name: &str) -> Error {
 
 fn check_set(options: &SetOptions) -> Result<(), Error> {
     if options.persist {
-        return Err(of_the_whole("persist"));
+        return Err(transaction_option("persist"));
     }
     if options.coalesce {
         return Err(input::invalid(
@@ -68,10 +68,10 @@ fn check_del(options: &DelOptions) -> Result<(), Error> {
 
 fn check(has_timeout: bool, retry: Retry) -> Result<(), Error> {
     if has_timeout {
-        return Err(of_the_whole("timeout_ms"));
+        return Err(transaction_option("timeout_ms"));
     }
     if retry != Retry::default() {
-        return Err(of_the_whole("retry"));
+        return Err(transaction_option("retry"));
     }
     Ok(())
 }
@@ -83,7 +83,8 @@ pub extern "C" fn sst_transaction_new(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        Out::<Writes>::new(transaction, "transaction")?.give(Writes::default())
+        HandleOut::<TransactionObject>::new(transaction, "transaction")?
+            .write(TransactionObject::default())
     })
 }
 
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn sst_transaction_set(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let transaction = handle::get::<Writes>(transaction)?;
+        let transaction = handle::get::<TransactionObject>(transaction)?;
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let (key, value, options) = unsafe { set::read(key, key_len, value, value_len, options) }?;
         check_set(&options)?;
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn sst_transaction_del(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let transaction = handle::get::<Writes>(transaction)?;
+        let transaction = handle::get::<TransactionObject>(transaction)?;
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { del::read(key, key_len, options) }?;
         check_del(&options)?;
@@ -136,12 +137,14 @@ pub unsafe extern "C" fn sst_transaction_del(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> usize {
     boundary::value(0, || {
-        Ok(handle::get::<Writes>(transaction)?.operations().len())
+        Ok(handle::get::<TransactionObject>(transaction)?
+            .operations()
+            .len())
     })
 }
 
 /// Frees a transaction. A call that is executing it continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_free(transaction: *mut sst_transaction) {
-    boundary::run(|| drop(handle::free::<Writes>(transaction)));
+    boundary::run(|| drop(handle::free::<TransactionObject>(transaction)));
 }

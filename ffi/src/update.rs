@@ -1,18 +1,18 @@
 //! Updates: a new value of a key is computed from its present one.
 use crate::boundary;
-use crate::bytes::{Owned, sst_bytes};
+use crate::bytes::{BytesObject, sst_bytes};
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
-use crate::entry::{Stored, sst_entry};
+use crate::entry::{EntryObject, sst_entry};
 use crate::error::sst_error;
-use crate::guard::Guarded;
+use crate::guard::GuardObject;
 use crate::handle;
 use crate::hlc::sst_hlc;
 use crate::input::{self, FOREVER, milliseconds, sized};
-use crate::operation::{begin_asking, sst_operation, wait};
-use crate::outcome::{self, Outcome, Results};
-use crate::output::{self, Failed, Out};
-use crate::revocable::{Revocable, Revoke};
+use crate::operation::{begin_with_callback, sst_operation, wait};
+use crate::outcome::{self, OperationOutcome, ResultOut};
+use crate::output::{self, FailureValue, HandleOut};
+use crate::revocable_callback::{RevocableCallback, Revoke};
 use crate::status::sst_status;
 use bytes::Bytes;
 use statestore_core::{Entry, Hlc, UpdateOptions, UpdateOutcome};
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 const UPDATING: &str = "updating";
-type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
+type UpdateFuture = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 
 /// Result of sst_update(), sst_guard_update() and sst_compare_and_set().
 #[repr(C)]
@@ -42,14 +42,14 @@ pub enum sst_update_result {
     SST_UPDATE_UNCHANGED = 2,
 }
 
-impl Failed for sst_update_result {
+impl FailureValue for sst_update_result {
     const FAILED: Self = Self::SST_UPDATE_FAILED;
 }
 
-impl Outcome for UpdateOutcome {
-    type Word = sst_update_result;
+impl OperationOutcome for UpdateOutcome {
+    type ResultEnum = sst_update_result;
 
-    fn word(&self) -> sst_update_result {
+    fn result(&self) -> sst_update_result {
         match self {
             Self::Applied { .. } => sst_update_result::SST_UPDATE_APPLIED,
             Self::Unchanged => sst_update_result::SST_UPDATE_UNCHANGED,
@@ -149,61 +149,64 @@ closure!(
 );
 
 /// Asks a callback for the new value; `None` for no change.
-fn ask(changer: &Callback<sst_changer>, old: Option<Entry>) -> Result<Option<Bytes>, Error> {
-    handle::lend(old.map(Stored), |old| {
+fn compute_value(
+    changer: &Callback<sst_changer>,
+    old: Option<Entry>,
+) -> Result<Option<Bytes>, Error> {
+    handle::lend(old.map(EntryObject), |old| {
         let mut value = ptr::null_mut();
         let mut change = sst_change::SST_KEEP as u32;
         // SAFETY: the function has that type and gets its own context; the variable outlives the call.
         changer.call(|call, context| change = unsafe { call(context, old, &raw mut value) });
-        let value = handle::free::<Owned>(value);
+        let value = handle::free::<BytesObject>(value);
         let is_wanted = change == sst_change::SST_STORE as u32;
         value.filter(|_| is_wanted).map(|value| value.0.clone())
     })
 }
 
 /// A callback that computes values, until it is revoked.
-pub(crate) type Changer = Revocable<sst_changer>;
+pub(crate) type ChangeCallback = RevocableCallback<sst_changer>;
 
 /// Answers a question. If the callback was revoked, the question is dropped, which notifies the update.
-fn answer(changer: &Changer, question: Question) {
-    let Question { old, answer } = question;
+fn reply_to(changer: &ChangeCallback, question: ValueRequest) {
+    let ValueRequest { old, reply: answer } = question;
     changer.call(|callback| {
         // The update may have ended meanwhile.
-        let _ = answer.send(ask(callback, old));
+        let _ = answer.send(compute_value(callback, old));
     });
 }
 
 /// A request for the new value of a key.
-struct Question {
+struct ValueRequest {
     old: Option<Entry>,
     /// Receives the answer; dropped if no answer is possible any more.
-    answer: oneshot::Sender<Result<Option<Bytes>, Error>>,
+    reply: oneshot::Sender<Result<Option<Bytes>, Error>>,
 }
 
 /// The client, or the guard of a lease, through which updates are made.
 #[derive(Clone, Copy)]
-pub(crate) struct Updater<'a> {
+pub(crate) struct UpdateTarget<'a> {
     client: &'a Client,
     /// The guard, for an update under its token.
     guard: Option<&'a Guard>,
 }
 
-impl<'a> Updater<'a> {
-    pub(crate) fn of(client: &'a Client) -> Self {
+impl<'a> UpdateTarget<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
         Self {
             client,
             guard: None,
         }
     }
 
-    pub(crate) fn guarded(client: &'a Client, guard: &'a Guarded) -> Self {
+    pub(crate) fn with_guard(client: &'a Client, guard: &'a GuardObject) -> Self {
         Self {
             client,
-            guard: Some(&guard.it),
+            guard: Some(&guard.inner),
         }
     }
 
-    fn update<F, C>(self, key: &[u8], options: UpdateOptions, change: C) -> Updates
+    fn update<F, C>(self, key: &[u8], options: UpdateOptions, change: C) -> UpdateFuture
     where
         F: Future<Output = Option<Bytes>> + Send + 'static,
         C: FnMut(Option<Entry>) -> F + Send + 'static,
@@ -220,13 +223,13 @@ impl<'a> Updater<'a> {
         self,
         key: &[u8],
         options: UpdateOptions,
-        changer: &Arc<Changer>,
+        changer: &Arc<ChangeCallback>,
     ) -> Result<UpdateOutcome, Error> {
         // The thread that waits here may be the one that runs the queue.
         if self.client.is_in_callback() || self.client.has_queue() {
-            update_here(self, key, options, changer)
+            update_on_this_thread(self, key, options, changer)
         } else {
-            let update = update_there(self, key, options, changer)?;
+            let update = update_on_callback_thread(self, key, options, changer)?;
             wait(self.client, UPDATING, update)
         }
     }
@@ -236,30 +239,30 @@ impl<'a> Updater<'a> {
         self,
         key: &[u8],
         options: UpdateOptions,
-        changer: &Arc<Changer>,
+        changer: &Arc<ChangeCallback>,
         callback: Callback<sst_on_update>,
         operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     ) -> Result<(), Error> {
-        let update = update_there(self, key, options, changer)?;
+        let update = update_on_callback_thread(self, key, options, changer)?;
         let ended = Arc::clone(changer);
-        begin_asking(
+        begin_with_callback(
             self.client,
             UPDATING.into(),
             update,
             callback,
             Some(Arc::clone(changer) as _),
-            Out::optional(operation),
+            HandleOut::optional(operation),
             move |callback, result| {
                 ended.revoke();
-                outcome::tell_with_version(callback, result);
+                outcome::report_with_version(callback, result);
             },
         )
     }
 }
 
 /// Returns the future of an update that passes its questions to `pose`.
-fn update<P: FnMut(Question) + Send + 'static>(
-    updater: Updater<'_>,
+fn update<P: FnMut(ValueRequest) + Send + 'static>(
+    updater: UpdateTarget<'_>,
     key: &[u8],
     options: UpdateOptions,
     mut pose: P,
@@ -268,7 +271,7 @@ fn update<P: FnMut(Question) + Send + 'static>(
     let failed = Arc::clone(&failure);
     let update = updater.update(key, options, move |old| {
         let (answer, answered) = oneshot::channel();
-        pose(Question { old, answer });
+        pose(ValueRequest { old, reply: answer });
         let failure = Arc::clone(&failure);
         async move {
             let error = match answered.await {
@@ -303,28 +306,28 @@ fn closed() -> Error {
 }
 
 /// Returns the future of an update whose values are computed on the thread of the callbacks.
-fn update_there(
-    updater: Updater<'_>,
+fn update_on_callback_thread(
+    updater: UpdateTarget<'_>,
     key: &[u8],
     options: UpdateOptions,
-    changer: &Arc<Changer>,
+    changer: &Arc<ChangeCallback>,
 ) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
     let callbacks = updater.client.callbacks()?;
     let changer = Arc::clone(changer);
     Ok(update(updater, key, options, move |question| {
         let changer = Arc::clone(&changer);
         // If the client was closed, the job is dropped, and with it the question.
-        let _ = callbacks.post(Box::new(move || answer(&changer, question)));
+        let _ = callbacks.post(Box::new(move || reply_to(&changer, question)));
     }))
 }
 
 /// Waits for an update whose values are computed on this thread, because no other thread would ever do it. Meanwhile
 /// the runtime continues without this thread.
-fn update_here(
-    updater: Updater<'_>,
+fn update_on_this_thread(
+    updater: UpdateTarget<'_>,
     key: &[u8],
     options: UpdateOptions,
-    changer: &Changer,
+    changer: &ChangeCallback,
 ) -> Result<UpdateOutcome, Error> {
     let (posed, mut questions) = mpsc::unbounded_channel();
     let mut update = Box::pin(update(updater, key, options, move |question| {
@@ -334,24 +337,24 @@ fn update_here(
     loop {
         let next = poll_fn(|context| {
             if let Poll::Ready(outcome) = update.as_mut().poll(context) {
-                return Poll::Ready(outcome.map(Next::Outcome));
+                return Poll::Ready(outcome.map(UpdateEvent::Outcome));
             }
             match questions.poll_recv(context) {
-                Poll::Ready(Some(question)) => Poll::Ready(Ok(Next::Question(question))),
+                Poll::Ready(Some(question)) => Poll::Ready(Ok(UpdateEvent::ValueRequest(question))),
                 // The update holds the other end.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
         });
         match wait(updater.client, UPDATING, next)? {
-            Next::Outcome(outcome) => return Ok(outcome),
-            Next::Question(question) => answer(changer, question),
+            UpdateEvent::Outcome(outcome) => return Ok(outcome),
+            UpdateEvent::ValueRequest(question) => reply_to(changer, question),
         }
     }
 }
 
-enum Next {
+enum UpdateEvent {
     Outcome(UpdateOutcome),
-    Question(Question),
+    ValueRequest(ValueRequest),
 }
 
 /// Callback that receives the result of an update.
@@ -409,16 +412,16 @@ pub unsafe extern "C" fn sst_update(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     let is_missing = changer.call.is_none();
-    let changer = Changer::new(Callback::new(changer));
+    let changer = ChangeCallback::new(Callback::new(changer));
     let status = boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        results.give(&Updater::of(client).wait(key, options, &changer)?)
+        results.write(&UpdateTarget::new(client).wait(key, options, &changer)?)
     });
     changer.revoke();
     status
@@ -436,17 +439,17 @@ pub unsafe extern "C" fn sst_update_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     let is_missing = changer.call.is_none();
-    let changer = Changer::new(Callback::new(changer));
+    let changer = ChangeCallback::new(Callback::new(changer));
     let status = boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         if is_missing {
             return Err(input::null("changer.call"));
         }
-        Updater::of(client).begin(key, options, &changer, callback, operation)
+        UpdateTarget::new(client).begin(key, options, &changer, callback, operation)
     });
     if status != sst_status::SST_OK {
         changer.revoke();

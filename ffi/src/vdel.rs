@@ -7,7 +7,7 @@ use crate::error::sst_error;
 use crate::hlc::sst_hlc;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
-use crate::outcome::{self, Outcome, Results};
+use crate::outcome::{self, OperationOutcome, ResultOut};
 use crate::output;
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -16,10 +16,10 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-impl Outcome for VdelOutcome {
-    type Word = sst_del_result;
+impl OperationOutcome for VdelOutcome {
+    type ResultEnum = sst_del_result;
 
-    fn word(&self) -> sst_del_result {
+    fn result(&self) -> sst_del_result {
         match self {
             Self::Deleted { .. } => sst_del_result::SST_DEL_DELETED,
             Self::Absent => sst_del_result::SST_DEL_ABSENT,
@@ -69,12 +69,12 @@ pub unsafe extern "C" fn sst_vdel(
     version: Option<&mut MaybeUninit<*mut sst_hlc>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = Results::with_version(result, version);
+    let results = ResultOut::with_version(result, version);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
         let (key, value, options) = unsafe { read(key, key_len, value, value_len, options) }?;
         let vdel = client.core()?.vdel_with(key, value, &options);
-        results.give(&wait(client, "deleting", vdel)?)
+        results.write(&wait(client, "deleting", vdel)?)
     })
 }
 
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn sst_vdel_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or as many bytes as their lengths say, and for a struct with its size.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn sst_vdel_async(
             vdel,
             callback,
             operation,
-            outcome::tell_with_version,
+            outcome::report_with_version,
         )
     })
 }

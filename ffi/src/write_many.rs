@@ -8,8 +8,8 @@ use crate::del::{self, sst_del_options};
 use crate::error::sst_error;
 use crate::input;
 use crate::operation::{begin, sst_operation, wait};
-use crate::output::{self, Out};
-use crate::results::{Written, sst_results};
+use crate::output::{self, HandleOut};
+use crate::results::{WriteResultsObject, sst_results};
 use crate::set::{self, sst_set_options};
 use crate::status::sst_status;
 use bytes::Bytes;
@@ -50,7 +50,7 @@ closure!(
 );
 
 /// Keys and values of the caller.
-type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+type KeyValuePairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// Reads the arguments of several SETs.
 ///
@@ -59,7 +59,7 @@ unsafe fn sets<'a>(
     pairs: *const sst_pair,
     count: usize,
     options: *const sst_set_options,
-) -> Result<(Pairs<'a>, SetOptions), Error> {
+) -> Result<(KeyValuePairs<'a>, SetOptions), Error> {
     // SAFETY: by the contract.
     let pairs = unsafe { input::elements(pairs, count, "pairs") }?;
     let pair = |&sst_pair { key, value }: &sst_pair| {
@@ -99,14 +99,14 @@ pub unsafe extern "C" fn sst_set_many(
     results: Option<&mut MaybeUninit<*mut sst_results>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = output::failed(results);
+    let results = output::init_failed(results);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Written>::new(results, "results")?;
+        let to = HandleOut::<WriteResultsObject>::new(results, "results")?;
         // SAFETY: the header asks for NULL or `count` pairs, and for a struct with its size.
         let (pairs, options) = unsafe { sets(pairs, count, options) }?;
         let core = client.core()?;
         let set_many = async { Ok::<_, Error>(core.set_many_with(&pairs, &options).await) };
-        to.give(Written::Set(wait(client, "setting", set_many)?))
+        to.write(WriteResultsObject::Set(wait(client, "setting", set_many)?))
     })
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn sst_set_many_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `count` pairs, and for a struct with its size.
@@ -138,7 +138,10 @@ pub unsafe extern "C" fn sst_set_many_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|sets| Some(Written::Set(sets))));
+                completion::lend(
+                    callback,
+                    result.map(|sets| Some(WriteResultsObject::Set(sets))),
+                );
             },
         )
     })
@@ -158,14 +161,14 @@ pub unsafe extern "C" fn sst_del_many(
     results: Option<&mut MaybeUninit<*mut sst_results>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let results = output::failed(results);
+    let results = output::init_failed(results);
     boundary::with_client(error, client, |client| {
-        let to = Out::<Written>::new(results, "results")?;
+        let to = HandleOut::<WriteResultsObject>::new(results, "results")?;
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
         let (keys, options) = unsafe { dels(keys, count, options) }?;
         let core = client.core()?;
         let del_many = async { Ok::<_, Error>(core.del_many_with(&keys, &options).await) };
-        to.give(Written::Deleted(wait(client, "deleting", del_many)?))
+        to.write(WriteResultsObject::Del(wait(client, "deleting", del_many)?))
     })
 }
 
@@ -180,7 +183,7 @@ pub unsafe extern "C" fn sst_del_many_async(
     operation: Option<&mut MaybeUninit<*mut sst_operation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    let operation = output::failed(operation);
+    let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
@@ -194,7 +197,10 @@ pub unsafe extern "C" fn sst_del_many_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|dels| Some(Written::Deleted(dels))));
+                completion::lend(
+                    callback,
+                    result.map(|dels| Some(WriteResultsObject::Del(dels))),
+                );
             },
         )
     })

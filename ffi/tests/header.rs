@@ -31,7 +31,7 @@ fn header() -> String {
 }
 
 #[test]
-fn the_header_is_what_the_sources_say() {
+fn the_committed_header_matches_the_sources() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/statestore.h");
     let made = header();
     if std::env::var_os("STATESTORE_WRITE_HEADER").is_some() {
@@ -72,7 +72,7 @@ fn functions(header: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn every_function_says_what_it_does() {
+fn every_function_is_documented() {
     let header = header();
     let functions = functions(&header);
     assert!(functions.len() > 140);
@@ -101,7 +101,7 @@ fn every_function_says_what_it_does() {
 }
 
 #[test]
-fn every_export_is_a_boundary() {
+fn every_export_catches_panics() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for file in std::fs::read_dir(sources).unwrap() {
         let path = file.unwrap().path();

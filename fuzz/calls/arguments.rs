@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 /// A struct that begins with its size.
-pub(crate) trait Sized_: Copy {
+pub(crate) trait SizedStruct: Copy {
     fn choose(call: &mut Call<'_>) -> Self;
 }
 
@@ -205,7 +205,7 @@ impl Call<'_> {
         (size, if is_possible { size.div_ceil(8) } else { 1 })
     }
 
-    pub(crate) fn options<T: Sized_>(&mut self) -> *mut c_void {
+    pub(crate) fn options<T: SizedStruct>(&mut self) -> *mut c_void {
         let is_lock = type_name::<T>().ends_with("sst_lock_options");
         if self.choices.byte() == 0 && !(is_lock && self.waits_for_lock()) {
             return ptr::null_mut();
@@ -226,13 +226,13 @@ impl Call<'_> {
     }
 
     /// A struct that the library fills.
-    pub(crate) fn filled<T: Sized_>(&mut self) -> *mut c_void {
+    pub(crate) fn filled<T: SizedStruct>(&mut self) -> *mut c_void {
         if self.choices.byte() >= 240 {
             return ptr::null_mut();
         }
         let (size, words) = self.size::<T>();
         let mut place = vec![u64::MAX; words].into_boxed_slice();
         place[0] = size as u64;
-        self.place_of_struct(place, size_of::<T>())
+        self.out_struct(place, size_of::<T>())
     }
 }

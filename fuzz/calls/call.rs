@@ -32,8 +32,8 @@ pub(crate) enum Lost {
 /// What stands in the place of a result before.
 const POISON: usize = usize::from_ne_bytes([0x5a; size_of::<usize>()]);
 
-/// Whether to print each call with its first handle and its status, for who looks at an input: `CALLS_TOLD=1`.
-static IS_TOLD: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_TOLD").is_some());
+/// Whether to print each call with its first handle and its status, for who looks at an input: `CALLS_VERBOSE=1`.
+static IS_TOLD: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_VERBOSE").is_some());
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,7 +161,7 @@ impl<'a> Call<'a> {
         address
     }
 
-    pub(crate) fn place_of_handle(&mut self, of: usize) -> *mut c_void {
+    pub(crate) fn out_handle(&mut self, of: usize) -> *mut c_void {
         if self.is_unwanted() {
             return ptr::null_mut();
         }
@@ -171,7 +171,7 @@ impl<'a> Call<'a> {
         address
     }
 
-    pub(crate) fn place_of<T>(&mut self, name: &str) -> *mut c_void {
+    pub(crate) fn out_value<T>(&mut self, name: &str) -> *mut c_void {
         if self.is_unwanted() {
             return ptr::null_mut();
         }
@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
         address
     }
 
-    pub(crate) fn place_of_struct(&mut self, mut place: Box<[u64]>, known: usize) -> *mut c_void {
+    pub(crate) fn out_struct(&mut self, mut place: Box<[u64]>, known: usize) -> *mut c_void {
         let address = place.as_mut_ptr().cast();
         let before = place.to_vec();
         self.places.push(Place::Filled(place, before, known));

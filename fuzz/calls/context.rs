@@ -139,13 +139,13 @@ pub(crate) unsafe extern "C" fn on_drop(context: *mut c_void) {
 }
 
 /// A call of a callback.
-pub(crate) struct Told {
+pub(crate) struct CallbackInvocation {
     context: &'static Context,
     status: u32,
     wanted: *mut *mut c_void,
 }
 
-impl Told {
+impl CallbackInvocation {
     pub(crate) fn new(context: *mut c_void) -> Self {
         // SAFETY: the library gives back what it was given.
         let context = unsafe { &*context.cast::<Context>() };

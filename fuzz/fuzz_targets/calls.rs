@@ -26,9 +26,9 @@ mod server;
 /// What `build.rs` made.
 #[allow(non_camel_case_types, unused, clippy::all)]
 mod header {
-    use crate::arguments::Sized_;
+    use crate::arguments::SizedStruct;
     use crate::call::Call;
-    use crate::context::Told;
+    use crate::context::CallbackInvocation;
     use std::ffi::c_void;
     include!(concat!(env!("OUT_DIR"), "/calls.rs"));
 }

@@ -54,7 +54,7 @@ inline sst_changer changer(change function) {
 
 /// Runs a blocking update. `call` receives the changer, and the places for the result, the version and an error.
 template <class Call>
-result<update_outcome> give_update(const change& function, Call call) {
+result<update_outcome> call_update(const change& function, Call call) {
   std::exception_ptr thrown;
   auto updated = attempt_update([&](sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
     return call(changer(function ? change([&](const entry* old) { return guarded(function, old, thrown); }) : change()), outcome, version,

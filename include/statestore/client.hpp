@@ -128,7 +128,7 @@ class [[nodiscard]] client {
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
     const sst_set_options given = detail::raw(options);
-    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }
@@ -159,7 +159,7 @@ class [[nodiscard]] client {
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_del(raw(), key.data(), key.size(), &given, outcome, version, failure);
     });
   }
@@ -184,7 +184,7 @@ class [[nodiscard]] client {
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }
@@ -322,11 +322,11 @@ class [[nodiscard]] client {
   /// reported like those of all calls, or in the `expected` of `work` if it returns one.
   template <class Work>
   auto with_lock(bytes_view name, Work&& work, const lock_options& options = {}) const
-      -> typename detail::worked<std::invoke_result_t<Work, const guard&>>::type {
+      -> typename detail::work_result<std::invoke_result_t<Work, const guard&>>::type {
     using value = std::invoke_result_t<Work, const guard&>;
-    using worked = detail::worked<value>;
+    using work_result = detail::work_result<value>;
     const auto taken = lock_or_not(name, options);
-    if (!taken) return worked::failed(taken.error());
+    if (!taken) return work_result::failed(taken.error());
     const guard& held = *taken;
     const auto finish = [&held] {
       return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), SST_FOREVER, failure); }, [] {});
@@ -337,7 +337,7 @@ class [[nodiscard]] client {
     } else {
       value done = std::forward<Work>(work)(held);
       const auto finished = finish();
-      if (!worked::has_failed(done) && !finished) return worked::failed(finished.error());
+      if (!work_result::has_failed(done) && !finished) return work_result::failed(finished.error());
       return done;
     }
   }

@@ -18,7 +18,7 @@ class [[nodiscard]] leadership {
 
   /// Replaces the value that the leader proclaims. Blocks: until the answer. Errors: those of `guard::set`.
   result<set_outcome> proclaim(bytes_view value) const {
-    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_proclaim(guard_.raw(), value.data(), value.size(), outcome, version, failure);
     });
   }

@@ -76,7 +76,7 @@ class [[nodiscard]] guard {
   /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: SST_TIMED_OUT with an unknown
   /// outcome; the release then continues in the background, and the lease expires by itself.
   result<release_outcome> release(std::optional<milliseconds> timeout = std::nullopt) const {
-    return detail::give_release(
+    return detail::call_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), detail::limit(timeout), outcome, failure); });
   }
 
@@ -118,7 +118,7 @@ class [[nodiscard]] guard {
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
     const sst_set_options given = detail::raw(options);
-    return detail::give_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_set(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }
@@ -139,7 +139,7 @@ class [[nodiscard]] guard {
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
     const sst_update_options given = detail::raw(options);
-    return detail::give_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_update(raw_.get(), key.data(), key.size(), &given, changer, outcome, version, failure);
     });
   }
@@ -159,7 +159,7 @@ class [[nodiscard]] guard {
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, version, failure);
     });
   }
@@ -177,7 +177,7 @@ class [[nodiscard]] guard {
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
     if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
     const sst_del_options given = detail::raw(options);
-    return detail::give_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
+    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
     });
   }

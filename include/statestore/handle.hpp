@@ -13,16 +13,16 @@ inline namespace STATESTORE_VARIANT {
 namespace detail {
 
 template <class Raw, void (*Free)(Raw*)>
-struct freer {
+struct deleter {
   void operator()(Raw* handle) const noexcept { Free(handle); }
 };
 
 /// Owns a handle of the C interface.
 template <class Raw, void (*Free)(Raw*)>
-using owned = std::unique_ptr<Raw, freer<Raw, Free>>;
+using owned = std::unique_ptr<Raw, deleter<Raw, Free>>;
 
 template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
-struct closer {
+struct closing_deleter {
   void operator()(Raw* handle) const noexcept {
     Close(handle, nullptr);
     Free(handle);
@@ -32,7 +32,7 @@ struct closer {
 /// Owns a handle that is closed before it is freed. Closing waits for a function that runs on another thread, and prevents further
 /// calls.
 template <class Raw, sst_status (*Close)(const Raw*, sst_error**), void (*Free)(Raw*)>
-using closing = std::unique_ptr<Raw, closer<Raw, Close, Free>>;
+using closing = std::unique_ptr<Raw, closing_deleter<Raw, Close, Free>>;
 
 /// Makes an owned object from a borrowed handle; empty for null.
 template <class T, class Raw>

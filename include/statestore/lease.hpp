@@ -63,7 +63,7 @@ class lease {
   /// Releases the lease if it is held under the resumed holder's name in the options, regardless of the program that took it. Blocks:
   /// until the answer. Errors: SST_INVALID_ARGUMENT if the options do not resume a holder.
   result<release_outcome> release() const {
-    return detail::give_release(
+    return detail::call_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_lease_release(raw_.get(), outcome, failure); });
   }
 

@@ -44,7 +44,7 @@ inline std::vector<expected<del_outcome>> read_dels(const sst_results* raw) {
 
 /// Reads the results of several writes. `call` receives the places for them and for an error; `read` reads one result.
 template <class T, class Call>
-result<std::vector<expected<T>>> give_many(Call call, std::vector<expected<T>> (*read)(const sst_results*)) {
+result<std::vector<expected<T>>> call_many(Call call, std::vector<expected<T>> (*read)(const sst_results*)) {
   sst_results* found = nullptr;
   return give<std::vector<expected<T>>>([&](sst_error** failure) { return call(&found, failure); },
                                         [&] {
@@ -93,7 +93,7 @@ inline result<std::vector<expected<set_outcome>>> client::set_many(const std::ve
   if (const auto no = detail::refused(options)) return detail::refuse<std::vector<expected<set_outcome>>>(*no);
   const sst_set_options given = detail::raw(options);
   const std::vector<sst_pair> pairs = detail::pairs_of(values);
-  return detail::give_many(
+  return detail::call_many(
       [&](sst_results** results, sst_error** failure) {
         return sst_set_many(raw(), pairs.data(), pairs.size(), &given, results, failure);
       },
@@ -117,7 +117,7 @@ inline result<std::vector<expected<del_outcome>>> client::del_many(const std::ve
   if (const auto no = detail::refused(options)) return detail::refuse<std::vector<expected<del_outcome>>>(*no);
   const sst_del_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
-  return detail::give_many(
+  return detail::call_many(
       [&](sst_results** results, sst_error** failure) {
         return sst_del_many(raw(), slices.data(), slices.size(), &given, results, failure);
       },

@@ -63,7 +63,7 @@ expected<set_outcome> attempt_set(Call call) {
 }
 
 template <class Call>
-result<set_outcome> give_set(Call call) {
+result<set_outcome> call_set(Call call) {
   return unwrap(attempt_set(std::move(call)));
 }
 
@@ -86,7 +86,7 @@ expected<del_outcome> attempt_del(Call call) {
 }
 
 template <class Call>
-result<del_outcome> give_del(Call call) {
+result<del_outcome> call_del(Call call) {
   return unwrap(attempt_del(std::move(call)));
 }
 
@@ -119,7 +119,7 @@ inline sst_on_update on_update(statestore::completion<update_outcome> done) {
 
 /// Releases a lease. `call` receives the places for the result and an error.
 template <class Call>
-result<release_outcome> give_release(Call call) {
+result<release_outcome> call_release(Call call) {
   sst_release outcome = SST_RELEASE_FAILED;
   return give<release_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
                                [&] { return static_cast<release_outcome>(outcome); });

@@ -10,7 +10,7 @@ inline namespace STATESTORE_VARIANT {
 inline result<update_outcome> client::update(bytes_view key, const change& function, const update_options& options) const {
   if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
   const sst_update_options given = detail::raw(options);
-  return detail::give_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
+  return detail::call_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
     return sst_update(raw(), key.data(), key.size(), &given, changer, outcome, version, failure);
   });
 }

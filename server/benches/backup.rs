@@ -6,7 +6,7 @@
 //!
 //! A server gets a data folder with this number of keys of 16 bytes and values of 100 bytes, written in commits of 10,000. A client
 //! then sends SETs without pause, 64 at a time, to existing keys. Another client sends one SET after the other and measures each: for
-//! some seconds without a backup, then during backups (`Control::backup`) and copies (`Control::snapshot`). Finally the program
+//! some seconds without a backup, then during backups (`ServerHandle::backup`) and copies (`ServerHandle::snapshot`). Finally the program
 //! restores and checks the last backup. Each step runs three times.
 use bytes::Bytes;
 use statestore::{Client, Settings};
@@ -30,9 +30,9 @@ const QUIET: Duration = Duration::from_secs(3);
 type Failure = Box<dyn Error>;
 
 /// A restore target that discards all records.
-struct Nobody;
+struct DiscardRecords;
 
-impl Restore for Nobody {
+impl Restore for DiscardRecords {
     fn put(&mut self, _record: &RecordView<'_>) {}
     fn delete(&mut self, _key: &[u8]) {}
 }
@@ -43,7 +43,7 @@ fn key(number: u64) -> Bytes {
 
 fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
     let mut storage = DurableStorage::open(folder, DurableOptions::default())?;
-    storage.load(&mut Nobody)?;
+    storage.load(&mut DiscardRecords)?;
     let record = |number: u64| Record {
         key: key(number),
         value: Bytes::from(vec![b'v'; 100]),
@@ -67,16 +67,16 @@ fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
 
 /// Counters of the writing clients.
 #[derive(Default)]
-struct Seen {
+struct WriterMetrics {
     sets: AtomicU64,
-    longest_us: AtomicU64,
-    is_over: AtomicBool,
+    max_us: AtomicU64,
+    is_finished: AtomicBool,
 }
 
-impl Seen {
+impl WriterMetrics {
     /// The SETs and the longest of them since the last call.
-    fn take(&self) -> (u64, Duration) {
-        let longest = self.longest_us.swap(0, Ordering::Relaxed);
+    fn take_interval(&self) -> (u64, Duration) {
+        let longest = self.max_us.swap(0, Ordering::Relaxed);
         let sets = self.sets.swap(0, Ordering::Relaxed);
         (sets, Duration::from_micros(longest))
     }
@@ -87,7 +87,7 @@ async fn connect(url: &str) -> Result<Client, Failure> {
 }
 
 /// Writes until the benchmark is over.
-async fn write(url: String, keys: u64, seen: Arc<Seen>) -> Result<(), Failure> {
+async fn write(url: String, keys: u64, seen: Arc<WriterMetrics>) -> Result<(), Failure> {
     let (crowd, probe) = (connect(&url).await?, connect(&url).await?);
     let value = Bytes::from(vec![b'w'; 100]);
     let mut writers = tokio::task::JoinSet::new();
@@ -95,7 +95,7 @@ async fn write(url: String, keys: u64, seen: Arc<Seen>) -> Result<(), Failure> {
         let (crowd, seen, value) = (crowd.clone(), Arc::clone(&seen), value.clone());
         writers.spawn(async move {
             let mut number = first;
-            while !seen.is_over.load(Ordering::Relaxed) {
+            while !seen.is_finished.load(Ordering::Relaxed) {
                 number = (number + 7_919) % keys;
                 crowd.set(key(number), value.clone()).await?;
                 seen.sets.fetch_add(1, Ordering::Relaxed);
@@ -104,12 +104,12 @@ async fn write(url: String, keys: u64, seen: Arc<Seen>) -> Result<(), Failure> {
         });
     }
     let mut number = 0;
-    while !seen.is_over.load(Ordering::Relaxed) {
+    while !seen.is_finished.load(Ordering::Relaxed) {
         number = (number + 104_729) % keys;
         let begin = Instant::now();
         probe.set(key(number), value.clone()).await?;
         let took = u64::try_from(begin.elapsed().as_micros())?;
-        seen.longest_us.fetch_max(took, Ordering::Relaxed);
+        seen.max_us.fetch_max(took, Ordering::Relaxed);
     }
     while let Some(written) = writers.join_next().await {
         written??;
@@ -118,16 +118,16 @@ async fn write(url: String, keys: u64, seen: Arc<Seen>) -> Result<(), Failure> {
 }
 
 /// Does something while others write, and says what they saw.
-fn during(
+fn measure_during(
     what: &str,
-    seen: &Seen,
+    seen: &WriterMetrics,
     work: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    seen.take();
+    seen.take_interval();
     let begin = Instant::now();
     work()?;
     let took = begin.elapsed().as_secs_f64();
-    let (sets, longest) = seen.take();
+    let (sets, longest) = seen.take_interval();
     #[allow(clippy::cast_precision_loss, reason = "a figure to read")]
     let rate = sets as f64 / took;
     println!(
@@ -158,7 +158,7 @@ fn measure(place: &Path, keys: u64) -> Result<(), Failure> {
     let data = place.join("data");
     fill(&data, keys)?;
     let server = RunningServer::start(Config::durable(&data))?;
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(WriterMetrics::default());
     let (url, watched) = (server.url(), Arc::clone(&seen));
     let writing = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -172,20 +172,20 @@ fn measure(place: &Path, keys: u64) -> Result<(), Failure> {
     while seen.sets.load(Ordering::Relaxed) == 0 && !writing.is_finished() {
         std::thread::yield_now();
     }
-    let (control, backup) = (server.control(), place.join("backup"));
+    let (control, backup) = (server.handle(), place.join("backup"));
     for run in 0..RUNS {
-        during("nothing", &seen, || {
+        measure_during("nothing", &seen, || {
             std::thread::sleep(QUIET);
             Ok(())
         })?;
-        during("backup", &seen, || {
+        measure_during("backup", &seen, || {
             control.backup_to_file_blocking(&backup, true)?;
             Ok(())
         })?;
         let copy = place.join(format!("copy-{run}"));
-        during("copy", &seen, || Ok(control.snapshot_blocking(&copy)?))?;
+        measure_during("copy", &seen, || Ok(control.snapshot_blocking(&copy)?))?;
     }
-    seen.is_over.store(true, Ordering::Relaxed);
+    seen.is_finished.store(true, Ordering::Relaxed);
     writing.join().map_err(|_| "the writers panicked")??;
     server.stop()?;
     println!("{} MiB in the backup", backup.metadata()?.len() >> 20);

@@ -1,6 +1,6 @@
 //! Cost of TLS: requests on one connection compared with plain TCP, and the effect of many handshakes on other clients.
 //!
-//! `cargo bench -p statestored --bench doors`
+//! `cargo bench -p statestored --bench listener_config`
 //!
 //! The rounds of both kinds of connections alternate, and a ratio is that of two consecutive rounds: a shared machine may be twice as
 //! fast a minute later.
@@ -36,14 +36,14 @@ const THREADS: u32 = 8;
 const FLOOD: Duration = Duration::from_secs(5);
 
 /// A server with both doors, and what its clients need.
-struct World {
+struct ListenerBench {
     server: RunningServer,
     _folder: TempDir,
     ca: PathBuf,
     config: Arc<ClientConfig>,
 }
 
-impl World {
+impl ListenerBench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
@@ -74,7 +74,7 @@ impl World {
             client_certificates: ClientCertificates::Off,
             client_crl: None,
         };
-        config.doors.tls = Some(Tls::read(files).unwrap());
+        config.listener_config.tls = Some(Tls::read(files).unwrap());
         Self {
             server: RunningServer::start(config).unwrap(),
             _folder: folder,
@@ -84,7 +84,7 @@ impl World {
     }
 
     async fn client(&self, door: usize) -> Client {
-        let url = self.server.listening()[door].url();
+        let url = self.server.bound_addresses()[door].url();
         let settings = Settings::from_url(&url).unwrap();
         let settings = match door {
             0 => settings,
@@ -118,7 +118,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-async fn throughput(world: &World) {
+async fn throughput(world: &ListenerBench) {
     let clients = [world.client(0).await, world.client(1).await];
     let mut rates = [Vec::new(), Vec::new()];
     let mut ratios = Vec::new();
@@ -168,7 +168,7 @@ async fn latency(client: &Client, time: Duration) -> [f64; 3] {
     [taken.len() / 2, taken.len() * 99 / 100, taken.len() - 1].map(|at| taken[at])
 }
 
-fn handshakes(world: &World, runtime: &Runtime) {
+fn handshakes(world: &ListenerBench, runtime: &Runtime) {
     let client = runtime.block_on(world.client(0));
     let [median, p99, longest] = runtime.block_on(latency(&client, ROUND));
     println!(
@@ -203,7 +203,7 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let world = World::new();
+    let world = ListenerBench::new();
     runtime.block_on(throughput(&world));
     handshakes(&world, &runtime);
 }

@@ -8,13 +8,14 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
 use statestored::access::Principal;
 use statestored::service::{
-    Answered, Envelope, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, Service, ServiceConfig,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_760_000_000_000,
     mono_ms: 1_000_000,
 };
@@ -50,7 +51,7 @@ impl Bench {
         Self::key(self.random % self.keys)
     }
 
-    fn execute(&mut self, payload: &Bytes, now: Now) -> Response {
+    fn execute(&mut self, payload: &Bytes, now: ClockReading) -> ReplyEnvelope {
         self.correlation += 1;
         let timestamp = Hlc::new(now.wall_ms, 0, "bench").expect("a valid node id");
         let request = Request {
@@ -63,16 +64,19 @@ impl Bench {
                 timestamp: Some(Ok(timestamp)),
                 ..RequestProperties::default()
             },
-            may_return: true,
+            may_be_redelivered: true,
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request,
             deadline_ms: None,
-            has_room: true,
+            has_capacity: true,
             is_shared: false,
         };
-        match self.service.ask(&envelope, now) {
-            Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,
+        match self.service.submit(&envelope, now) {
+            RequestProgress::Complete(Outcome::Replied(CommittedReply {
+                envelope: response,
+                ..
+            })) => response,
             other => panic!("{other:?}"),
         }
     }
@@ -204,7 +208,7 @@ fn main() {
             let (pages, mean, longest) = bench.scan(pattern);
             println!("    SCAN {pattern:<10} {pages} pages, mean {mean} us, longest {longest} us");
         }
-        let due = Now {
+        let due = ClockReading {
             mono_ms: u64::MAX,
             ..NOW
         };

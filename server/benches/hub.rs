@@ -12,7 +12,7 @@ use statestored::RunningServer;
 use statestored::access::Policy;
 use statestored::config::Config;
 use statestored::hub::{ConnectionId, Hub, HubConfig};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -159,19 +159,19 @@ impl Client {
 }
 
 /// A hub with one client, without sockets.
-struct World {
+struct HubBench {
     hub: Hub,
     connection: ConnectionId,
     client: Client,
     output: BytesMut,
 }
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,
     mono_ms: 0,
 };
 
-impl World {
+impl HubBench {
     fn new(verb: Verb, in_flight: u64, session_expiry_s: u32, policy: Option<Arc<Policy>>) -> Self {
         let service = Service::embedded(ServiceConfig::default());
         let config = HubConfig {
@@ -212,7 +212,7 @@ fn median(mut batches: Vec<Duration>) -> f64 {
 }
 
 fn without_sockets(verb: Verb, in_flight: u64, session_expiry_s: u32) -> f64 {
-    let mut world = World::new(verb, in_flight, session_expiry_s, None);
+    let mut world = HubBench::new(verb, in_flight, session_expiry_s, None);
     let mut batches = Vec::new();
     let start = Instant::now();
     while start.elapsed() < TIME {
@@ -289,15 +289,15 @@ fn with_a_policy() {
     let policy = policy(1000);
     for (name, verb) in [("GET", Verb::Get), ("SET", Verb::Set)] {
         let mut ratios = [(); 7].map(|()| {
-            let mut without = World::new(verb, 64, 0, None);
-            let mut with = World::new(verb, 64, 0, Some(Arc::clone(&policy)));
+            let mut without = HubBench::new(verb, 64, 0, None);
+            let mut with = HubBench::new(verb, 64, 0, Some(Arc::clone(&policy)));
             let mut batches = (Vec::new(), Vec::new());
             let start = Instant::now();
             while start.elapsed() < TIME {
                 batches.0.push(without.batch());
                 batches.1.push(with.batch());
             }
-            assert_eq!(with.hub.statistics().requests_denied, 0);
+            assert_eq!(with.hub.metrics().requests_denied, 0);
             median(batches.0) / median(batches.1)
         });
         ratios.sort_by(f64::total_cmp);
@@ -335,8 +335,8 @@ fn with_extensions() {
         ("TXN of 10 SETs", Verb::Transact(10)),
     ] {
         let mut ratios = [(); 7].map(|()| {
-            let mut plain = World::new(Verb::Set, 64, 0, None);
-            let mut other = World::new(verb, 64, 0, None);
+            let mut plain = HubBench::new(Verb::Set, 64, 0, None);
+            let mut other = HubBench::new(verb, 64, 0, None);
             let mut batches = (Vec::new(), Vec::new());
             let start = Instant::now();
             while start.elapsed() < TIME {
@@ -351,7 +351,7 @@ fn with_extensions() {
             ratios[3], ratios[0], ratios[6]
         );
     }
-    let mut longest = World::new(Verb::Transact(10_000), 1, 0, None);
+    let mut longest = HubBench::new(Verb::Transact(10_000), 1, 0, None);
     let batches = [(); 21].map(|()| longest.batch()).to_vec();
     println!(
         "TXN of 10,000 SETs, without sockets: {:.2} ms (median of 21)",

@@ -24,16 +24,16 @@ const KEYS_PER_COMMIT: u64 = 10_000;
 type Failure = Box<dyn std::error::Error>;
 
 /// A restore target that discards all records.
-struct Nobody;
+struct DiscardRecords;
 
-impl Restore for Nobody {
+impl Restore for DiscardRecords {
     fn put(&mut self, _record: &RecordView<'_>) {}
     fn delete(&mut self, _key: &[u8]) {}
 }
 
 fn fill(folder: &Path, keys: u64) -> Result<(), Failure> {
     let mut storage = DurableStorage::open(folder, DurableOptions::default())?;
-    storage.load(&mut Nobody)?;
+    storage.load(&mut DiscardRecords)?;
     let record = |number: u64| Record {
         key: Bytes::from(format!("key-{number:012}")),
         value: Bytes::from(format!("val-{number:012}")),

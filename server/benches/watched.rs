@@ -22,29 +22,29 @@ const IN_FLIGHT: usize = 64;
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_secs(1);
 /// How often metrics are read; monitoring does it every 15 seconds or so.
-const SCRAPE_EVERY: Duration = Duration::from_secs(1);
+const SCRAPE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a server is monitored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum Monitoring {
     /// No monitoring: there is no HTTP port.
-    Not,
+    Off,
     /// The metrics are read each second.
     Scraped,
     /// As above, and the page is open.
-    Shown,
+    PageOpen,
 }
 
-fn start(watched: Watched) -> RunningServer {
+fn start(watched: Monitoring) -> RunningServer {
     let mut config = Config::in_memory();
-    if watched != Watched::Not {
+    if watched != Monitoring::Off {
         let address = "http://127.0.0.1:0".parse().unwrap();
         config.admin = Some(AdminConfig::new(address, None).unwrap());
     }
     RunningServer::start(config).unwrap()
 }
 
-fn ask(address: SocketAddr, path: &str) -> TcpStream {
+fn send_get(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -53,9 +53,9 @@ fn ask(address: SocketAddr, path: &str) -> TcpStream {
 
 /// Reads the metrics until `end` is signalled.
 fn scrape(address: SocketAddr, end: &Receiver<()>) {
-    while end.recv_timeout(SCRAPE_EVERY) == Err(RecvTimeoutError::Timeout) {
+    while end.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let mut answer = String::new();
-        ask(address, "/metrics")
+        send_get(address, "/metrics")
             .read_to_string(&mut answer)
             .unwrap();
         assert!(answer.contains("statestored_requests_total"), "{answer}");
@@ -63,8 +63,8 @@ fn scrape(address: SocketAddr, end: &Receiver<()>) {
 }
 
 /// Reads the events of an open page until the server ends.
-fn show(address: SocketAddr) {
-    let mut stream = ask(address, "/events");
+fn read_events(address: SocketAddr) {
+    let mut stream = send_get(address, "/events");
     let mut part = [0; 16 * 1024];
     while stream.read(&mut part).is_ok_and(|count| count > 0) {}
 }
@@ -99,7 +99,7 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 fn main() {
-    let kinds = [Watched::Not, Watched::Scraped, Watched::Shown];
+    let kinds = [Monitoring::Off, Monitoring::Scraped, Monitoring::PageOpen];
     let servers = kinds.map(start);
     let mut ends = Vec::new();
     let mut threads = Vec::new();
@@ -110,8 +110,8 @@ fn main() {
         let (end, ended) = channel();
         ends.push(end);
         threads.push(std::thread::spawn(move || scrape(address, &ended)));
-        if watched == Watched::Shown {
-            threads.push(std::thread::spawn(move || show(address)));
+        if watched == Monitoring::PageOpen {
+            threads.push(std::thread::spawn(move || read_events(address)));
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -3,19 +3,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Assumed memory where the system does not state it, in bytes.
-const UNKNOWN: u64 = 2 * 1024 * 1024 * 1024;
+const DEFAULT_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Returns the bytes of memory that this process may use: the machine's, or less if its control groups (version 1 or 2)
 /// or its resource limits allow less.
 pub fn available_memory() -> u64 {
-    let system = of_system(Path::new("/"));
+    let system = system_limit(Path::new("/"));
     let process = [
         rustix::process::Resource::As,
         rustix::process::Resource::Data,
     ]
     .into_iter()
     .filter_map(|resource| rustix::process::getrlimit(resource).current);
-    system.into_iter().chain(process).min().unwrap_or(UNKNOWN)
+    system
+        .into_iter()
+        .chain(process)
+        .min()
+        .unwrap_or(DEFAULT_BYTES)
 }
 
 /// Limits of memory of this process, in bytes.
@@ -31,7 +35,7 @@ pub(crate) struct MemoryLimits {
 
 impl MemoryLimits {
     /// Looks up the limits of this process.
-    pub(crate) fn look_up() -> Self {
+    pub(crate) fn read() -> Self {
         let limit = |resource| rustix::process::getrlimit(resource).current;
         Self {
             available: available_memory(),
@@ -42,7 +46,7 @@ impl MemoryLimits {
 }
 
 /// Returns the memory available according to the files below `root`.
-fn of_system(root: &Path) -> Option<u64> {
+fn system_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
         // `0::/path` for version 2, `5:cpu,memory:/path` for version 1
@@ -55,14 +59,14 @@ fn of_system(root: &Path) -> Option<u64> {
         } else {
             return None;
         };
-        of_group(&root.join(mount), group, file)
+        group_limit(&root.join(mount), group, file)
     });
-    limits.chain(of_machine(root)).min()
+    limits.chain(machine_memory(root)).min()
 }
 
 /// Returns the lowest limit of a group and its parents. In a container the group may not be visible by its name; its
 /// own limit is then that of the root.
-fn of_group(mount: &Path, group: &str, file: &str) -> Option<u64> {
+fn group_limit(mount: &Path, group: &str, file: &str) -> Option<u64> {
     let mut folder: PathBuf = mount.to_path_buf();
     let names = group
         .split('/')
@@ -77,7 +81,7 @@ fn of_group(mount: &Path, group: &str, file: &str) -> Option<u64> {
         .min()
 }
 
-fn of_machine(root: &Path) -> Option<u64> {
+fn machine_memory(root: &Path) -> Option<u64> {
     let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text
         .lines()
@@ -98,13 +102,13 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        of_system(root.path())
+        system_limit(root.path())
     }
 
     const MACHINE: (&str, &str) = ("proc/meminfo", "MemTotal:        8000 kB\nMemFree: 1 kB\n");
 
     #[test]
-    fn the_machine_is_the_limit_where_no_group_is() {
+    fn without_control_groups_the_memory_of_the_machine_counts() {
         assert_eq!(with(&[]), None);
         assert_eq!(with(&[MACHINE]), Some(8_192_000));
         let unlimited = [
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_limit_of_all_groups_above_counts() {
+    fn the_lowest_limit_of_the_group_and_its_parents_counts() {
         let groups = [
             MACHINE,
             ("proc/self/cgroup", "0::/a/b\n"),
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_version_1_count_too() {
+    fn control_groups_version_1_are_supported() {
         let groups = [
             MACHINE,
             (
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_something() {
+    fn this_machine_reports_its_memory() {
         assert!(available_memory() > 1024 * 1024);
     }
 }

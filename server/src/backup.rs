@@ -1,5 +1,5 @@
 //! Backups of a running server, as a stream.
-use crate::storage::{Image, StorageError, backup};
+use crate::storage::{StorageError, StorageImage, backup};
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 /// Number of pieces produced in advance: about a megabyte.
-const AHEAD: usize = 4;
+const PREFETCHED_CHUNKS: usize = 4;
 
 /// A backup in progress, on a thread of its own. It is cancelled when this is dropped.
 #[derive(Debug)]
 pub struct Backup {
-    pieces: mpsc::Receiver<Piece>,
-    is_over: bool,
+    chunks: mpsc::Receiver<ChunkResult>,
+    is_finished: bool,
     /// Number of steps of reading, including those before the first piece.
-    steps: Arc<AtomicU64>,
+    progress: Arc<AtomicU64>,
 }
 
 /// The next piece; `None` after the last one.
-type Piece = Result<Option<Bytes>, StorageError>;
+type ChunkResult = Result<Option<Bytes>, StorageError>;
 
 impl Backup {
-    pub(crate) fn start(mut image: Box<dyn Image>) -> Result<Self, StorageError> {
-        let (to, pieces) = mpsc::channel(AHEAD);
+    pub(crate) fn start(mut image: Box<dyn StorageImage>) -> Result<Self, StorageError> {
+        let (to, pieces) = mpsc::channel(PREFETCHED_CHUNKS);
         let steps = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&steps);
         let write = move || {
-            let mut pieces = Pieces(&to);
+            let mut pieces = ChunkWriter(&to);
             let is_wanted = || {
                 counted.fetch_add(1, Ordering::Relaxed);
                 !to.is_closed()
@@ -41,15 +41,15 @@ impl Backup {
             .spawn(write)
             .map_err(StorageError::io(|| "cannot start the backup thread".into()))?;
         Ok(Self {
-            pieces,
-            is_over: false,
-            steps,
+            chunks: pieces,
+            is_finished: false,
+            progress: steps,
         })
     }
 
     /// Returns a number that grows while the store is read, also before the first piece.
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
     }
 
     /// Returns the next piece. Most have some hundred kilobytes, more if a single value is larger.
@@ -59,24 +59,24 @@ impl Backup {
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Bytes, StorageError>> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
-        let piece = self.pieces.recv().await.unwrap_or_else(|| {
+        let piece = self.chunks.recv().await.unwrap_or_else(|| {
             Err(StorageError::Io {
                 what: "cannot go on with the backup".into(),
                 source: io::Error::other("its thread stopped unexpectedly"),
             })
         });
-        self.is_over = !matches!(piece, Ok(Some(_)));
+        self.is_finished = !matches!(piece, Ok(Some(_)));
         piece.transpose()
     }
 }
 
 /// A writer that makes a piece of each write.
-struct Pieces<'a>(&'a mpsc::Sender<Piece>);
+struct ChunkWriter<'a>(&'a mpsc::Sender<ChunkResult>);
 
-impl io::Write for Pieces<'_> {
+impl io::Write for ChunkWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0
             .blocking_send(Ok(Some(Bytes::copy_from_slice(bytes))))

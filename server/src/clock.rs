@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 /// The time of both clocks at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub struct ClockReading {
     /// Milliseconds since the Unix epoch; may jump. Versions and skew limits are based on it.
     pub wall_ms: u64,
     /// Milliseconds of a monotonic clock. Expiry is based on it.
@@ -26,18 +26,18 @@ impl Clock {
     }
 
     /// Returns the time of both clocks.
-    pub(crate) fn now(&self) -> Now {
-        self.now_finely().0
+    pub(crate) fn now(&self) -> ClockReading {
+        self.now_with_micros().0
     }
 
     /// Returns the time of both clocks, and of the monotonic one in microseconds as well, with a single reading of
     /// each.
-    pub(crate) fn now_finely(&self) -> (Now, u64) {
+    pub(crate) fn now_with_micros(&self) -> (ClockReading, u64) {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let mono = self.start.elapsed();
-        let now = Now {
+        let now = ClockReading {
             wall_ms: milliseconds(wall),
             mono_ms: milliseconds(mono),
         };

@@ -1,5 +1,5 @@
 //! Errors that end a whole server.
-use crate::listeners::OpenDoor;
+use crate::listeners::AnonymousExposure;
 use crate::storage::StorageError;
 use std::io;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ pub enum ServerError {
     },
     /// The server would serve a network without credentials.
     #[error(transparent)]
-    OpenDoor(#[from] OpenDoor),
+    AnonymousExposure(#[from] AnonymousExposure),
     /// The storage cannot be used.
     #[error("{0}")]
     Storage(Arc<StorageError>),
     /// The etcd that stores the entries cannot be used.
     #[cfg(feature = "etcd")]
     #[error(transparent)]
-    Etcd(#[from] crate::keyspace::remote::etcd::EtcdError),
+    Etcd(#[from] crate::keyspace::shared::etcd::EtcdError),
     /// The Redis that stores the entries cannot be used.
     #[cfg(feature = "redis")]
     #[error(transparent)]
-    Redis(#[from] crate::keyspace::remote::redis::RedisError),
+    Redis(#[from] crate::keyspace::shared::redis::RedisError),
     /// The runtime or its thread cannot be created.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),

@@ -13,10 +13,10 @@ pub trait Heap: Debug + Send + Sync {
     fn reserve_bytes(&self) -> u64;
 
     /// Returns whether the system would allow an allocation of `bytes` bytes now, without the reserve.
-    fn has_room(&self, bytes: u64) -> bool;
+    fn can_allocate(&self, bytes: u64) -> bool;
 
     /// Returns the bytes of the reserve that have not been given up.
-    fn left_bytes(&self) -> u64;
+    fn remaining_reserve_bytes(&self) -> u64;
 
     /// Completes the reserve, as far as the system allows it. Returns whether it is complete.
     fn refill(&self) -> bool;

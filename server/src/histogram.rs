@@ -2,18 +2,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Upper bounds of the ranges. A further range is for larger values.
-pub(crate) type Bounds = [u64; RANGES - 1];
+pub(crate) type BucketBounds = [u64; BUCKETS - 1];
 
-const RANGES: usize = 18;
+const BUCKETS: usize = 18;
 
 /// Bounds in microseconds, from ten of them to a few seconds.
-pub(crate) const TIMES: Bounds = [
+pub(crate) const LATENCY_BOUNDS: BucketBounds = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
     500_000, 1_000_000, 2_500_000,
 ];
 
 /// Bounds of sizes and counts.
-pub(crate) const SIZES: Bounds = [
+pub(crate) const SIZE_BOUNDS: BucketBounds = [
     1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536,
 ];
 
@@ -21,14 +21,14 @@ pub(crate) const SIZES: Bounds = [
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Histogram {
     /// Counts of the ranges, not cumulative.
-    pub(crate) counts: [u64; RANGES],
+    pub(crate) counts: [u64; BUCKETS],
     pub(crate) sum: u64,
 }
 
 impl Histogram {
     /// Records the same value `times` times.
-    pub(crate) fn record(&mut self, bounds: &Bounds, value: u64, times: u64) {
-        self.counts[range(bounds, value)] += times;
+    pub(crate) fn record(&mut self, bounds: &BucketBounds, value: u64, times: u64) {
+        self.counts[bucket_index(bounds, value)] += times;
         self.sum = self.sum.wrapping_add(value.wrapping_mul(times));
     }
 
@@ -41,14 +41,14 @@ impl Histogram {
 /// A histogram that other threads can read.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHistogram {
-    counts: [AtomicU64; RANGES],
+    counts: [AtomicU64; BUCKETS],
     sum: AtomicU64,
 }
 
 impl SharedHistogram {
     /// Records a value.
-    pub(crate) fn record(&self, bounds: &Bounds, value: u64) {
-        self.counts[range(bounds, value)].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn record(&self, bounds: &BucketBounds, value: u64) {
+        self.counts[bucket_index(bounds, value)].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
@@ -61,7 +61,7 @@ impl SharedHistogram {
     }
 }
 
-fn range(bounds: &Bounds, value: u64) -> usize {
+fn bucket_index(bounds: &BucketBounds, value: u64) -> usize {
     bounds.partition_point(|&bound| bound < value)
 }
 
@@ -70,15 +70,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_belongs_to_the_range_below_it() {
+    fn bucket_bounds_are_inclusive_upper_bounds() {
         let mut histogram = Histogram::default();
         let shared = SharedHistogram::default();
         for value in [0, 10, 11, 2_500_000, 2_500_001] {
-            histogram.record(&TIMES, value, 1);
-            shared.record(&TIMES, value);
+            histogram.record(&LATENCY_BOUNDS, value, 1);
+            shared.record(&LATENCY_BOUNDS, value);
         }
         assert_eq!(histogram.counts[..2], [2, 1]);
-        assert_eq!(histogram.counts[RANGES - 2..], [1, 1]);
+        assert_eq!(histogram.counts[BUCKETS - 2..], [1, 1]);
         assert_eq!((histogram.total(), histogram.sum), (5, 5_000_022));
         assert_eq!(shared.read(), histogram);
     }

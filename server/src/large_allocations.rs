@@ -31,7 +31,7 @@ struct Process {
 
 impl LargeAllocations {
     /// Creates the decision by the heap of this process and its memory limits.
-    pub(crate) fn of(heap: &'static dyn Heap) -> Self {
+    pub(crate) fn new(heap: &'static dyn Heap) -> Self {
         Self {
             process: Some(Process {
                 heap,
@@ -64,7 +64,7 @@ impl LargeAllocations {
             return true;
         };
         let reserve = process.heap.reserve_bytes();
-        let is_scarce = process.heap.left_bytes() < reserve / 2;
+        let is_scarce = process.heap.remaining_reserve_bytes() < reserve / 2;
         if bytes <= SMALL_BYTES && !is_scarce {
             return true;
         }
@@ -75,6 +75,6 @@ impl LargeAllocations {
         let needed = (needed as u64).saturating_sub(lent) + MARGIN_BYTES;
         let resident = process.resident.read().unwrap_or_default();
         let in_use = resident.anonymous_bytes + reserve;
-        in_use + needed <= process.available_bytes && process.heap.has_room(needed)
+        in_use + needed <= process.available_bytes && process.heap.can_allocate(needed)
     }
 }

@@ -1,7 +1,7 @@
 //! The log of the process.
-mod lines;
+mod non_blocking_writer;
 
-use lines::Lines;
+use non_blocking_writer::NonBlockingWriter;
 use statestored::audit;
 use statestored::config::{LogFilter, LogFormat};
 use std::error::Error;
@@ -22,22 +22,22 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
 /// Time that the end of the process waits for the reader of the log.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A guard that waits for the last lines when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Log(Lines);
+pub(crate) struct LogGuard(NonBlockingWriter);
 
-impl Log {
+impl LogGuard {
     /// Writes the reason why the process ends, as its last line.
-    pub(crate) fn say(&self, error: &dyn Error) {
-        self.0.add(format!("statestored: {error}\n").as_bytes());
+    pub(crate) fn write_error(&self, error: &dyn Error) {
+        self.0.push(format!("statestored: {error}\n").as_bytes());
     }
 }
 
-impl Drop for Log {
+impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.0.flush(PATIENCE);
+        self.0.flush(FLUSH_TIMEOUT);
     }
 }
 
@@ -46,20 +46,20 @@ impl Drop for Log {
 pub(crate) struct FilterHandle {
     layer: Handle<Targets, Registry>,
     /// The filter as it was last set.
-    asked: Arc<Mutex<Targets>>,
+    current: Arc<Mutex<Targets>>,
 }
 
 impl FilterHandle {
     pub(crate) fn set(&self, filter: &LogFilter) {
         let asked = targets(filter);
         // The reload fails only when the subscriber is gone.
-        let _ = self.layer.reload(with_actions(asked.clone()));
-        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        let _ = self.layer.reload(with_admin_actions(asked.clone()));
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = asked;
     }
 
     /// Returns the filter that was set last.
     pub(crate) fn get(&self) -> String {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         asked.to_string()
     }
 }
@@ -71,7 +71,7 @@ fn targets(filter: &LogFilter) -> Targets {
 
 /// Adds the actions of administrators, which no filter hides. An administrator could otherwise disable the trail of their
 /// own actions.
-fn with_actions(filter: Targets) -> Targets {
+fn with_admin_actions(filter: Targets) -> Targets {
     if filter.would_enable(audit::ADMIN, &Level::INFO) {
         filter
     } else {
@@ -106,7 +106,7 @@ where
 }
 
 /// Returns whether the user wants no colours (<https://no-color.org>).
-fn is_plain_wanted() -> bool {
+fn is_color_disabled() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
@@ -114,21 +114,21 @@ fn is_plain_wanted() -> bool {
 ///
 /// # Errors
 /// No file descriptor or thread is available.
-pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, FilterHandle)> {
+pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuard, FilterHandle)> {
     let asked = targets(filter);
-    let (filter, layer) = reload::Layer::new(with_actions(asked.clone()));
+    let (filter, layer) = reload::Layer::new(with_admin_actions(asked.clone()));
     let handle = FilterHandle {
         layer,
-        asked: Arc::new(Mutex::new(asked)),
+        current: Arc::new(Mutex::new(asked)),
     };
     // Avoids the lock of `std::io::stderr`, which is held while the reader is stuck, so that a panic would wait for it.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let lines = Lines::to(output)?;
+    let lines = NonBlockingWriter::spawn(output)?;
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
     let layer = match format {
         LogFormat::Text => layer
             .with_target(false)
-            .with_ansi(io::stderr().is_terminal() && !is_plain_wanted())
+            .with_ansi(io::stderr().is_terminal() && !is_color_disabled())
             .boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
         LogFormat::Journal => {
@@ -141,5 +141,5 @@ pub(crate) fn begin(filter: &LogFilter, format: LogFormat) -> io::Result<(Log, F
         .with(filter)
         .with(layer)
         .init();
-    Ok((Log(lines), handle))
+    Ok((LogGuard(lines), handle))
 }

@@ -1,22 +1,23 @@
 //! `statestored`: the state store on one machine.
 #![deny(unsafe_code)]
 mod core_dumps;
-mod hangup;
 mod log;
 mod open_files;
 mod reserving_allocator;
+mod sighup_flag;
 mod signals;
 mod standard_input;
 mod supervisor;
 
-use hangup::Hangup;
 use log::FilterHandle;
 use reserving_allocator::ReservingAllocator;
+use sighup_flag::SighupFlag;
 use standard_input::EndOfInput;
 use statestored::config::{
-    Arguments, ConfigError, Layers, LayersError, LogControl, ProcessSettings, Source,
+    Arguments, ConfigError, ConfigLayers, ConfigLayersError, ConfigSource, LogControl,
+    ProcessSettings,
 };
-use statestored::{Control, Server, audit, single_threaded_runtime};
+use statestored::{Server, ServerHandle, audit, single_threaded_runtime};
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
@@ -29,33 +30,33 @@ static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
 
 fn main() -> ExitCode {
     // Done first: reading files before the runtime starts can take long.
-    let hangup = match Hangup::catch() {
+    let hangup = match SighupFlag::catch() {
         Ok(hangup) => hangup,
         Err(error) => return fail(&error),
     };
-    let layers = Layers::new(std::env::args_os());
+    let layers = ConfigLayers::new(std::env::args_os());
     let mut arguments = match layers.read() {
         Ok(arguments) => arguments,
-        Err(LayersError::CommandLine(error)) => error.exit(),
+        Err(ConfigLayersError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
-    let (log, filter) = match log::begin(arguments.log_filter(), arguments.log_format()) {
+    let (log, filter) = match log::init(arguments.log_filter(), arguments.log_format()) {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
     signals::survive_file_size_limit();
-    let ended = if let Some(tool) = arguments.take_tool() {
+    let ended = if let Some(tool) = arguments.take_subcommand() {
         hangup.release();
         core_dumps::disable();
         tool.run()
-    } else if arguments.only_checks() {
+    } else if arguments.is_check() {
         hangup.release();
         check(arguments)
     } else {
         run(arguments, layers, filter, &hangup)
     };
     ended.unwrap_or_else(|error| {
-        log.say(&*error);
+        log.write_error(&*error);
         ExitCode::FAILURE
     })
 }
@@ -74,11 +75,11 @@ fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
 
 fn run(
     arguments: Arguments,
-    layers: Layers,
+    layers: ConfigLayers,
     filter: FilterHandle,
-    early: &Hangup,
+    early: &SighupFlag,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    if !arguments.keeps_core_dumps() {
+    if !arguments.allows_core_dumps() {
         core_dumps::disable();
     }
     // Done before another thread exists, or much is allocated.
@@ -91,7 +92,7 @@ fn run(
         let log = LogControl::new(move || get.get(), move |filter| set.set(filter));
         admin.log = Some(log);
     }
-    config.source = Some(Source::new(move || {
+    config.source = Some(ConfigSource::new(move || {
         let arguments = layers.read().map_err(ConfigError::from)?;
         let (asked, filter) = (arguments.log_filter().clone(), filter.clone());
         let mut config = arguments.into_config()?;
@@ -127,10 +128,10 @@ fn run(
         let server = tokio::select! {
             server = Server::start(config) => server?,
             () = &mut shutdown => return Ok(()),
-            never = supervisor::starting() => match never {},
+            never = supervisor::extend_start_timeout() => match never {},
         };
         let mut stdout = std::io::stdout().lock();
-        for listening in server.listening() {
+        for listening in server.bound_addresses() {
             writeln!(stdout, "listening on {listening}")?;
         }
         if let Some(broker) = server.broker() {
@@ -142,11 +143,11 @@ fn run(
         stdout.flush()?;
         drop(stdout);
         supervisor::ready();
-        let control = server.control();
+        let control = server.handle();
         tokio::select! {
             ended = server.run(shutdown) => Ok(ended?),
-            never = reload_at(hangup, early, &control) => match never {},
-            never = supervisor::living() => match never {},
+            never = reload_on_sighup(hangup, early, &control) => match never {},
+            never = supervisor::send_watchdog() => match never {},
         }
     });
     // A blocking call for a file may be running, for any length of time.
@@ -156,7 +157,11 @@ fn run(
 
 /// Reloads at each SIGHUP. Only `caught` decides whether a signal came: it is set before `wakeups` receives it. A wakeup may belong
 /// to a signal that an earlier reload has served.
-async fn reload_at(mut wakeups: Signal, caught: &Hangup, control: &Control) -> Infallible {
+async fn reload_on_sighup(
+    mut wakeups: Signal,
+    caught: &SighupFlag,
+    control: &ServerHandle,
+) -> Infallible {
     loop {
         while !caught.take() {
             if wakeups.recv().await.is_none() {
@@ -169,7 +174,7 @@ async fn reload_at(mut wakeups: Signal, caught: &Hangup, control: &Control) -> I
     }
 }
 
-async fn reload(control: &Control) {
+async fn reload(control: &ServerHandle) {
     match control.reload().await {
         Ok(reloaded) => {
             let needs_restart = &reloaded.needs_restart;

@@ -3,7 +3,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of descriptors for everything but connections of clients: 64 connections of HTTP, listeners, the storage's files and its
 /// reserve, the runtimes, connections to an engine or a broker, standard streams.
-const OTHERS: u64 = 128;
+const RESERVED_DESCRIPTORS: u64 = 128;
 
 /// Raises the limit of open files of this process to the maximum that the system allows.
 ///
@@ -12,7 +12,7 @@ const OTHERS: u64 = 128;
 pub(crate) fn raise_limit(connections: usize) -> usize {
     let needed = u64::try_from(connections)
         .unwrap_or(u64::MAX)
-        .saturating_add(OTHERS);
+        .saturating_add(RESERVED_DESCRIPTORS);
     let mut limit = getrlimit(Resource::Nofile);
     // A system without a maximum may refuse a limit that is higher than it can serve.
     let highest = limit.maximum.unwrap_or(needed);
@@ -34,7 +34,10 @@ pub(crate) fn raise_limit(connections: usize) -> usize {
     let Some(most) = limit.current.filter(|most| *most < needed) else {
         return connections;
     };
-    let fitting = most.saturating_sub(OTHERS).max(most / 4).max(1);
+    let fitting = most
+        .saturating_sub(RESERVED_DESCRIPTORS)
+        .max(most / 4)
+        .max(1);
     let fitting = usize::try_from(fitting).map_or(connections, |it| it.min(connections));
     tracing::warn!(
         "{most} files may be open, too few for the {connections} connections that are allowed: {fitting} are accepted; \

@@ -13,10 +13,10 @@ const BLOCKS: usize = 8;
 
 /// Number of smaller pieces in which the size of the reserve has to be free besides it: most of the next allocations are smaller than
 /// a block.
-const PIECES: usize = 128;
+const FREE_BLOCKS: usize = 128;
 
 /// Largest reserve in bytes: a few of the largest packets.
-const MOST_RESERVE_BYTES: u64 = 48 << 20;
+const MAX_RESERVE_BYTES: u64 = 48 << 20;
 
 /// The system's allocator with a reserve.
 ///
@@ -42,7 +42,7 @@ impl ReservingAllocator {
     /// Sets the system's allocator up, and allocates a reserve, for a process that may use `available_bytes` of memory.
     pub(crate) fn set_up(&self, available_bytes: u64) {
         set_options();
-        let reserve_bytes = (available_bytes / 4).min(MOST_RESERVE_BYTES);
+        let reserve_bytes = (available_bytes / 4).min(MAX_RESERVE_BYTES);
         let block_bytes = usize::try_from(reserve_bytes).unwrap_or(0) / BLOCKS;
         self.block_bytes.store(block_bytes, Ordering::Release);
         if !statestored::Heap::refill(self) {
@@ -59,13 +59,13 @@ impl ReservingAllocator {
     }
 
     /// Returns whether as many bytes as the reserve has are free besides it, in smaller pieces.
-    fn has_pieces(&self) -> bool {
-        let bytes = self.block_bytes.load(Ordering::Acquire) / (PIECES / BLOCKS);
+    fn has_free_blocks(&self) -> bool {
+        let bytes = self.block_bytes.load(Ordering::Acquire) / (FREE_BLOCKS / BLOCKS);
         let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
             return true;
         };
         // SAFETY: the size is not 0.
-        let pieces = [(); PIECES].map(|()| unsafe { System.alloc(layout) });
+        let pieces = [(); FREE_BLOCKS].map(|()| unsafe { System.alloc(layout) });
         for piece in pieces.iter().filter(|piece| !piece.is_null()) {
             // SAFETY: allocated above with this layout.
             unsafe { System.dealloc(*piece, layout) };
@@ -75,7 +75,7 @@ impl ReservingAllocator {
 
     /// Repeats an allocation that the system has refused, and releases a block of the reserve before each attempt.
     #[cold]
-    fn allocate_again(&self, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    fn retry_allocation(&self, allocate: impl Fn() -> *mut u8) -> *mut u8 {
         let Some(layout) = self.layout() else {
             return null_mut();
         };
@@ -113,7 +113,7 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         let memory = unsafe { System.alloc(layout) };
         if memory.is_null() {
             // SAFETY: as above.
-            return self.allocate_again(|| unsafe { System.alloc(layout) });
+            return self.retry_allocation(|| unsafe { System.alloc(layout) });
         }
         memory
     }
@@ -128,7 +128,7 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         let memory = unsafe { System.alloc_zeroed(layout) };
         if memory.is_null() {
             // SAFETY: as above.
-            return self.allocate_again(|| unsafe { System.alloc_zeroed(layout) });
+            return self.retry_allocation(|| unsafe { System.alloc_zeroed(layout) });
         }
         memory
     }
@@ -138,7 +138,7 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         let moved = unsafe { System.realloc(memory, layout, size) };
         if moved.is_null() {
             // SAFETY: as above; a refused call has left the block as it was.
-            return self.allocate_again(|| unsafe { System.realloc(memory, layout, size) });
+            return self.retry_allocation(|| unsafe { System.realloc(memory, layout, size) });
         }
         moved
     }
@@ -153,13 +153,13 @@ impl statestored::Heap for ReservingAllocator {
         (self.block_bytes.load(Ordering::Relaxed) * BLOCKS) as u64
     }
 
-    fn left_bytes(&self) -> u64 {
+    fn remaining_reserve_bytes(&self) -> u64 {
         let blocks = self.blocks.iter();
         let left = blocks.filter(|block| !block.load(Ordering::Relaxed).is_null());
         (self.block_bytes.load(Ordering::Relaxed) * left.count()) as u64
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
+    fn can_allocate(&self, bytes: u64) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let Some(layout) = Layout::array::<u8>(bytes).ok().filter(|it| it.size() > 0) else {
             return bytes == 0;
@@ -195,7 +195,7 @@ impl statestored::Heap for ReservingAllocator {
             }
         }
         // Without free memory besides the reserve, the next request would exhaust it again.
-        if self.is_exhausted.load(Ordering::Acquire) && !self.has_pieces() {
+        if self.is_exhausted.load(Ordering::Acquire) && !self.has_free_blocks() {
             return false;
         }
         self.is_exhausted.store(false, Ordering::Release);

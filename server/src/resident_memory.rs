@@ -4,7 +4,7 @@ use std::fs::File;
 
 /// Memory of the process, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Resident {
+pub(crate) struct MemoryUsage {
     /// All resident memory.
     pub(crate) bytes: u64,
     /// Resident memory that no file backs: heap and stacks.
@@ -32,7 +32,7 @@ impl ResidentMemory {
 
     /// Returns the resident memory, `None` on systems that do not report it. Takes some microseconds.
     #[cfg(target_os = "linux")]
-    pub(crate) fn read(&self) -> Option<Resident> {
+    pub(crate) fn read(&self) -> Option<MemoryUsage> {
         use std::os::unix::fs::FileExt;
         let mut text = [0; 128];
         let length = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -42,7 +42,7 @@ impl ResidentMemory {
         let (size, resident, shared) = (pages.next()?, pages.next()?, pages.next()?);
         let data = pages.nth(2)?;
         let page = rustix::param::page_size() as u64;
-        Some(Resident {
+        Some(MemoryUsage {
             bytes: resident * page,
             anonymous_bytes: resident.saturating_sub(shared) * page,
             data_bytes: data * page,
@@ -51,7 +51,7 @@ impl ResidentMemory {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn read(&self) -> Option<Resident> {
+    pub(crate) fn read(&self) -> Option<MemoryUsage> {
         None
     }
 }

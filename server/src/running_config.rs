@@ -1,8 +1,8 @@
 //! The configuration that a server runs with, which a reload compares with the new one.
 use crate::admin::Token;
-use crate::config::{Config, ConfigError, Doors, Options};
-use crate::control::Change;
-use crate::listeners::{InForce, Listening, open_door};
+use crate::config::{Config, ConfigError, ListenerConfig, Options};
+use crate::listeners::{ActiveTls, BoundAddress, anonymous_exposure};
+use crate::server_handle::ReloadedConfig;
 
 /// Settings of a running server that only a restart changes, as far as a reload depends on them.
 #[derive(Debug)]
@@ -10,9 +10,9 @@ pub(crate) struct RunningConfig {
     pub(crate) options: Options,
     /// Token of the HTTP port.
     pub(crate) token: Option<Token>,
-    pub(crate) listening: Vec<Listening>,
+    pub(crate) listening: Vec<BoundAddress>,
     pub(crate) unix_mode: u32,
-    pub(crate) tls: InForce,
+    pub(crate) tls: ActiveTls,
 }
 
 impl RunningConfig {
@@ -20,18 +20,22 @@ impl RunningConfig {
     ///
     /// # Errors
     /// A server would not start with the configuration, or would serve a network without credentials on the listeners that it has.
-    pub(crate) fn change_to(&self, config: Config) -> Result<Change, ConfigError> {
+    pub(crate) fn change_to(&self, config: Config) -> Result<ReloadedConfig, ConfigError> {
         let authenticator = &config.authenticator;
-        let addresses = open_door::resolve(&config.listeners);
-        open_door::check(&addresses, &config.doors, authenticator)?;
+        let addresses = anonymous_exposure::resolve(&config.listeners);
+        anonymous_exposure::check(&addresses, &config.listener_config, authenticator)?;
         let mut needs_restart = self.options.needing_restart(&config.options);
         // The users change at once, the listeners at the next start only.
-        let doors = Doors {
-            tls: config.doors.tls.clone().or_else(|| self.tls.get()),
+        let doors = ListenerConfig {
+            tls: config
+                .listener_config
+                .tls
+                .clone()
+                .or_else(|| self.tls.get()),
             unix_mode: self.unix_mode,
-            ..config.doors
+            ..config.listener_config
         };
-        open_door::check(&self.listening, &doors, authenticator).map_err(|error| {
+        anonymous_exposure::check(&self.listening, &doors, authenticator).map_err(|error| {
             if needs_restart.iter().any(|name| name == "listen") {
                 let problem = format!("{error}; another --listen takes effect at a restart");
                 ConfigError::Options(problem)
@@ -40,7 +44,7 @@ impl RunningConfig {
             }
         })?;
         let is_same_token = match (&self.token, config.admin.and_then(|admin| admin.token)) {
-            (Some(token), Some(other)) => token.is_same(&other),
+            (Some(token), Some(other)) => token.equals(&other),
             (None, None) => true,
             _ => false,
         };
@@ -48,10 +52,10 @@ impl RunningConfig {
         if !is_same_token && !needs_restart.iter().any(|it| it == name) {
             needs_restart.push(name.into());
         }
-        Ok(Change {
+        Ok(ReloadedConfig {
             authenticator: config.authenticator,
             policy: config.policy,
-            tls: config.doors.tls,
+            tls: config.listener_config.tls,
             process: config.process,
             limits: Some((config.limits, config.service)),
             needs_restart,

@@ -1,10 +1,10 @@
 //! A whole server inside another program.
 use crate::config::Config;
-use crate::control::Control;
 use crate::error::ServerError;
-use crate::listeners::Listening;
+use crate::listeners::BoundAddress;
 use crate::runtime::single_threaded_runtime;
 use crate::server::Server;
+use crate::server_handle::ServerHandle;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -23,9 +23,9 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub struct RunningServer {
     addresses: Vec<SocketAddr>,
-    listening: Vec<Listening>,
+    bound_addresses: Vec<BoundAddress>,
     http_address: Option<SocketAddr>,
-    control: Control,
+    handle: ServerHandle,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
 }
@@ -42,11 +42,11 @@ impl RunningServer {
                 let ended = runtime.block_on(async {
                     let server = Server::start(config).await?;
                     // The caller may have given up.
-                    let listening = server.listening().to_vec();
+                    let listening = server.bound_addresses().to_vec();
                     let _ = report.send((
                         listening,
                         server.http_addresses().first().copied(),
-                        server.control(),
+                        server.handle(),
                     ));
                     drop(report);
                     server.run(async { drop(stopped.await) }).await
@@ -58,10 +58,10 @@ impl RunningServer {
             .map_err(ServerError::Runtime)?;
         match started.recv() {
             Ok((listening, http_address, control)) => Ok(Self {
-                addresses: listening.iter().filter_map(Listening::address).collect(),
-                listening,
+                addresses: listening.iter().filter_map(BoundAddress::address).collect(),
+                bound_addresses: listening,
                 http_address,
-                control,
+                handle: control,
                 shutdown: Some(shutdown),
                 thread: Some(thread),
             }),
@@ -78,8 +78,8 @@ impl RunningServer {
     }
 
     /// Returns all listeners.
-    pub fn listening(&self) -> &[Listening] {
-        &self.listening
+    pub fn bound_addresses(&self) -> &[BoundAddress] {
+        &self.bound_addresses
     }
 
     /// Returns the first address of the HTTP port, if there is one.
@@ -89,15 +89,15 @@ impl RunningServer {
 
     /// Returns the first address as a URL for clients.
     pub fn url(&self) -> String {
-        self.listening
+        self.bound_addresses
             .first()
-            .map(Listening::url)
+            .map(BoundAddress::url)
             .unwrap_or_default()
     }
 
     /// Returns a handle to query and control the server while it runs.
-    pub fn control(&self) -> Control {
-        self.control.clone()
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
     }
 
     /// Stops the server: notifies all clients and makes all writes durable.

@@ -1,19 +1,19 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
-use crate::admin::{self, Admin, Stage};
+use crate::admin::{self, AdminServer, ServerState};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::audit::EndCounts;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::control::{self, Change, Command, Control, Origin};
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::hub::{Hub, HubConfig};
+use crate::keyspace_loader::open_and_load;
 use crate::listeners::{
-    Accepted, AnonymousAudience, Bound, HandshakeLimits, Handshakes, InForce, Listeners, Listening,
-    Places, Rules, open_door,
+    AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
+    HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, anonymous_exposure,
 };
-use crate::loading::open_and_load;
 use crate::running_config::RunningConfig;
+use crate::server_handle::{self, Command, ReloadSource, ReloadedConfig, ServerHandle};
 use crate::service::Service;
 use crate::storage::{Committer, CommitterOptions};
 use std::net::SocketAddr;
@@ -28,15 +28,15 @@ use tokio::task::{JoinError, JoinSet, LocalSet, spawn_blocking};
 #[derive(Debug)]
 pub struct Server {
     listeners: Listeners,
-    listening: Vec<Listening>,
+    bound_addresses: Vec<BoundAddress>,
     addresses: Vec<SocketAddr>,
-    rules: Rules,
+    rules: HandshakeConfig,
     unix_mode: u32,
     driver: Driver,
     committer: Committer,
-    control: Control,
+    handle: ServerHandle,
     commands: tokio_mpsc::Receiver<Command>,
-    admin: Option<Admin>,
+    admin: Option<AdminServer>,
     attach: Option<AttachConfig>,
 }
 
@@ -45,21 +45,24 @@ impl Server {
     ///
     /// The load stops if the future is dropped.
     pub async fn start(config: Config) -> Result<Self, ServerError> {
-        let bound = Bound::new(config.listeners, config.doors.unix_mode)?;
+        let bound = BoundSockets::new(config.listeners, config.listener_config.unix_mode)?;
         let listening = bound.addresses().to_vec();
-        open_door::check(&listening, &config.doors, &config.authenticator)?;
-        let (tls, unix_mode) = (config.doors.tls.as_ref(), config.doors.unix_mode);
-        open_door::warn_of_anonymous(&listening, tls, unix_mode, &config.authenticator);
-        open_door::warn_of_clear_text(&listening, &config.authenticator);
+        anonymous_exposure::check(&listening, &config.listener_config, &config.authenticator)?;
+        let (tls, unix_mode) = (
+            config.listener_config.tls.as_ref(),
+            config.listener_config.unix_mode,
+        );
+        anonymous_exposure::warn_of_anonymous(&listening, tls, unix_mode, &config.authenticator);
+        anonymous_exposure::warn_about_clear_text(&listening, &config.authenticator);
         let audience = AnonymousAudience::of_all(&listening, tls, unix_mode);
-        let rules = Rules {
-            places: Places::new(config.limits.max_connections),
-            deadline: Duration::from_millis(config.limits.connect_timeout_ms),
+        let rules = HandshakeConfig {
+            connection_limiter: ConnectionLimiter::new(config.limits.max_connections),
+            timeout: Duration::from_millis(config.limits.connect_timeout_ms),
             limits: HandshakeLimits::new(&config.limits),
-            tls: InForce::new(config.doors.tls),
-            web_origins: config.doors.web_origins,
-            trusted_proxies: config.doors.trusted_proxies,
-            ends: EndCounts::default(),
+            tls: ActiveTls::new(config.listener_config.tls),
+            web_origins: config.listener_config.web_origins,
+            trusted_proxies: config.listener_config.trusted_proxies,
+            end_counts: EndCounts::default(),
         };
         let origin = match config.source {
             Some(source) => {
@@ -70,18 +73,18 @@ impl Server {
                     unix_mode,
                     tls: rules.tls.clone(),
                 };
-                Origin::Config(source, Box::new(running))
+                ReloadSource::Config(source, Box::new(running))
             }
-            None if config.authenticator.has_files() => Origin::Access(
+            None if config.authenticator.has_files() => ReloadSource::Access(
                 Box::new(config.authenticator.clone()),
                 config.policy.clone(),
             ),
-            None => Origin::Nowhere,
+            None => ReloadSource::None,
         };
         let admin = config.admin;
-        let admin = admin.map(|config| admin::Bound::new(config, &listening));
+        let admin = admin.map(|config| admin::AdminListener::bind(config, &listening));
         let admin = admin.transpose()?;
-        let (control, commands) = control::channel(origin);
+        let (control, commands) = server_handle::channel(origin);
         let admin = admin
             .map(|bound| bound.start(control.clone(), &config.storage))
             .transpose()?;
@@ -101,16 +104,16 @@ impl Server {
             policy: config.policy,
             persist_property: config.persist_property,
             broker: config.attach.as_ref().map(|attach| attach.terms.clone()),
-            ends: rules.ends.clone(),
+            end_counts: rules.end_counts.clone(),
             client_id_seed: None,
             anonymous_local_users: audience >= AnonymousAudience::LocalUsers,
         };
-        let mut service = Service::over(loaded.service, loaded.keyspace);
-        if let Some((kept, forgotten)) = loaded.kept {
+        let mut service = Service::with_keyspace(loaded.service, loaded.keyspace);
+        if let Some((kept, forgotten)) = loaded.retention {
             service.restore(kept, forgotten.into_iter());
         }
         let options = CommitterOptions {
-            patience: config.stop_timeout,
+            shutdown_timeout: config.stop_timeout,
             ..CommitterOptions::default()
         };
         // The start asks the disk for room, which can take any length of time.
@@ -118,20 +121,20 @@ impl Server {
         let committer = starting.await.map_err(|_| ServerError::Panicked)?;
         let committer = committer.map_err(|error| ServerError::Storage(Arc::new(error)))?;
         if let Some(admin) = &admin {
-            admin.tell(Stage::Serving(committer.figures()));
+            admin.set_state(ServerState::Serving(committer.metrics()));
         }
         let driver = Driver::new(Hub::new(hub, service), clock)
-            .metered(admin.is_some())
+            .with_metering(admin.is_some())
             .with_heap(config.heap, max_entry_bytes, max_session_bytes);
         Ok(Self {
             listeners: bound.listen()?,
-            addresses: listening.iter().filter_map(Listening::address).collect(),
-            listening,
+            addresses: listening.iter().filter_map(BoundAddress::address).collect(),
+            bound_addresses: listening,
             rules,
             unix_mode,
             driver,
             committer,
-            control,
+            handle: control,
             commands,
             admin,
             attach: config.attach,
@@ -145,7 +148,7 @@ impl Server {
 
     /// Returns the addresses of the HTTP port, with the port resolved; empty without an HTTP port.
     pub fn http_addresses(&self) -> &[SocketAddr] {
-        self.admin.as_ref().map_or(&[], Admin::addresses)
+        self.admin.as_ref().map_or(&[], AdminServer::addresses)
     }
 
     /// Returns the network addresses of the listeners, with ports resolved.
@@ -154,8 +157,8 @@ impl Server {
     }
 
     /// Returns all listeners.
-    pub fn listening(&self) -> &[Listening] {
-        &self.listening
+    pub fn bound_addresses(&self) -> &[BoundAddress] {
+        &self.bound_addresses
     }
 
     /// Returns the address of the broker to attach to, if there is one.
@@ -164,8 +167,8 @@ impl Server {
     }
 
     /// Returns a handle to query and control the server while it runs.
-    pub fn control(&self) -> Control {
-        self.control.clone()
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
     }
 
     /// Serves until `shutdown` is ready, then notifies all clients, and ends once everything is durable.
@@ -181,30 +184,33 @@ impl Server {
     async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
-        let (tls, places) = (self.rules.tls.clone(), self.rules.places.clone());
+        let (tls, places) = (
+            self.rules.tls.clone(),
+            self.rules.connection_limiter.clone(),
+        );
         let limits = self.rules.limits.clone();
         let has_proxies = !self.rules.trusted_proxies.is_empty();
         let with_handshake = self.listeners.take_with_handshake(has_proxies);
         let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
         self.listeners
-            .accept(&self.rules.places, &accepted, &mut acceptors);
+            .accept(&self.rules.connection_limiter, &accepted, &mut acceptors);
         let handshakes = if with_handshake.is_empty() {
             None
         } else {
-            let started = Handshakes::start(with_handshake, self.rules);
+            let started = HandshakeThread::start(with_handshake, self.rules);
             let (handshakes, moved) = started.map_err(ServerError::Runtime)?;
-            acceptors.spawn_local(moved.arrive(accepted));
+            acceptors.spawn_local(moved.forward_to(accepted));
             Some(handshakes)
         };
-        let arrivals = Arrivals {
+        let arrivals = ServerInputs {
             streams,
             acceptors,
             handshakes,
             commands: self.commands,
-            listening: self.listening,
+            bound_addresses: self.bound_addresses,
             unix_mode: self.unix_mode,
             tls,
-            places,
+            connection_limiter: places,
             limits,
             attach: self.attach,
         };
@@ -212,7 +218,7 @@ impl Server {
         let shutdown = async {
             shutdown.await;
             if let Some(admin) = &admin {
-                admin.tell(Stage::Stopping);
+                admin.set_state(ServerState::Stopping);
             }
         };
         serve_all(self.driver, self.committer, arrivals, shutdown).await
@@ -220,36 +226,36 @@ impl Server {
 }
 
 /// Input of a server from outside.
-struct Arrivals<S> {
-    streams: tokio_mpsc::Receiver<Accepted<S>>,
+struct ServerInputs<S> {
+    streams: tokio_mpsc::Receiver<AcceptResult<S>>,
     /// Tasks that accept connections. The end of one is a bug.
     acceptors: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
-    handshakes: Option<Handshakes>,
-    listening: Vec<Listening>,
+    handshakes: Option<HandshakeThread>,
+    bound_addresses: Vec<BoundAddress>,
     unix_mode: u32,
-    tls: InForce,
-    places: Places,
+    tls: ActiveTls,
+    connection_limiter: ConnectionLimiter,
     limits: HandshakeLimits,
     attach: Option<AttachConfig>,
 }
 
-impl<S> Arrivals<S> {
+impl<S> ServerInputs<S> {
     /// Applies the part of a change that concerns the process and the listeners. Returns who is served without credentials then.
-    fn change(&self, change: &mut Change) -> AnonymousAudience {
+    fn change(&self, change: &mut ReloadedConfig) -> AnonymousAudience {
         if let Some((limits, _)) = &mut change.limits {
             if let Some(process) = change.process.take() {
                 process.apply(limits);
             }
-            self.places.set_most(limits.max_connections);
+            self.connection_limiter.set_max(limits.max_connections);
             self.limits.set(limits);
         }
         if let Some(tls) = change.tls.take() {
             self.tls.set(tls);
         }
         let (tls, authenticator) = (self.tls.get(), &change.authenticator);
-        let (listening, tls) = (&self.listening[..], tls.as_ref());
-        open_door::warn_of_anonymous(listening, tls, self.unix_mode, authenticator);
+        let (listening, tls) = (&self.bound_addresses[..], tls.as_ref());
+        anonymous_exposure::warn_of_anonymous(listening, tls, self.unix_mode, authenticator);
         AnonymousAudience::of_all(listening, tls, self.unix_mode)
     }
 }
@@ -258,7 +264,7 @@ impl<S> Arrivals<S> {
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
     mut committer: Committer,
-    mut arrivals: Arrivals<S>,
+    mut arrivals: ServerInputs<S>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let driver = Rc::new(driver);
@@ -275,28 +281,28 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     };
     let mut shutdown = std::pin::pin!(shutdown);
     let failed = {
-        let mut keeper = std::pin::pin!(driver.keep(&mut committer));
+        let mut keeper = std::pin::pin!(driver.run_maintenance(&mut committer));
         loop {
             tokio::select! {
                 () = &mut shutdown => break None,
                 Err(error) = &mut keeper => break Some(error),
                 Some(arrival) = arrivals.streams.recv() => {
-                    if let Some(serving) = driver.welcome(arrival) {
+                    if let Some(serving) = driver.accept(arrival) {
                         connections.spawn_local(serving);
                     }
                 }
-                Some(ended) = connections.join_next() => sound(ended)?,
+                Some(ended) = connections.join_next() => check_for_panic(ended)?,
                 Some(ended) = arrivals.acceptors.join_next() => {
-                    sound(ended)?;
+                    check_for_panic(ended)?;
                     tracing::error!("nobody accepts connections any more: this is a bug, please report it");
                     return Err(ServerError::Panicked);
                 }
                 Some(mut command) = arrivals.commands.recv() => {
-                    if let Command::Change(change, _) = &mut command {
+                    if let Command::Reconfigure(change, _) = &mut command {
                         let audience = arrivals.change(change);
-                        driver.serve_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
+                        driver.set_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
                     }
-                    driver.obey(command);
+                    driver.execute(command);
                 }
             }
         }
@@ -315,7 +321,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     loop {
         tokio::select! {
             next = connections.join_next() => match next {
-                Some(ended) => sound(ended)?,
+                Some(ended) => check_for_panic(ended)?,
                 None => break,
             },
             () = &mut lingering => {}
@@ -325,7 +331,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 }
 
 /// Returns an error after a panic: the state that the tasks share may be inconsistent, and must not be used any more.
-fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
+fn check_for_panic(ended: Result<(), JoinError>) -> Result<(), ServerError> {
     match ended {
         Err(error) if error.is_panic() => {
             tracing::error!("a task of the server panicked: this is a bug, please report it");
@@ -339,7 +345,7 @@ fn sound(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 mod tests {
     use super::*;
     use crate::hub::HubLimits;
-    use crate::listeners::Arrival;
+    use crate::listeners::AcceptedConnection;
     use crate::service::ServiceConfig;
     use crate::storage::MemoryStorage;
     use statestore_protocol::mqtt::Connect;
@@ -397,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_in_a_connection_ends_the_server_before_it_says_another_word() {
+    async fn a_panic_in_a_connection_stops_the_server_before_further_output() {
         let hub = Hub::new(
             HubConfig::default(),
             Service::embedded(ServiceConfig::default()),
@@ -407,14 +413,14 @@ mod tests {
             Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
         let (accepted, streams) = tokio_mpsc::channel(2);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let places = Places::new(2);
+        let places = ConnectionLimiter::new(2);
         let (mut near, far) = tokio::io::duplex(1024);
         let client = async {
             let arrival = |stream| {
-                Ok(Arrival {
+                Ok(AcceptedConnection {
                     stream,
                     peer: peer.into(),
-                    place: places.take().unwrap(),
+                    permit: places.try_acquire().unwrap(),
                 })
             };
             accepted.send(arrival(Stream::Pipe(far))).await.unwrap();
@@ -430,16 +436,16 @@ mod tests {
             accepted.send(arrival(broken)).await.unwrap();
             near
         };
-        let (_control, commands) = control::channel(Origin::Nowhere);
-        let arrivals = Arrivals {
+        let (_control, commands) = server_handle::channel(ReloadSource::None);
+        let arrivals = ServerInputs {
             streams,
             acceptors: JoinSet::new(),
             commands,
             handshakes: None,
-            listening: Vec::new(),
+            bound_addresses: Vec::new(),
             unix_mode: 0,
-            tls: InForce::new(None),
-            places: places.clone(),
+            tls: ActiveTls::new(None),
+            connection_limiter: places.clone(),
             limits: HandshakeLimits::new(&HubLimits::default()),
             attach: None,
         };

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_allow_wildcards_only_as_whole_levels() {
+    fn wildcards_must_fill_a_whole_level() {
         for filter in [
             "a", "/", "a/b", "+", "#", "+/+", "a/+/c", "a/#", "/#", "$SYS/#", "a//b",
         ] {

@@ -5,10 +5,10 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
 use statestored::access::{Authenticator, Users};
-use statestored::config::{Config, ProcessSettings, Source};
+use statestored::config::{Config, ConfigSource, ProcessSettings};
 use statestored::storage::backup::BackupReader;
-use statestored::storage::{Receive, RecordView, StorageError};
-use statestored::{Control, ReloadError, RunningServer, SnapshotError, Stopped};
+use statestored::storage::{RecordReceiver, RecordView, StorageError};
+use statestored::{ReloadError, RunningServer, ServerHandle, ServerStopped, SnapshotError};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,15 +50,15 @@ fn login(user: &str, password: &'static str) -> Connect {
 }
 
 #[test]
-fn statistics_are_those_of_the_moment() {
+fn metrics_are_current() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
-    let control = server.control();
-    let before = control.statistics_blocking().unwrap();
+    let control = server.handle();
+    let before = control.metrics_blocking().unwrap();
     assert_eq!((before.connections, before.connections_opened), (0, 0));
     let _first = connected(&server);
     let _second = connected(&server);
     let asking = control.clone();
-    let thread = std::thread::spawn(move || asking.statistics_blocking());
+    let thread = std::thread::spawn(move || asking.metrics_blocking());
     let after = thread.join().unwrap().unwrap();
     assert_eq!((after.connections, after.sessions), (2, 2));
     assert_eq!(after.connections_opened, 2);
@@ -66,15 +66,15 @@ fn statistics_are_those_of_the_moment() {
 }
 
 #[test]
-fn a_server_that_has_stopped_does_not_answer() {
+fn a_stopped_server_returns_an_error() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
-    let control: Control = server.control();
+    let control: ServerHandle = server.handle();
     server.stop().unwrap();
-    assert_eq!(control.statistics_blocking(), Err(Stopped));
+    assert_eq!(control.metrics_blocking(), Err(ServerStopped));
 }
 
 #[test]
-fn users_are_read_again() {
+fn a_reload_reads_the_users() {
     const REFUSED: u8 = 0x86;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
@@ -84,7 +84,7 @@ fn users_are_read_again() {
         ..Config::in_memory()
     })
     .unwrap();
-    let control = server.control();
+    let control = server.handle();
     let (mut ann, _) = connect(&server, &login("ann", "old"));
     let (mut bob, _) = connect(&server, &login("bob", "same"));
 
@@ -114,7 +114,7 @@ fn users_are_read_again() {
     server.stop().unwrap();
     std::fs::write(&file, "ann:new\n").unwrap();
     let stopped = control.reload_blocking();
-    assert!(matches!(stopped, Err(ReloadError::Stopped(Stopped))));
+    assert!(matches!(stopped, Err(ReloadError::Stopped(ServerStopped))));
 }
 
 /// A configuration that is read in time applies its settings of the process once; one that is read too late applies none.
@@ -123,7 +123,7 @@ async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() 
     let (come, comes) = std::sync::mpsc::channel::<u64>();
     let (applied, of_process) = std::sync::mpsc::channel();
     let comes = std::sync::Mutex::new(comes);
-    let source = Source::new(move || {
+    let source = ConfigSource::new(move || {
         let keys = comes.lock().unwrap().recv().unwrap();
         let applied = applied.clone();
         let mut config = Config::in_memory();
@@ -136,9 +136,9 @@ async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() 
         ..Config::in_memory()
     })
     .unwrap();
-    let control = server.control();
+    let control = server.handle();
     let error = control.reload().await.unwrap_err();
-    assert!(matches!(error, ReloadError::Hangs(_)), "{error}");
+    assert!(matches!(error, ReloadError::Stalled(_)), "{error}");
     tokio::time::resume();
     for keys in [1, 2] {
         come.send(keys).unwrap();
@@ -154,7 +154,7 @@ async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_never_comes_is_given_up_and_holds_up_no_later_reload() {
+async fn a_stalled_file_times_out_and_does_not_block_later_reloads() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
@@ -163,12 +163,12 @@ async fn a_file_that_never_comes_is_given_up_and_holds_up_no_later_reload() {
         ..Config::in_memory()
     })
     .unwrap();
-    let control = server.control();
+    let control = server.handle();
     // No process ever opens its other end.
     std::fs::remove_file(&file).unwrap();
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let error = control.reload().await.unwrap_err();
-    assert!(matches!(error, ReloadError::Hangs(_)), "{error}");
+    assert!(matches!(error, ReloadError::Stalled(_)), "{error}");
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, "ann:secret\nbob:secret\n").unwrap();
     tokio::time::resume();
@@ -181,9 +181,9 @@ async fn a_file_that_never_comes_is_given_up_and_holds_up_no_later_reload() {
 }
 
 #[tokio::test]
-async fn without_a_file_there_is_nothing_to_read_again() {
+async fn a_reload_without_files_changes_nothing() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
-    let reloaded = server.control().reload().await.unwrap();
+    let reloaded = server.handle().reload().await.unwrap();
     assert_eq!((reloaded.users, reloaded.disconnected), (None, 0));
     tokio::task::spawn_blocking(|| server.stop())
         .await
@@ -192,15 +192,15 @@ async fn without_a_file_there_is_nothing_to_read_again() {
 }
 
 #[tokio::test]
-async fn whoever_has_a_runtime_need_not_block() {
+async fn the_async_calls_do_not_block() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
-    let control = server.control();
-    assert_eq!(control.statistics().await.unwrap().keys, Some(0));
+    let control = server.handle();
+    assert_eq!(control.metrics().await.unwrap().keys, Some(0));
     tokio::task::spawn_blocking(|| server.stop())
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(control.statistics().await, Err(Stopped));
+    assert_eq!(control.metrics().await, Err(ServerStopped));
 }
 
 async fn client(server: &RunningServer) -> Client {
@@ -211,11 +211,11 @@ async fn client(server: &RunningServer) -> Client {
 }
 
 #[tokio::test]
-async fn another_server_starts_from_a_copy_with_all_that_was_acknowledged() {
+async fn a_snapshot_contains_all_acknowledged_writes() {
     let place = tempfile::tempdir().unwrap();
     let copy = place.path().join("copy");
     let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
-    let control = server.control();
+    let control = server.handle();
     let one = client(&server).await;
     one.set("key", "before").await.unwrap();
     control.snapshot(&copy).await.unwrap();
@@ -233,15 +233,18 @@ async fn another_server_starts_from_a_copy_with_all_that_was_acknowledged() {
         stopped.await.unwrap().unwrap();
     }
     let stopped = control.snapshot(&copy).await;
-    assert!(matches!(stopped, Err(SnapshotError::Stopped(Stopped))));
+    assert!(matches!(
+        stopped,
+        Err(SnapshotError::Stopped(ServerStopped))
+    ));
 }
 
 #[test]
-fn a_server_in_memory_has_nothing_to_copy() {
+fn a_snapshot_of_a_memory_store_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let error = server
-        .control()
+        .handle()
         .snapshot_blocking(&place.path().join("copy"));
     let text = error.unwrap_err().to_string();
     assert!(text.contains("in memory only"), "{text}");
@@ -249,10 +252,10 @@ fn a_server_in_memory_has_nothing_to_copy() {
 }
 
 #[tokio::test]
-async fn a_backup_has_all_that_was_acknowledged_before() {
+async fn a_backup_contains_all_earlier_acknowledged_writes() {
     let place = tempfile::tempdir().unwrap();
     let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
-    let control = server.control();
+    let control = server.handle();
     let one = client(&server).await;
     one.set("key", "before").await.unwrap();
     let mut backup = control.backup().await.unwrap();
@@ -291,14 +294,14 @@ async fn a_backup_has_all_that_was_acknowledged_before() {
         .unwrap();
     assert!(matches!(
         control.backup().await,
-        Err(SnapshotError::Stopped(Stopped))
+        Err(SnapshotError::Stopped(ServerStopped))
     ));
 }
 
 /// Keys and values of a backup.
 fn values(backup: &[u8]) -> Vec<(String, String)> {
     struct Values(Vec<(String, String)>);
-    impl Receive for Values {
+    impl RecordReceiver for Values {
         fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             self.0.push((text(record.key), text(record.value)));
@@ -312,11 +315,11 @@ fn values(backup: &[u8]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_server_in_memory_has_no_backup() {
+fn a_backup_of_a_memory_store_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let file = place.path().join("backup");
-    let error = server.control().backup_to_file_blocking(&file, false);
+    let error = server.handle().backup_to_file_blocking(&file, false);
     let text = error.unwrap_err().to_string();
     assert!(text.contains("in memory only"), "{text}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
@@ -326,13 +329,13 @@ fn a_server_in_memory_has_no_backup() {
 /// Each writer sets its keys in turn to 1, 2, 3 and so on, each after the one before was acknowledged. A backup begins when every
 /// writer has got further since the one before, however slow the machine is.
 #[tokio::test]
-async fn a_backup_made_under_load_holds_a_prefix_of_what_each_writer_did() {
+async fn a_backup_under_load_contains_a_prefix_of_each_writers_history() {
     const WRITERS: u64 = 4;
     const KEYS: u64 = 50;
     const BACKUPS: u64 = 12;
     let place = tempfile::tempdir().unwrap();
     let server = RunningServer::start(Config::durable(place.path().join("data"))).unwrap();
-    let control = server.control();
+    let control = server.handle();
     let is_over = Arc::new(AtomicBool::new(false));
     let mut acknowledged = Vec::new();
     let mut writers = Vec::new();

@@ -79,7 +79,7 @@ fn only_chosen_keys_survive_a_restart() {
 }
 
 #[test]
-fn what_a_new_policy_does_not_keep_is_forgotten_for_good() {
+fn keys_excluded_by_a_new_retention_are_deleted_permanently() {
     let folder = tempfile::tempdir().unwrap();
     let mut version = None;
     serve(folder.path(), &Retention::All, None, async |client| {
@@ -113,7 +113,7 @@ fn what_a_new_policy_does_not_keep_is_forgotten_for_good() {
 }
 
 #[test]
-fn the_property_that_asks_for_it_may_have_another_name() {
+fn the_persist_property_is_configurable() {
     let folder = tempfile::tempdir().unwrap();
     let other = Some(("keep", "yes"));
     serve(folder.path(), &custom(true), other, async |client| {

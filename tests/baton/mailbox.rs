@@ -16,7 +16,7 @@ mod mailbox;
 mod sync;
 
 /// How many operations there may be is not part of the models.
-mod admission {
+mod operation_limiter {
     pub(crate) struct Permit(());
 
     impl Drop for Permit {
@@ -26,9 +26,9 @@ mod admission {
 
 /// Nor are batches: a hook is called at once.
 mod batch {
-    pub(crate) type Hook = std::sync::Arc<dyn Fn() + Send + Sync>;
+    pub(crate) type WakeHook = std::sync::Arc<dyn Fn() + Send + Sync>;
 
-    pub(crate) fn call(hook: &Hook) {
+    pub(crate) fn call(hook: &WakeHook) {
         hook();
     }
 }
@@ -37,25 +37,27 @@ use loom::thread;
 use mailbox::Mailbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use sync::{Condvar, Mutex, Time};
+use sync::{Condvar, Mutex, TestClock};
 
 /// A flag that a consumer sleeps on.
 #[derive(Default)]
-struct Bell {
-    has_rung: Mutex<bool>,
-    rung: Condvar,
+struct WakeFlag {
+    is_set: Mutex<bool>,
+    condvar: Condvar,
 }
 
-impl Bell {
-    fn ring(&self) {
-        *self.has_rung.lock().expect("sound") = true;
-        self.rung.notify_one();
+impl WakeFlag {
+    fn set(&self) {
+        *self.is_set.lock().expect("sound") = true;
+        self.condvar.notify_one();
     }
 
     /// Until it rings, or at once if it has since the last time.
     fn wait(&self) {
-        let has_rung = self.has_rung.lock().expect("sound");
-        let waited = self.rung.wait_while(has_rung, |has_rung| !*has_rung);
+        let has_notification = self.is_set.lock().expect("sound");
+        let waited = self
+            .condvar
+            .wait_while(has_notification, |has_notification| !*has_notification);
         *waited.expect("sound") = false;
     }
 }
@@ -64,19 +66,19 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
     builder.check(move || {
-        sync::begin(Time::Stands);
+        sync::begin(TestClock::Frozen);
         model();
     });
 }
 
-fn mailbox<T: Send + 'static>() -> (Arc<Mailbox<T>>, Arc<Bell>) {
-    let bell = Arc::<Bell>::default();
+fn mailbox<T: Send + 'static>() -> (Arc<Mailbox<T>>, Arc<WakeFlag>) {
+    let bell = Arc::<WakeFlag>::default();
     let ringing = Arc::clone(&bell);
-    (Mailbox::new(move || ringing.ring()), bell)
+    (Mailbox::new(move || ringing.set()), bell)
 }
 
 /// Two threads post two items each, and a consumer takes `most` at a time.
-fn all_comes(most: usize) {
+fn check_all_received(most: usize) {
     check(move || {
         let (mailbox, bell) = mailbox();
         let posting = [0, 10].map(|first| {
@@ -103,13 +105,13 @@ fn all_comes(most: usize) {
 }
 
 #[test]
-fn whoever_takes_all_is_woken_for_everything() {
-    all_comes(usize::MAX);
+fn a_consumer_that_takes_all_items_is_woken_for_each() {
+    check_all_received(usize::MAX);
 }
 
 #[test]
-fn whoever_takes_one_at_a_time_is_woken_for_everything() {
-    all_comes(1);
+fn a_consumer_that_takes_one_item_at_a_time_is_woken_for_each() {
+    check_all_received(1);
 }
 
 /// Counts where it is dropped.
@@ -122,7 +124,7 @@ impl Drop for Item {
 }
 
 #[test]
-fn what_is_posted_while_it_is_closed_is_taken_given_back_or_dropped_once() {
+fn an_item_posted_during_close_is_received_returned_or_dropped_once() {
     check(|| {
         let (mailbox, _bell) = mailbox();
         let dropped = Arc::<AtomicUsize>::default();

@@ -5,8 +5,8 @@
 //! because tokio has no sockets when it is compiled with `cfg(loom)`.
 #![allow(clippy::expect_used)]
 
-#[path = "../../bindings/embed/src/baton.rs"]
-mod baton;
+#[path = "../../bindings/embed/src/driver_handoff.rs"]
+mod driver_handoff;
 #[allow(dead_code, reason = "a model needs no end of the operations")]
 #[path = "../../bindings/embed/src/executor.rs"]
 mod executor;
@@ -22,18 +22,18 @@ mod batch {
     }
 }
 
-use baton::Baton;
+use driver_handoff::DriverHandoff;
 use executor::{Dependent, Executor};
 use loom::thread::{self, JoinHandle};
 use runtime::{Event, Network, Operation, Runtime};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use sync::Time;
+use sync::TestClock;
 use waiter::Waiter;
 
 /// Tries every order with at most `preemptions` preemptions of a thread that could proceed.
-fn check(preemptions: usize, time: Time, model: impl Fn() + Send + Sync + 'static) {
+fn check(preemptions: usize, time: TestClock, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.max_branches = 10_000;
@@ -46,12 +46,12 @@ fn check(preemptions: usize, time: Time, model: impl Fn() + Send + Sync + 'stati
 /// The runtime with its own thread.
 struct Process {
     executor: Arc<Executor>,
-    baton: Arc<Baton<Runtime>>,
-    keeper: JoinHandle<()>,
+    baton: Arc<DriverHandoff<Runtime>>,
+    driver_thread: JoinHandle<()>,
 }
 
 impl Process {
-    fn begin(networks: &[Arc<Network>]) -> Self {
+    fn start(networks: &[Arc<Network>]) -> Self {
         Self::begin_with(Runtime {
             networks: networks.to_vec(),
             failure: None,
@@ -60,12 +60,12 @@ impl Process {
 
     fn begin_with(runtime: Runtime) -> Self {
         let executor = Arc::<Executor>::default();
-        let baton = Arc::new(Baton::new(runtime, Arc::clone(&executor)));
+        let baton = Arc::new(DriverHandoff::new(runtime, Arc::clone(&executor)));
         let keeper = Arc::clone(&baton);
         Self {
             executor,
             baton,
-            keeper: thread::spawn(move || drop(keeper.keep())),
+            driver_thread: thread::spawn(move || drop(keeper.run_thread())),
         }
     }
 
@@ -106,13 +106,13 @@ impl Process {
     /// Stops the executor and its thread, as the last client does.
     fn end(self) {
         self.executor.stop();
-        self.baton.call();
-        self.keeper.join().expect("it does not panic");
+        self.baton.wake_thread();
+        self.driver_thread.join().expect("it does not panic");
     }
 }
 
 /// Waits until `poll` is ready.
-fn wait(baton: &Arc<Baton<Runtime>>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
+fn wait(baton: &Arc<DriverHandoff<Runtime>>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
     let waiter = Arc::<Waiter>::default();
     while waiter.wait(baton, &mut poll, None).is_pending() {}
 }
@@ -122,20 +122,20 @@ fn join(thread: JoinHandle<()>) {
 }
 
 #[test]
-fn a_caller_takes_the_runtime_from_its_thread_and_lays_it_down() {
-    check(3, Time::Stands, || {
+fn a_caller_drives_the_runtime_and_hands_it_back() {
+    check(3, TestClock::Frozen, || {
         let network = Arc::default();
-        let process = Process::begin(&[Arc::clone(&network)]);
+        let process = Process::start(&[Arc::clone(&network)]);
         join(process.requester(&network));
         process.end();
     });
 }
 
 #[test]
-fn two_callers_and_the_thread_all_go_on() {
-    check(3, Time::Stands, || {
+fn two_callers_and_the_thread_all_make_progress() {
+    check(3, TestClock::Frozen, || {
         let networks = [Arc::<Network>::default(), Arc::default()];
-        let process = Process::begin(&networks);
+        let process = Process::start(&networks);
         let awaited = Arc::clone(&networks[1]);
         let other = process.caller(move |context| awaited.poll_received(context));
         wait(&process.baton, process.request(&networks[0]));
@@ -147,10 +147,10 @@ fn two_callers_and_the_thread_all_go_on() {
 }
 
 #[test]
-fn work_that_comes_while_nobody_drives_is_done_without_waiting_for_the_end_of_a_rest() {
-    check(3, Time::Stands, || {
+fn work_posted_to_an_idle_runtime_wakes_the_driver_at_once() {
+    check(3, TestClock::Frozen, || {
         let network = Arc::default();
-        let process = Process::begin(&[Arc::clone(&network)]);
+        let process = Process::start(&[Arc::clone(&network)]);
         let caller = process.requester(&network);
         // The work comes before the caller drives, meanwhile, or afterwards.
         process.begin_work().wait();
@@ -160,10 +160,10 @@ fn work_that_comes_while_nobody_drives_is_done_without_waiting_for_the_end_of_a_
 }
 
 #[test]
-fn what_the_network_brings_while_nobody_drives_is_noticed_after_a_rest() {
-    check(2, Time::Flies, || {
+fn a_message_that_arrives_at_an_idle_runtime_is_received_after_the_pause() {
+    check(2, TestClock::Elapsing, || {
         let networks = [Arc::default(), Arc::default()];
-        let process = Process::begin(&networks);
+        let process = Process::start(&networks);
         let caller = process.requester(&networks[0]);
         networks[1].deliver();
         networks[1].wait_received();
@@ -173,10 +173,10 @@ fn what_the_network_brings_while_nobody_drives_is_noticed_after_a_rest() {
 }
 
 #[test]
-fn the_runtime_stops_although_a_caller_drives_it() {
-    check(3, Time::Stands, || {
+fn the_runtime_stops_while_a_caller_drives_it() {
+    check(3, TestClock::Frozen, || {
         let event = Arc::<Event>::default();
-        let process = Process::begin(&[]);
+        let process = Process::start(&[]);
         let awaited = Arc::clone(&event);
         let caller = process.caller(move |context| awaited.poll(context));
         process.end();
@@ -197,7 +197,7 @@ impl Dependent for Callers {
 
 #[test]
 fn a_failed_runtime_keeps_no_thread_waiting() {
-    check(2, Time::Stands, || {
+    check(2, TestClock::Frozen, || {
         let failure = Arc::<Event>::default();
         let process = Process::begin_with(Runtime {
             networks: Vec::new(),
@@ -212,15 +212,15 @@ fn a_failed_runtime_keeps_no_thread_waiting() {
         let caller = process.caller(move |context| awaited.poll(context));
         failure.happen();
         join(caller);
-        join(process.keeper);
+        join(process.driver_thread);
     });
 }
 
 #[test]
-fn who_gives_up_keeps_nobody_waiting() {
-    check(2, Time::Flies, || {
+fn a_caller_that_times_out_hands_the_runtime_back() {
+    check(2, TestClock::Elapsing, || {
         let network = Arc::<Network>::default();
-        let process = Process::begin(&[Arc::clone(&network)]);
+        let process = Process::start(&[Arc::clone(&network)]);
         let (baton, awaited) = (Arc::clone(&process.baton), network);
         let impatient = thread::spawn(move || {
             let until = sync::now() + Duration::from_millis(2);

@@ -1,5 +1,5 @@
 //! The runtime of a model: a network whose messages are received only by a thread that drives.
-use crate::baton::{Drive, Failed};
+use crate::driver_handoff::{DriveRuntime, Failed};
 use crate::executor::Resume;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiter::Waiter;
@@ -85,7 +85,7 @@ pub(crate) struct Runtime {
     pub(crate) failure: Option<Arc<Event>>,
 }
 
-impl Drive for Runtime {
+impl DriveRuntime for Runtime {
     fn drive<T>(
         &self,
         future: impl Future<Output = T>,

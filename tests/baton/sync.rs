@@ -1,7 +1,7 @@
 //! Synchronization primitives of a model's threads, in place of `bindings/embed/src/sync.rs`.
 //!
-//! Loom tries every order of the steps of the threads. It has no clock, so time is simulated. Either it [stands still](Time::Stands)
-//! and no wait times out, so every thread that proceeds was woken. Or it [flies](Time::Flies): each timed wait times out as soon as
+//! Loom tries every order of the steps of the threads. It has no clock, so time is simulated. Either it [stands still](TestClock::Frozen)
+//! and no wait times out, so every thread that proceeds was woken. Or it [flies](TestClock::Elapsing): each timed wait times out as soon as
 //! its thread runs, unless the thread was notified before.
 #![allow(
     clippy::unnecessary_wraps,
@@ -14,22 +14,22 @@ use std::sync::{LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Time {
-    Stands,
-    Flies,
+pub(crate) enum TestClock {
+    Frozen,
+    Elapsing,
 }
 
 thread_local! {
     // Loom runs all threads of a model on one thread.
-    static TIME: Cell<Option<(Time, Instant)>> = const { Cell::new(None) };
+    static TIME: Cell<Option<(TestClock, Instant)>> = const { Cell::new(None) };
 }
 
 /// Begins to count the time.
-pub(crate) fn begin(time: Time) {
+pub(crate) fn begin(time: TestClock) {
     TIME.set(Some((time, Instant::now())));
 }
 
-fn time() -> (Time, Instant) {
+fn time() -> (TestClock, Instant) {
     TIME.get().expect("a model begins with it")
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Unwraps a result of a lock. Locks are never poisoned: a model ends with the first panic.
-fn sound<T>(result: LockResult<T>) -> T {
+fn unwrap_lock<T>(result: LockResult<T>) -> T {
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,7 +51,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        let guard = sound(self.0.lock());
+        let guard = unwrap_lock(self.0.lock());
         Ok(MutexGuard { mutex: self, guard })
     }
 }
@@ -79,12 +79,12 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub(crate) struct Condvar {
     condvar: loom::sync::Condvar,
     /// Number of notifications.
-    told: AtomicUsize,
+    notifications: AtomicUsize,
 }
 
-pub(crate) struct TimedOut(bool);
+pub(crate) struct WaitTimeoutResult(bool);
 
-impl TimedOut {
+impl WaitTimeoutResult {
     pub(crate) fn timed_out(&self) -> bool {
         self.0
     }
@@ -97,7 +97,7 @@ impl Condvar {
 
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { mutex, guard } = guard;
-        let guard = sound(self.condvar.wait(guard));
+        let guard = unwrap_lock(self.condvar.wait(guard));
         Ok(MutexGuard { mutex, guard })
     }
 
@@ -116,30 +116,30 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         patience: Duration,
-    ) -> LockResult<(MutexGuard<'a, T>, TimedOut)> {
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let (time, now) = time();
-        if time == Time::Stands {
-            return Ok((sound(self.wait(guard)), TimedOut(false)));
+        if time == TestClock::Frozen {
+            return Ok((unwrap_lock(self.wait(guard)), WaitTimeoutResult(false)));
         }
-        let told = self.told.load(Ordering::Relaxed);
+        let notification_count = self.notifications.load(Ordering::Relaxed);
         let mutex = guard.mutex;
         drop(guard);
         // Others may have their turn in between.
-        let guard = sound(mutex.lock());
-        let is_over = told == self.told.load(Ordering::Relaxed);
+        let guard = unwrap_lock(mutex.lock());
+        let is_over = notification_count == self.notifications.load(Ordering::Relaxed);
         if is_over {
             TIME.set(Some((time, now.max(self::now()) + patience)));
         }
-        Ok((guard, TimedOut(is_over)))
+        Ok((guard, WaitTimeoutResult(is_over)))
     }
 
     pub(crate) fn notify_one(&self) {
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.notifications.fetch_add(1, Ordering::Relaxed);
         self.condvar.notify_one();
     }
 
     pub(crate) fn notify_all(&self) {
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.notifications.fetch_add(1, Ordering::Relaxed);
         self.condvar.notify_all();
     }
 }

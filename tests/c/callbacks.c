@@ -10,7 +10,7 @@
 
 enum { THREADS = 8 };
 
-typedef struct party {
+typedef struct callback_check {
   latch told;
   sst_client *client;
   pthread_t main;
@@ -20,87 +20,87 @@ typedef struct party {
   int running;
   // Another client, to be closed in a callback.
   sst_client *other;
-} party;
+} callback_check;
 
-static void party_init(party *party_, sst_client *client) {
-  memset(party_, 0, sizeof *party_);
-  latch_init(&party_->told);
-  pthread_mutex_lock(&party_->told.mutex);
-  party_->client = client;
-  party_->main = pthread_self();
-  pthread_mutex_unlock(&party_->told.mutex);
+static void callback_check_init(callback_check *check_, sst_client *client) {
+  memset(check_, 0, sizeof *check_);
+  latch_init(&check_->told);
+  pthread_mutex_lock(&check_->told.mutex);
+  check_->client = client;
+  check_->main = pthread_self();
+  pthread_mutex_unlock(&check_->told.mutex);
 }
 
-static void party_destroy(party *party_) { latch_destroy(&party_->told); }
+static void callback_check_destroy(callback_check *check_) { latch_destroy(&check_->told); }
 
 // It is none of the program's threads, always the same one, not that of the connections, and nobody else is called.
-static void enter(party *party_) {
+static void enter(callback_check *check_) {
   char name[16] = "";
   CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, CALLS) == 0);
-  pthread_mutex_lock(&party_->told.mutex);
-  CHECK(!pthread_equal(pthread_self(), party_->main) && ++party_->running == 1);
-  if (!party_->is_known) party_->thread = pthread_self();
-  party_->is_known = true;
-  CHECK(pthread_equal(pthread_self(), party_->thread));
-  pthread_mutex_unlock(&party_->told.mutex);
+  pthread_mutex_lock(&check_->told.mutex);
+  CHECK(!pthread_equal(pthread_self(), check_->main) && ++check_->running == 1);
+  if (!check_->is_known) check_->thread = pthread_self();
+  check_->is_known = true;
+  CHECK(pthread_equal(pthread_self(), check_->thread));
+  pthread_mutex_unlock(&check_->told.mutex);
 }
 
-static void leave(party *party_, sst_status status) {
-  pthread_mutex_lock(&party_->told.mutex);
-  --party_->running;
-  pthread_mutex_unlock(&party_->told.mutex);
-  latch_call(&party_->told, status, NULL, "");
+static void leave(callback_check *check_, sst_status status) {
+  pthread_mutex_lock(&check_->told.mutex);
+  --check_->running;
+  pthread_mutex_unlock(&check_->told.mutex);
+  latch_call(&check_->told, status, NULL, "");
 }
 
 static void on_drop(void *context) {
-  party *party_ = (party *)context;
-  enter(party_);
-  pthread_mutex_lock(&party_->told.mutex);
-  --party_->running;
-  pthread_mutex_unlock(&party_->told.mutex);
-  latch_drop(&party_->told);
+  callback_check *check_ = (callback_check *)context;
+  enter(check_);
+  pthread_mutex_lock(&check_->told.mutex);
+  --check_->running;
+  pthread_mutex_unlock(&check_->told.mutex);
+  latch_drop(&check_->told);
 }
 
 static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
   (void)error, (void)entry;
-  enter((party *)context);
-  leave((party *)context, status);
+  enter((callback_check *)context);
+  leave((callback_check *)context, status);
 }
 
 static void on_observation(void *context, sst_status status, const sst_error *error, const sst_observation *observation) {
   (void)error, (void)observation;
-  enter((party *)context);
-  leave((party *)context, status);
+  enter((callback_check *)context);
+  leave((callback_check *)context, status);
 }
 
 static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
   (void)reason, (void)state;
-  enter((party *)context);
-  leave((party *)context, status);
+  enter((callback_check *)context);
+  leave((callback_check *)context, status);
 }
 
 static uint32_t change(void *context, const sst_entry *old, sst_bytes **value) {
   (void)old, (void)value;
-  enter((party *)context);
-  leave((party *)context, SST_OK);
+  enter((callback_check *)context);
+  leave((callback_check *)context, SST_OK);
   return SST_KEEP;
 }
 
 typedef struct member {
-  party *party_;
+  callback_check *check_;
   int number;
 } member;
 
-static void *ask_much(void *argument) {
+static void *send_many(void *argument) {
   const member *member_ = (const member *)argument;
   sst_error *error = NULL;
   char key[32];
   int i;
-  const sst_on_entry entry = {member_->party_, on_entry, on_drop};
+  const sst_on_entry entry = {member_->check_, on_entry, on_drop};
   snprintf(key, sizeof key, "callbacks/%d", member_->number);
   for (i = 0; i < repetitions(50); ++i) {
-    EXPECT(SST_OK, sst_get_async(member_->party_->client, key, strlen(key), NULL, entry, NULL, &error));
-    EXPECT(SST_OK, sst_set(member_->party_->client, TEXT("callbacks/seen"), TEXT("x"), NULL, NULL, NULL, &error));
+    EXPECT(SST_OK, sst_get_async(member_->check_->client, key, strlen(key), NULL, entry, NULL, &error));
+    EXPECT(SST_OK, sst_set(member_->check_->client, TEXT("callbacks/seen"), TEXT("x"), NULL, NULL, NULL, &error));
   }
   return NULL;
 }
@@ -109,46 +109,46 @@ static void *ask_much(void *argument) {
 static void one_after_the_other(void) {
   sst_error *error = NULL;
   sst_client *client = new_client();
-  party party_;
+  callback_check check_;
   member members[THREADS];
   pthread_t threads[THREADS];
   sst_observer *observer = NULL;
-  const sst_on_observation observation = {&party_, on_observation, on_drop};
-  const sst_on_state state = {&party_, on_state, on_drop};
+  const sst_on_observation observation = {&check_, on_observation, on_drop};
+  const sst_on_state state = {&check_, on_state, on_drop};
   int i;
-  party_init(&party_, client);
+  callback_check_init(&check_, client);
   EXPECT(SST_OK, sst_observe(client, TEXT("callbacks/seen"), NULL, &observer, &error));
   EXPECT(SST_OK, sst_observer_subscribe(observer, observation, NULL, &error));
   EXPECT(SST_OK, sst_client_on_state(client, state, NULL, &error));
   for (i = 0; i < THREADS; ++i) {
-    members[i].party_ = &party_;
+    members[i].check_ = &check_;
     members[i].number = i;
-    CHECK(pthread_create(&threads[i], NULL, ask_much, &members[i]) == 0);
+    CHECK(pthread_create(&threads[i], NULL, send_many, &members[i]) == 0);
   }
   for (i = 0; i < THREADS; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   sst_observer_free(observer);
   end_client(client);
   // All of it is over: each answer, at least one observation with the end, the states with the end.
-  pthread_mutex_lock(&party_.told.mutex);
-  CHECK(party_.told.drops == THREADS * repetitions(50) + 2 && party_.told.calls >= THREADS * repetitions(50) + 4);
-  CHECK(party_.running == 0);
-  pthread_mutex_unlock(&party_.told.mutex);
-  party_destroy(&party_);
+  pthread_mutex_lock(&check_.told.mutex);
+  CHECK(check_.told.drops == THREADS * repetitions(50) + 2 && check_.told.calls >= THREADS * repetitions(50) + 4);
+  CHECK(check_.running == 0);
+  pthread_mutex_unlock(&check_.told.mutex);
+  callback_check_destroy(&check_);
 }
 
 // A changer is called on that thread too, and its context dropped before sst_update() returns.
 static void a_changer(void) {
   sst_error *error = NULL;
   sst_client *client = new_client();
-  party party_;
-  const sst_changer changer = {&party_.told, NULL, latch_drop}, asked = {&party_, change, NULL};
-  party_init(&party_, client);
+  callback_check check_;
+  const sst_changer changer = {&check_.told, NULL, latch_drop}, asked = {&check_, change, NULL};
+  callback_check_init(&check_, client);
   EXPECT(SST_INVALID_ARGUMENT, sst_update(client, TEXT("callbacks/key"), NULL, changer, NULL, NULL, &error));
-  CHECK(party_.told.drops == 1);
+  CHECK(check_.told.drops == 1);
   EXPECT(SST_OK, sst_update(client, TEXT("callbacks/key"), NULL, asked, NULL, NULL, &error));
-  CHECK(latch_calls(&party_.told) == 1);
+  CHECK(latch_calls(&check_.told) == 1);
   end_client(client);
-  party_destroy(&party_);
+  callback_check_destroy(&check_);
 }
 
 // While a callback waits, nothing else does: other calls of the client, callbacks of other clients, and of the log.
@@ -238,51 +238,51 @@ static void under_no_lock(void) {
 
 // Closing the own client is refused and changes nothing; closing another one, which waits for its callbacks, is not.
 static void close_within(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
-  party *party_ = (party *)context;
+  callback_check *check_ = (callback_check *)context;
   sst_client *client, *other;
   sst_error *why = NULL;
   sst_entry *own = NULL;
   sst_state state = SST_STATE_UNKNOWN;
   (void)error, (void)entry;
-  pthread_mutex_lock(&party_->told.mutex);
-  client = party_->client;
-  other = party_->other;
-  pthread_mutex_unlock(&party_->told.mutex);
+  pthread_mutex_lock(&check_->told.mutex);
+  client = check_->client;
+  other = check_->other;
+  pthread_mutex_unlock(&check_->told.mutex);
   CHECK(sst_client_close(client, &why) == SST_WRONG_THREAD && sst_error_status(why) == SST_WRONG_THREAD);
   CHECK(sst_error_outcome(why) == SST_NOT_DONE && strstr(sst_error_message(why), "callback") != NULL);
   sst_error_free(why);
   CHECK(sst_client_state(client, &state, NULL) == SST_OK && state == SST_CONNECTED);
   CHECK(sst_get(client, TEXT("callbacks/none"), NULL, &own, NULL) == SST_OK && own == NULL);
   CHECK(sst_client_close(other, NULL) == SST_OK);
-  latch_call(&party_->told, status, NULL, "");
+  latch_call(&check_->told, status, NULL, "");
 }
 
 static void close_while_dropped(void *context) {
-  party *party_ = (party *)context;
+  callback_check *check_ = (callback_check *)context;
   sst_client *client;
-  pthread_mutex_lock(&party_->told.mutex);
-  client = party_->client;
-  pthread_mutex_unlock(&party_->told.mutex);
+  pthread_mutex_lock(&check_->told.mutex);
+  client = check_->client;
+  pthread_mutex_unlock(&check_->told.mutex);
   CHECK(sst_client_close(client, NULL) == SST_WRONG_THREAD);
-  latch_drop(&party_->told);
+  latch_drop(&check_->told);
 }
 
 static void closing_is_refused(void) {
   sst_error *error = NULL;
-  party party_;
+  callback_check check_;
   sst_entry *entry = NULL;
-  const sst_on_entry callback = {&party_, close_within, close_while_dropped};
+  const sst_on_entry callback = {&check_, close_within, close_while_dropped};
   sst_client *client = new_client(), *other = new_client();
-  party_init(&party_, client);
-  pthread_mutex_lock(&party_.told.mutex);
-  party_.other = other;
-  pthread_mutex_unlock(&party_.told.mutex);
+  callback_check_init(&check_, client);
+  pthread_mutex_lock(&check_.told.mutex);
+  check_.other = other;
+  pthread_mutex_unlock(&check_.told.mutex);
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&party_.told, 1);
+  latch_wait_drops(&check_.told, 1);
   EXPECT(SST_CLOSED, sst_get(other, TEXT("key"), NULL, &entry, &error));
   sst_client_free(other);
   end_client(client);
-  party_destroy(&party_);
+  callback_check_destroy(&check_);
 }
 
 void suite_callbacks(void) {

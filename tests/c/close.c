@@ -82,7 +82,7 @@ static void while_disconnected(void) {
 }
 
 // The server stands still for a while: what was begun is finished, what comes later is refused.
-static void finishing_what_is_under_way(void) {
+static void finishing_operations_under_way(void) {
   enum { COUNT = 20 };
   sst_error *error = NULL;
   sst_client *client = new_client(), *other = new_client();
@@ -139,7 +139,7 @@ static void failing_fast(void) {
 static void used_afterwards(void) {
   sst_error *error = NULL;
   sst_client *client = new_client();
-  things of = make_things(client);
+  handle_set of = make_handle_set(client);
   sst_state state = SST_STATE_UNKNOWN;
   size_t i;
   EXPECT(SST_OK, sst_client_close(client, &error));
@@ -151,7 +151,7 @@ static void used_afterwards(void) {
   }
   EXPECT(SST_OK, sst_client_state(client, &state, &error));
   CHECK(state == SST_ENDED && !sst_guard_is_valid(of.guard) && holds(sst_entry_value(of.entry), "value"));
-  free_things(&of);
+  free_handle_set(&of);
   sst_client_free(client);
 }
 
@@ -306,7 +306,7 @@ static void with_a_queue_that_is_freed(void) {
 
 void suite_close(void) {
   with_operations_in_flight();
-  finishing_what_is_under_way();
+  finishing_operations_under_way();
   used_afterwards();
   in_a_callback();
   while_disconnected();

@@ -160,7 +160,7 @@ void in_the_function_itself(const statestore::client& client) {
 }
 
 /// A subscription that was detached, and an operation, go on.
-void what_is_let_go(const statestore::client& client) {
+void dropped_handles(const statestore::client& client) {
   std::promise<void> is_told, is_read;
   client.observe("destroying/detached").subscribe([&](const auto& next) {
     if (next) is_told.set_value();
@@ -180,5 +180,5 @@ int main() {
   operations(client);
   clients();
   in_the_function_itself(client);
-  what_is_let_go(client);
+  dropped_handles(client);
 }

@@ -180,7 +180,7 @@ typedef struct reading {
   sst_error *mine;
 } reading;
 
-static void *read_elsewhere(void *argument) {
+static void *read_on_other_thread(void *argument) {
   reading *reading_ = (reading *)argument;
   sst_entry *entry = NULL;
   CHECK(sst_get(reading_->client, NULL, 7, NULL, &entry, &reading_->mine) == SST_INVALID_ARGUMENT);
@@ -197,7 +197,7 @@ static void of_no_thread(sst_client *client) {
   pthread_t thread;
   CHECK(sst_connect("mqtt://127.0.0.1:1", NULL, &none, &reading_.theirs) == SST_UNREACHABLE);
   EXPECT(SST_OK, sst_get(client, TEXT("errors/none"), NULL, &entry, &error));
-  CHECK(pthread_create(&thread, NULL, read_elsewhere, &reading_) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, read_on_other_thread, &reading_) == 0 && pthread_join(thread, NULL) == 0);
   CHECK(sst_error_status(reading_.theirs) == SST_UNREACHABLE && sst_error_status(reading_.mine) == SST_INVALID_ARGUMENT);
   CHECK(strstr(sst_error_message(reading_.mine), "`key`") != NULL);
   sst_error_free(reading_.theirs);

@@ -9,7 +9,7 @@
 
 // One function: its name, the places of its results, the call, what holds after a failure, and what frees its results.
 #define CALL(name, places, call, holds_after_failure, free)            \
-  static sst_status call_##name(const things *of, sst_error **error) { \
+  static sst_status call_##name(const handle_set *of, sst_error **error) { \
     places;                                                            \
     sst_status status = call;                                          \
     if (status != SST_OK) CHECK(holds_after_failure);                  \
@@ -19,7 +19,7 @@
 
 // One function that begins an operation: its name, the type of its callback, which function is called back, and the call.
 #define BEGIN(name, type, function, call)                              \
-  static sst_status call_##name(const things *of, sst_error **error) { \
+  static sst_status call_##name(const handle_set *of, sst_error **error) { \
     sst_operation *operation = JUNK(sst_operation);                    \
     latch told;                                                        \
     const type callback = {&told, function, latch_drop};               \
@@ -31,7 +31,7 @@
 
 // Likewise, with what it is called with.
 #define BEGIN_MANY(name, type, function, many, call)                   \
-  static sst_status call_##name(const things *of, sst_error **error) { \
+  static sst_status call_##name(const handle_set *of, sst_error **error) { \
     many;                                                              \
     sst_operation *operation = JUNK(sst_operation);                    \
     latch told;                                                        \
@@ -44,7 +44,7 @@
 
 // One function that begins a subscription, likewise.
 #define SUBSCRIBE(name, type, function, call)                          \
-  static sst_status call_##name(const things *of, sst_error **error) { \
+  static sst_status call_##name(const handle_set *of, sst_error **error) { \
     sst_subscription *subscription = JUNK(sst_subscription);           \
     latch told;                                                        \
     const type callback = {&told, function, latch_drop};               \
@@ -173,7 +173,7 @@ CALL(sst_operation_cancel, , sst_operation_cancel(of->operation, error), true, )
 CALL(sst_subscription_cancel, , sst_subscription_cancel(of->subscription, error), true, )
 
 // Of a failure nothing is written.
-static sst_status call_sst_client_counters(const things *of, sst_error **error) {
+static sst_status call_sst_client_counters(const handle_set *of, sst_error **error) {
   sst_counters counters, before;
   sst_status status;
   memset(&counters, 0x55, sizeof counters);
@@ -184,7 +184,7 @@ static sst_status call_sst_client_counters(const things *of, sst_error **error) 
   return status;
 }
 
-static sst_status call_sst_client_capabilities(const things *of, sst_error **error) {
+static sst_status call_sst_client_capabilities(const handle_set *of, sst_error **error) {
   sst_capabilities capabilities, before;
   sst_status status;
   memset(&capabilities, 0x55, sizeof capabilities);
@@ -228,7 +228,7 @@ CALL(sst_del, DEL_PLACES, sst_del(of->client, BYTES, OPTIONS(sst_del_options), &
 BEGIN(sst_del_async, sst_on_del, on_del,
       sst_del_async(of->client, BYTES, OPTIONS(sst_del_options), callback, &operation, error))
 
-static sst_status call_sst_set_many(const things *of, sst_error **error) {
+static sst_status call_sst_set_many(const handle_set *of, sst_error **error) {
   sst_results *results = JUNK(sst_results);
   PAIRS;
   sst_status status = sst_set_many(of->client, pairs, 2, OPTIONS(sst_set_options), &results, error);
@@ -238,7 +238,7 @@ static sst_status call_sst_set_many(const things *of, sst_error **error) {
   return status;
 }
 
-static sst_status call_sst_del_many(const things *of, sst_error **error) {
+static sst_status call_sst_del_many(const handle_set *of, sst_error **error) {
   sst_results *results = JUNK(sst_results);
   KEYS;
   sst_status status = sst_del_many(of->client, keys, 2, OPTIONS(sst_del_options), &results, error);
@@ -287,7 +287,7 @@ CALL(sst_pattern_matches, bool matches = true, sst_pattern_matches(TEXT("*"), BY
   sst_hlc *version = JUNK(sst_hlc)
 #define NOT_UPDATED update == SST_UPDATE_FAILED &&version == NULL
 
-static sst_status call_sst_update(const things *of, sst_error **error) {
+static sst_status call_sst_update(const handle_set *of, sst_error **error) {
   UPDATE_PLACES;
   latch asked;
   const sst_changer changer = {&asked, no_change, latch_drop};
@@ -301,7 +301,7 @@ static sst_status call_sst_update(const things *of, sst_error **error) {
   return status;
 }
 
-static sst_status call_sst_update_async(const things *of, sst_error **error) {
+static sst_status call_sst_update_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
   latch asked, told;
   const sst_changer changer = {&asked, no_change, latch_drop};
@@ -320,7 +320,7 @@ CALL(sst_compare_and_set, UPDATE_PLACES,
      sst_compare_and_set(of->client, TEXT("key"), NULL, BYTES, OPTIONS(sst_update_options), &update, &version, error), NOT_UPDATED,
      sst_hlc_free(version))
 
-static sst_status call_sst_compare_and_set_async(const things *of, sst_error **error) {
+static sst_status call_sst_compare_and_set_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
   const sst_slice expected = {of->data, of->len};
   latch told;

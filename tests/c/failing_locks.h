@@ -20,7 +20,7 @@ CALL(sst_guard_set, SET_PLACES, sst_guard_set(of->guard, TEXT("key"), BYTES, OPT
 BEGIN(sst_guard_set_async, sst_on_set, on_set,
       sst_guard_set_async(of->guard, BYTES, TEXT("x"), OPTIONS(sst_set_options), callback, &operation, error))
 
-static sst_status call_sst_guard_update(const things *of, sst_error **error) {
+static sst_status call_sst_guard_update(const handle_set *of, sst_error **error) {
   UPDATE_PLACES;
   latch asked;
   const sst_changer changer = {&asked, no_change, latch_drop};
@@ -34,7 +34,7 @@ static sst_status call_sst_guard_update(const things *of, sst_error **error) {
   return status;
 }
 
-static sst_status call_sst_guard_update_async(const things *of, sst_error **error) {
+static sst_status call_sst_guard_update_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
   latch asked, told;
   const sst_changer changer = {&asked, no_change, latch_drop};
@@ -79,7 +79,7 @@ SUBSCRIBE(sst_lease_observe, sst_on_holding, on_holding, sst_lease_observe(of->l
 
 // Of these there are two callbacks.
 #define BEGIN_TO_OBSERVE(name, type, function, observe)                                                   \
-  static sst_status call_##name(const things *of, sst_error **error) {                                    \
+  static sst_status call_##name(const handle_set *of, sst_error **error) {                                    \
     sst_operation *operation = JUNK(sst_operation);                                                       \
     latch seen, told;                                                                                     \
     const type callback = {&seen, function, latch_drop};                                                  \

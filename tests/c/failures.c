@@ -9,9 +9,9 @@ static void on_kept(void *context, sst_status status, const sst_error *error, ss
   (void)context, (void)status, (void)error, (void)state;
 }
 
-things make_things(sst_client *client) {
+handle_set make_handle_set(sst_client *client) {
   sst_error *error = NULL;
-  things of;
+  handle_set of;
   const sst_slice key = {"failures/key", 12}, no_key = {"failures/none", 13};
   const sst_pair pair = {{"failures/pair", 13}, {"value", 5}};
   sst_on_entry nobody;
@@ -73,42 +73,42 @@ things make_things(sst_client *client) {
   return of;
 }
 
-void free_things(things *things) {
-  sst_queue_free(things->queue);
-  sst_operation_free(things->operation);
-  sst_subscription_free(things->subscription);
-  sst_scan_free(things->scan);
-  sst_observer_free(things->observer);
-  sst_observation_free(things->observation);
-  sst_lease_free(things->lease);
-  sst_holding_free(things->holding);
-  sst_guard_free(things->guard);
-  sst_guard_free(things->lead);
-  sst_election_free(things->election);
-  sst_leader_free(things->leader);
-  sst_hlc_free(things->hlc);
-  sst_entry_free(things->entry);
-  sst_entries_free(things->entries);
-  sst_results_free(things->sets);
-  sst_results_free(things->dels);
-  sst_transaction_free(things->transaction);
-  sst_transaction_outcome_free(things->outcome);
-  sst_keys_free(things->keys);
-  sst_bytes_free(things->bytes);
-  sst_error_free(things->error);
+void free_handle_set(handle_set *handle_set) {
+  sst_queue_free(handle_set->queue);
+  sst_operation_free(handle_set->operation);
+  sst_subscription_free(handle_set->subscription);
+  sst_scan_free(handle_set->scan);
+  sst_observer_free(handle_set->observer);
+  sst_observation_free(handle_set->observation);
+  sst_lease_free(handle_set->lease);
+  sst_holding_free(handle_set->holding);
+  sst_guard_free(handle_set->guard);
+  sst_guard_free(handle_set->lead);
+  sst_election_free(handle_set->election);
+  sst_leader_free(handle_set->leader);
+  sst_hlc_free(handle_set->hlc);
+  sst_entry_free(handle_set->entry);
+  sst_entries_free(handle_set->entries);
+  sst_results_free(handle_set->sets);
+  sst_results_free(handle_set->dels);
+  sst_transaction_free(handle_set->transaction);
+  sst_transaction_outcome_free(handle_set->outcome);
+  sst_keys_free(handle_set->keys);
+  sst_bytes_free(handle_set->bytes);
+  sst_error_free(handle_set->error);
 }
 
-void expect_all(const things *things, int having, sst_status expected) {
+void expect_all(const handle_set *handle_set, int having, sst_status expected) {
   sst_error *error = NULL;
   size_t i;
   for (i = 0; i < failings_len; ++i) {
     if ((failings[i].has & having) == 0) continue;
     error = JUNK(sst_error);
-    expect(__FILE__, __LINE__, failings[i].name, expected, failings[i].call(things, &error), &error);
+    expect(__FILE__, __LINE__, failings[i].name, expected, failings[i].call(handle_set, &error), &error);
   }
 }
 
-void expect_nothing(const things *of) {
+void expect_nothing(const handle_set *of) {
   CHECK(sst_error_status(of->error) == (of->error == NULL ? SST_INVALID_ARGUMENT : SST_INVALID_HANDLE) ||
         sst_error_status(of->error) == SST_FORKED);
   CHECK(strcmp(sst_error_message(of->error), "") == 0 && sst_error_outcome(of->error) == SST_UNKNOWN);
@@ -133,8 +133,8 @@ void expect_nothing(const things *of) {
   CHECK(sst_leader_value(of->leader).data == NULL && sst_leader_value(of->leader).len == 0 && !sst_leader_has_value(of->leader));
 }
 
-static void with_handles(const things *good, sst_client *client, void *pointer, sst_status expected) {
-  things bad = *good;
+static void with_handles(const handle_set *good, sst_client *client, void *pointer, sst_status expected) {
+  handle_set bad = *good;
   bad.client = (sst_client *)pointer;
   bad.queue = (sst_queue *)pointer;
   bad.operation = (sst_operation *)pointer;
@@ -161,19 +161,19 @@ static void with_handles(const things *good, sst_client *client, void *pointer, 
   expect_all(&bad, HAS_HANDLE, expected);
   expect_nothing(&bad);
   // Neither does freeing them anything.
-  free_things(&bad);
+  free_handle_set(&bad);
   sst_client_free(bad.client);
   CHECK(sst_client_state(client, NULL, NULL) == SST_INVALID_ARGUMENT && sst_guard_is_valid(good->guard));
 }
 
-static void with_options(const things *good, const void *options, sst_status expected) {
-  things bad = *good;
+static void with_options(const handle_set *good, const void *options, sst_status expected) {
+  handle_set bad = *good;
   bad.options = options;
   expect_all(&bad, HAS_OPTIONS, expected);
 }
 
 // Sizes that cannot be, and options of a later version that ask for something. Memory checkers notice who reads beyond a size.
-static void with_bad_options(const things *good) {
+static void with_bad_options(const handle_set *good) {
   enum { LATER = 512 };
   size_t *sizes = (size_t *)calloc(1, sizeof *sizes);
   char *later = (char *)calloc(1, LATER);
@@ -191,8 +191,8 @@ static void with_bad_options(const things *good) {
   free(later);
 }
 
-static void with_bad_bytes(const things *good) {
-  things bad = *good;
+static void with_bad_bytes(const handle_set *good) {
+  handle_set bad = *good;
   bad.data = NULL;
   expect_all(&bad, HAS_BYTES, SST_INVALID_ARGUMENT);
   bad.data = "x";
@@ -203,13 +203,13 @@ static void with_bad_bytes(const things *good) {
 typedef struct asking {
   pthread_t thread;
   const failing *failing_;
-  const things *of;
+  const handle_set *of;
 } asking;
 
 static void *ask(void *argument) {
   const asking *asking_ = (const asking *)argument;
   sst_error *error = JUNK(sst_error);
-  things of = *asking_->of;
+  handle_set of = *asking_->of;
   sst_status status;
   // Pages of one scan would come one after the other.
   CHECK(sst_scan_new(of.client, TEXT("*"), NULL, &of.scan, NULL) == SST_OK);
@@ -224,7 +224,7 @@ static void unanswered(void) {
   sst_error *error = NULL;
   sst_client *client = NULL;
   sst_settings settings;
-  things of;
+  handle_set of;
   asking *all = (asking *)calloc(failings_len, sizeof *all);
   size_t i;
   int round;
@@ -235,7 +235,7 @@ static void unanswered(void) {
   // Tools that slow everything down take longer than the client waits for a broker that is silent.
   settings.keep_alive_ms = SST_FOREVER;
   EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
-  of = make_things(client);
+  of = make_handle_set(client);
   // A key that is watched already would be watched at once.
   of.data = "failures/new";
   EXPECT(SST_OK, sst_guard_renew(of.guard, NULL, &error));
@@ -256,24 +256,24 @@ static void unanswered(void) {
   }
   server_continue();
   free(all);
-  free_things(&of);
+  free_handle_set(&of);
   end_client(client);
 }
 
 void suite_failures(void) {
   sst_client *client = new_client();
-  things good = make_things(client), freed = good;
+  handle_set good = make_handle_set(client), freed = good;
   int on_the_stack = 0;
   with_handles(&good, client, NULL, SST_INVALID_ARGUMENT);
   with_handles(&good, client, &on_the_stack, SST_INVALID_HANDLE);
   with_bad_bytes(&good);
   with_bad_options(&good);
-  free_things(&good);
+  free_handle_set(&good);
   freed.client = new_client();
   end_client(freed.client);
   expect_all(&freed, HAS_HANDLE, SST_INVALID_HANDLE);
   expect_nothing(&freed);
-  free_things(&freed);
+  free_handle_set(&freed);
   end_client(client);
   unanswered();
 }

@@ -8,7 +8,7 @@
 #define JUNK(type) ((type *)(uintptr_t)1)
 
 // One handle of each type, and what else the functions of the table are called with.
-typedef struct things {
+typedef struct handle_set {
   sst_client *client;
   sst_queue *queue;
   sst_operation *operation;
@@ -40,7 +40,7 @@ typedef struct things {
   const void *options;
   // Those of locks and elections, if the others are NULL.
   const sst_lock_options *lock_options;
-} things;
+} handle_set;
 
 // Which part of its arguments a function has.
 enum { HAS_HANDLE = 1, HAS_BYTES = 2, HAS_OPTIONS = 4, HAS_CLIENT = 8 };
@@ -50,7 +50,7 @@ typedef struct failing {
   const char *name;
   // Calls it. If it fails, it ends the process unless every place of a result is NULL, or says that nothing is there, and unless
   // every callback that was handed over was dropped, once. The status is that of the call or, if it gave SST_OK, of its callback.
-  sst_status (*call)(const things *things, sst_error **error);
+  sst_status (*call)(const handle_set *handle_set, sst_error **error);
   int has;
   // After its client was closed, after a bug of the library was met, and when no answer comes; SST_OK if it does not fail then.
   sst_status closed, broken, unanswered;
@@ -60,12 +60,12 @@ extern const failing failings[];
 extern const size_t failings_len;
 
 // One of each, all of them good, made with this client.
-things make_things(sst_client *client);
+handle_set make_handle_set(sst_client *client);
 // Frees all, but for the client.
-void free_things(things *things);
+void free_handle_set(handle_set *handle_set);
 // Calls every function that has any of these parts of arguments, and expects this status of all.
-void expect_all(const things *things, int having, sst_status expected);
+void expect_all(const handle_set *handle_set, int having, sst_status expected);
 // Calls every function that gives a value instead of a status: it gives what means that there is nothing.
-void expect_nothing(const things *things);
+void expect_nothing(const handle_set *handle_set);
 
 #endif

@@ -50,15 +50,15 @@ static void log_anew(void) {
   latch_destroy(&records);
 }
 
-static void inherited(things *of) {
+static void inherited(handle_set *of) {
   expect_all(of, HAS_HANDLE, SST_FORKED);
   expect_nothing(of);
-  free_things(of);
+  free_handle_set(of);
   sst_client_free(of->client);
 }
 
 // Runs it in a child; that ends without the handlers of exit(), one of which ends the server.
-static pid_t in_a_child(void (*run)(things *), things *of) {
+static pid_t in_a_child(void (*run)(handle_set *), handle_set *of) {
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
@@ -75,24 +75,24 @@ static void wait_for(pid_t child) {
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void grandchild(things *of) {
+static void grandchild(handle_set *of) {
   inherited(of);
   use_a_client();
 }
 
-static void child(things *of) {
+static void child(handle_set *of) {
   sst_error *error = NULL;
-  things own;
+  handle_set own;
   inherited(of);
   use_a_client();
   log_anew();
   // What this process makes is of no use in its own children.
-  own = make_things(new_client());
+  own = make_handle_set(new_client());
   wait_for(in_a_child(grandchild, &own));
   CHECK(sst_guard_is_valid(own.guard));
   EXPECT(SST_OK, sst_set(own.client, TEXT("fork"), TEXT("child"), NULL, NULL, NULL, &error));
   end_client(own.client);
-  free_things(&own);
+  free_handle_set(&own);
 }
 
 // What a callback does in a child is up to it, but it must not return there: the library's own thread is not whole.
@@ -184,7 +184,7 @@ void suite_fork(void) {
   sst_observation *observation = NULL;
   sst_guard *guard = NULL;
   sst_counters counters;
-  things of = make_things(client);
+  handle_set of = make_handle_set(client);
   latch told;
   const sst_on_state callback = {&told, on_state, latch_drop};
   latch_init(&told);
@@ -210,7 +210,7 @@ void suite_fork(void) {
   sst_observation_free(observation);
   sst_observer_free(observer);
   end_client(client);
-  free_things(&of);
+  free_handle_set(&of);
   CHECK(told.drops == 1);
   latch_destroy(&told);
 }

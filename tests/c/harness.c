@@ -11,11 +11,11 @@
 // sees nothing. It is told here. ThreadSanitizer, which does see it, is not: `scripts/tsan`.
 static char left;
 
-static void see_what_callbacks_left(void) { ANNOTATE_HAPPENS_AFTER(&left); }
+static void sees_callback_writes(void) { ANNOTATE_HAPPENS_AFTER(&left); }
 static void leave(void) { ANNOTATE_HAPPENS_BEFORE(&left); }
 
 void expect(const char *file, int line, const char *call, sst_status expected, sst_status status, sst_error **error) {
-  see_what_callbacks_left();
+  sees_callback_writes();
   if (status != expected) {
     fprintf(stderr, "%s:%d: %s gave %s instead of %s: %s\n", file, line, call, sst_status_name(status), sst_status_name(expected),
             sst_error_message(*error));
@@ -97,7 +97,7 @@ int latch_calls(latch *latch) {
   return calls;
 }
 
-bool latch_says(latch *latch, const char *text) {
+bool latch_has_text(latch *latch, const char *text) {
   bool says;
   pthread_mutex_lock(&latch->mutex);
   says = strcmp(latch->text, text) == 0;

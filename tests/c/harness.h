@@ -79,7 +79,7 @@ void latch_wait_drops(latch *latch, int drops);
 void latch_wait_calls(latch *latch, int calls);
 // What it has now, while callbacks may still come.
 int latch_calls(latch *latch);
-bool latch_says(latch *latch, const char *text);
+bool latch_has_text(latch *latch, const char *text);
 // To be called in callbacks.
 void latch_call(latch *latch, sst_status status, void *handle, const char *text);
 void latch_drop(void *latch);
@@ -88,7 +88,7 @@ void latch_drop(void *latch);
 typedef struct stopped_thread {
   int begun[2], ended[2];
   // It waited for another thread, and not for the network: others do not depend on it.
-  bool was_beside;
+  bool was_waiting_passively;
 } stopped_thread;
 
 // Reads what a file of /proc says about a thread.

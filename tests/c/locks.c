@@ -217,7 +217,7 @@ static void leases(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_lease_acquire(ann, &guard, &holding, &error));
   CHECK(guard != NULL && holding == NULL && holds(sst_guard_holder(guard), "ann"));
   latch_wait_calls(&seen, 2);
-  CHECK(latch_says(&seen, "ann"));
+  CHECK(latch_has_text(&seen, "ann"));
   EXPECT(SST_OK, sst_lease_acquire(bob, &none, &holding, &error));
   CHECK(none == NULL && holds(sst_holding_holder(holding), "ann"));
   EXPECT(SST_OK, sst_holding_version(holding, &version, &error));
@@ -231,7 +231,7 @@ static void leases(sst_client *client, sst_client *other) {
   EXPECT(SST_OK, sst_lease_release(ann, &release, &error));
   CHECK(release == SST_RELEASED);
   latch_wait_calls(&seen, 3);
-  CHECK(latch_says(&seen, "nobody"));
+  CHECK(latch_has_text(&seen, "nobody"));
   EXPECT(SST_OK, sst_subscription_cancel(subscription, &error));
   latch_wait_drops(&seen, 1);
   sst_subscription_free(subscription);

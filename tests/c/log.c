@@ -49,7 +49,7 @@ static void levels(void) {
   EXPECT(SST_OK, sst_log_set(SST_LOG_WARN, warnings, &error));
   lose_a_connection();
   latch_wait_calls(&first, 1);
-  CHECK(latch_says(&first, "lost"));
+  CHECK(latch_has_text(&first, "lost"));
   EXPECT(SST_OK, sst_log_set(SST_LOG_WARN, nobody, &error));
   latch_wait_drops(&first, 1);
   calls = latch_calls(&first);
@@ -97,16 +97,16 @@ static void records_and_states(void) {
   EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
   EXPECT(SST_OK, sst_client_on_state(client, state, &subscription, &error));
   latch_wait_calls(&states, 1);
-  CHECK(latch_says(&states, "connected"));
+  CHECK(latch_has_text(&states, "connected"));
   EXPECT(SST_OK, sst_set(client, TEXT("secret-key"), TEXT("secret-value"), NULL, NULL, NULL, &error));
   // A lost connection is worth a record.
   server_end();
   latch_wait_calls(&states, 2);
-  CHECK(latch_says(&states, "reconnecting"));
+  CHECK(latch_has_text(&states, "reconnecting"));
   without_a_server(client);
   latch_wait_calls(&records, 1);
   EXPECT(SST_OK, sst_client_close(client, &error));
-  CHECK(latch_says(&states, "ended") && states.drops == 1);
+  CHECK(latch_has_text(&states, "ended") && states.drops == 1);
   sst_subscription_free(subscription);
   sst_client_free(client);
   sst_log_off();

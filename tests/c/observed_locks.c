@@ -67,7 +67,7 @@ static void observed_with_callbacks(sst_client *client, sst_client *other) {
   CHECK(leases_.begun.calls == 1 && elections_.begun.calls == 1);
   latch_wait_calls(&leases_.told, 1);
   latch_wait_calls(&elections_.told, 1);
-  CHECK(latch_says(&leases_.told, "nobody") && latch_says(&elections_.told, "nobody"));
+  CHECK(latch_has_text(&leases_.told, "nobody") && latch_has_text(&elections_.told, "nobody"));
   sst_election_free(election);
   EXPECT(SST_OK, sst_election_new(other, TEXT("observed/watched"), NULL, &election, &error));
   EXPECT(SST_OK, sst_election_campaign(election, TEXT("ann"), &guard, &error));
@@ -152,7 +152,7 @@ static void observed_in_vain(void) {
   EXPECT(SST_OK, sst_lease_observe_async(lease, holding, nobody, NULL, &error));
   EXPECT(SST_OK, sst_election_observe_async(election, leader, nobody, NULL, &error));
   latch_wait_calls(&unheard.told, 2);
-  CHECK(latch_says(&unheard.told, "nobody"));
+  CHECK(latch_has_text(&unheard.told, "nobody"));
   EXPECT(SST_OK, sst_client_close(client, &error));
   latch_wait_drops(&unheard.told, 2);
   CHECK(unheard.begun.drops == 2 && unheard.told.calls == 4 && unheard.told.status == SST_CLOSED);

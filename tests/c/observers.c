@@ -256,7 +256,7 @@ static void followed_twice(void) {
   CHECK(second.told.drops == 2 && second.told.calls == 0);
   set(client, "twice", "seen");
   latch_wait_calls(&first.told, 1);
-  CHECK(latch_says(&first.told, "seen"));
+  CHECK(latch_has_text(&first.told, "seen"));
   EXPECT(SST_OK, sst_client_close(client, &error));
   CHECK(first.told.drops == 1 && first.told.status == SST_CLOSED);
   sst_observer_free(told);
@@ -272,7 +272,7 @@ typedef struct waiting {
   pid_t thread;
 } waiting;
 
-static void *wait_for_ever(void *argument) {
+static void *wait_without_timeout(void *argument) {
   waiting *waiting_ = (waiting *)argument;
   sst_observation *observation = NULL;
   sst_error *error = NULL;
@@ -294,7 +294,7 @@ static void starved(sst_client *client) {
   pthread_t thread;
   latch_init(&waiting_.begun);
   EXPECT(SST_OK, sst_observe(client, TEXT("starved"), NULL, &waiting_.observer, &error));
-  CHECK(pthread_create(&thread, NULL, wait_for_ever, &waiting_) == 0);
+  CHECK(pthread_create(&thread, NULL, wait_without_timeout, &waiting_) == 0);
   latch_wait_calls(&waiting_.begun, 1);
   stopped = stop_thread(waiting_.thread);
   set(client, "starved", "came");

@@ -69,10 +69,10 @@ class told {
 };
 
 /// The server answers nothing as long as this exists.
-class silence {
+class server_silence {
  public:
-  silence() { server_stop(); }
-  ~silence() { server_continue(); }
+  server_silence() { server_stop(); }
+  ~server_silence() { server_continue(); }
 };
 
 template <class T>
@@ -91,7 +91,7 @@ void connections() {
       [](auto done) { return statestore::client::connect_async("mqtt://127.0.0.1:1", done); });
   CHECK(status_in(nowhere) == SST_UNREACHABLE);
   {
-    const silence silence;
+    const server_silence server_silence;
     CHECK(cancelled<statestore::client>(connect) == SST_CANCELLED);
   }
 
@@ -156,7 +156,7 @@ void changes(const statestore::client& client) {
   statestore::update_options never;
   never.expires_in = 0ms;
   CHECK(status_of([&] { client.compare_and_set_async("cxx/updated", "2", "3", nullptr, never); }) == SST_INVALID_ARGUMENT);
-  const silence silence;
+  const server_silence server_silence;
   CHECK(cancelled<update_outcome>([&](auto done) { return client.compare_and_set_async("cxx/updated", "2", "3", done); }) ==
         SST_CANCELLED);
 }
@@ -188,7 +188,7 @@ void transactions(const statestore::client& client) {
   CHECK(status_of([&] { client.transact_async(given, nullptr, too_late); }) == SST_TIMED_OUT);
   const auto deleted = wait_for<del_outcome>([&](auto done) { return client.del_async("cxx/t", done); });
   CHECK(deleted && *deleted == del_outcome::deleted && deleted->version > applied->versions[0]);
-  const silence silence;
+  const server_silence server_silence;
   CHECK(cancelled<transaction_outcome>([&](auto done) { return client.transact_async(given, done); }) == SST_CANCELLED);
 }
 
@@ -206,7 +206,7 @@ void scans(const statestore::client& client) {
   for (const std::string& key : client.scan("cxx/scan/*")) ranged.insert(key);
   CHECK(single == all && paged == all && ranged == all);
   for (const std::string& key : client.scan("cxx/no/such/key/*")) CHECK(key.empty());
-  const silence silence;
+  const server_silence server_silence;
   const auto slow = client.scan("cxx/scan/*");
   CHECK(cancelled<std::optional<std::string>>([&](auto done) { return slow.next_async(done); }) == SST_CANCELLED);
   CHECK(cancelled<keys>([&](auto done) { return slow.next_page_async(done); }) == SST_CANCELLED);
@@ -229,7 +229,7 @@ void guards(const statestore::client& client) {
   never.expires_in = 0ms;
   CHECK(status_of([&] { held->set_async("cxx/book", "1", nullptr, never); }) == SST_INVALID_ARGUMENT);
   {
-    const silence silence;
+    const server_silence server_silence;
     CHECK(cancelled<set_outcome>([&](auto done) { return held->set_async("cxx/book", "1", done); }) == SST_CANCELLED);
   }
   CHECK(cancelled<void>([&](auto done) { return held->wait_lost_async(done); }) == SST_CANCELLED);
@@ -258,7 +258,7 @@ void bounded_returns(const statestore::client& client) {
   const auto election = client.election("cxx/bounded/chief", options), other = client.election("cxx/bounded/other", options);
   const auto resigned = election.campaign("ann"), told_lead = other.campaign("ann");
   {
-    const silence silence;
+    const server_silence server_silence;
     try {
       released.release(50ms);
       CHECK(false);
@@ -319,7 +319,7 @@ void leases(const statestore::client& client, const statestore::client& other) {
 
   // Nobody watches this one yet.
   const auto unwatched = other.lease("cxx/unwatched");
-  const silence silence;
+  const server_silence server_silence;
   told<std::optional<holding>> nothing;
   CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
         SST_CANCELLED);
@@ -351,7 +351,7 @@ void elections(const statestore::client& client, const statestore::client& other
   seen.has_more_at_the_end();
 
   const auto unwatched = other.election("cxx/unwatched-chief");
-  const silence silence;
+  const server_silence server_silence;
   told<std::optional<leader>> nothing;
   CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
         SST_CANCELLED);

@@ -204,7 +204,7 @@ static void everything_comes_here(void) {
 }
 
 // The blocking twin of what asks for a value does not wait for the loop that it keeps waiting.
-static void updating_while_nobody_runs(void) {
+static void updating_without_a_runner(void) {
   sst_error *error = NULL;
   place at = begin();
   const sst_changer changer = {&at, change, dropped};
@@ -265,7 +265,7 @@ static void run_within(place *at) {
   EXPECT(SST_OK, sst_get(at->client, TEXT("loop/none"), NULL, &entry, &error));
 }
 
-static void *run_elsewhere(void *argument) {
+static void *run_on_other_thread(void *argument) {
   place *at = (place *)argument;
   sst_error *error = NULL;
   EXPECT(SST_WRONG_THREAD, sst_queue_run(at->queue, SST_ALL, NULL, &error));
@@ -274,7 +274,7 @@ static void *run_elsewhere(void *argument) {
 
 static void wait_for_another(place *at) {
   pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, run_elsewhere, at) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, run_on_other_thread, at) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 static void *run_all(void *argument) {
@@ -394,7 +394,7 @@ static void freed_before_its_clients(void) {
   end_client(at.client);
 }
 
-static void *close_elsewhere(void *argument) {
+static void *close_on_other_thread(void *argument) {
   place *at = (place *)argument;
   at->thread = pthread_self();
   end_client(at->client);
@@ -408,7 +408,7 @@ static void closed_on_another_thread(void) {
   pthread_t thread;
   server_stop();
   get(&at, COUNT);
-  CHECK(pthread_create(&thread, NULL, close_elsewhere, &at) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(pthread_create(&thread, NULL, close_on_other_thread, &at) == 0 && pthread_join(thread, NULL) == 0);
   CHECK(at.calls == COUNT && at.drops == COUNT);
   server_continue();
   sst_queue_free(at.queue);
@@ -475,7 +475,7 @@ static void closed_with_an_observation(void) {
 
 void suite_own_loop(void) {
   everything_comes_here();
-  updating_while_nobody_runs();
+  updating_without_a_runner();
   readable_while_something_waits();
   clients_share_a_queue();
   one_thread_at_a_time();

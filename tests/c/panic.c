@@ -21,7 +21,7 @@ void suite_panic(void) {
   sst_error *error = NULL;
   sst_client *client = new_client(), *other = new_client();
   sst_entry *entry = NULL;
-  things of = make_things(client);
+  handle_set of = make_handle_set(client);
   size_t i;
   latch told, ended;
   const sst_on_entry callback = {&told, on_entry, latch_drop};
@@ -46,7 +46,7 @@ void suite_panic(void) {
   CHECK(ended.calls == 1 && ended.drops == 1 && ended.status == SST_OK);
   // What was under way ended once each.
   CHECK(told.calls == 2 && told.drops == 2);
-  free_things(&of);
+  free_handle_set(&of);
   sst_client_free(client);
   end_client(other);
   latch_destroy(&told);

@@ -78,7 +78,7 @@ static void resync(sst_client *other) {
   EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   sst_observation_free(observation);
   latch_wait_calls(&calls, 1);
-  CHECK(latch_says(&calls, "before"));
+  CHECK(latch_has_text(&calls, "before"));
   // It does not answer any more, so the client gives the connection up.
   server_stop();
   memset(&counters, 0, sizeof counters);
@@ -98,7 +98,7 @@ static void resync(sst_client *other) {
   CHECK(sst_observation_kind_of(observation) == SST_OBSERVED_RESYNC && sst_observation_value(observation).len == 0);
   sst_observation_free(observation);
   latch_wait_calls(&calls, 2);
-  CHECK(latch_says(&calls, "resync"));
+  CHECK(latch_has_text(&calls, "resync"));
   EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
   CHECK(counters.reconnects >= 1);
   // Changes are observed as before.

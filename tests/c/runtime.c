@@ -274,7 +274,7 @@ static void threads_are_named(void) {
   latch_wait_calls(&named, 1);
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, callback, NULL, &error));
   latch_wait_drops(&told, 1);
-  CHECK(latch_says(&named, "statestore-calls"));
+  CHECK(latch_has_text(&named, "statestore-calls"));
   end_client(client);
   // Replaced, which drops the one before, and both of nobody.
   sst_thread_set(nobody);

@@ -92,7 +92,7 @@ stopped_thread stop_thread(pid_t thread) {
   long sleeps;
   wait_until_it_sleeps(thread);
   sleeps = sleeps_of(thread);
-  stopped.was_beside = is_in_call(thread, SYS_futex);
+  stopped.was_waiting_passively = is_in_call(thread, SYS_futex);
   CHECK(pipe(stopped.begun) == 0 && pipe(stopped.ended) == 0);
   begun = stopped.begun[1];
   ended = stopped.ended[0];
@@ -103,7 +103,7 @@ stopped_thread stop_thread(pid_t thread) {
   CHECK(syscall(SYS_tgkill, getpid(), thread, SIGUSR2) == 0 && read(stopped.begun[0], &byte, 1) == 1);
   // It sleeps once more where it stands still. If it slept anywhere else meanwhile, nobody knows where it was stopped.
   wait_until_it_sleeps(thread);
-  stopped.was_beside = stopped.was_beside && sleeps_of(thread) == sleeps + 1;
+  stopped.was_waiting_passively = stopped.was_waiting_passively && sleeps_of(thread) == sleeps + 1;
   return stopped;
 }
 

@@ -364,7 +364,7 @@ static bool closed_between(void) {
   latch_wait_calls(&updating->told, 1);
   stopped = stop_thread(updating->thread);
   server_continue();
-  if (stopped.was_beside) {
+  if (stopped.was_waiting_passively) {
     CHECK(pthread_join(first, NULL) == 0 && getting->status == SST_OK);
     // Answers come in order: that of the update was there before.
     EXPECT(SST_OK, sst_get(updating->client, TEXT("updates/none"), NULL, &entry, &error));
@@ -372,7 +372,7 @@ static bool closed_between(void) {
   }
   continue_thread(&stopped);
   CHECK(pthread_join(then, NULL) == 0);
-  if (stopped.was_beside) {
+  if (stopped.was_waiting_passively) {
     CHECK(updating->status == SST_CLOSED && updating->result == SST_UPDATE_FAILED);
     CHECK(updating->told.calls == 1 && updating->told.drops == 1);
   } else {
@@ -382,7 +382,7 @@ static bool closed_between(void) {
   latch_destroy(&getting->told);
   latch_destroy(&updating->told);
   free(calls);
-  return stopped.was_beside;
+  return stopped.was_waiting_passively;
 }
 
 static void closed_meanwhile(void) {

@@ -1,6 +1,6 @@
 //! Clients that read and write keys, and record the results.
 use crate::stalls::Stalls;
-use histories::{Asked, Call, Condition, History, Told};
+use histories::{Call, CallHistory, CallResult, Condition, Invocation};
 use statestore::{
     Client, DelOutcome, Error, Outcome, SetOptions, SetOutcome, Settings, VdelOutcome, Version,
 };
@@ -18,7 +18,7 @@ const EPOCH: Duration = Duration::from_secs(2);
 pub(crate) struct Shared {
     /// Prefix of the keys: no earlier run has used it.
     keys: &'static str,
-    pub(crate) history: RefCell<History>,
+    pub(crate) history: RefCell<CallHistory>,
     pub(crate) is_over: Cell<bool>,
     begun: Instant,
     values: Cell<u64>,
@@ -90,18 +90,18 @@ async fn one(
 ) {
     let key = shared.key(chance);
     let asked = match chance.u32(0..10) {
-        0..4 => Asked::Get,
-        4..6 => Asked::Set(shared.next_value(), None),
-        6 => Asked::Set(shared.next_value(), Some(Condition::IfAbsent)),
+        0..4 => Invocation::Get,
+        4..6 => Invocation::Set(shared.next_value(), None),
+        6 => Invocation::Set(shared.next_value(), Some(Condition::IfAbsent)),
         7..9 => match read.take() {
             Some((of, _, version)) if of == key => {
-                Asked::Set(shared.next_value(), Some(Condition::IfVersion(version)))
+                Invocation::Set(shared.next_value(), Some(Condition::IfVersion(version)))
             }
-            _ => Asked::Get,
+            _ => Invocation::Get,
         },
         _ => match read.take() {
-            Some((of, value, _)) if of == key => Asked::Vdel(value),
-            _ => Asked::Del,
+            Some((of, value, _)) if of == key => Invocation::Vdel(value),
+            _ => Invocation::Del,
         },
     };
     let from = shared.now();
@@ -119,24 +119,27 @@ async fn one(
             None
         }
     };
-    if let Some(Told::Entry(Some((value, version)))) = &told {
+    if let Some(CallResult::Read(Some((value, version)))) = &told {
         *read = Some((key.clone(), *value, version.into()));
     }
     // A read without a response constrains nothing.
-    if told.is_some() || !matches!(asked, Asked::Get) {
-        let call = Call { asked, told };
+    if told.is_some() || !matches!(asked, Invocation::Get) {
+        let call = Call {
+            invocation: asked,
+            result: told,
+        };
         let mut history = shared.history.borrow_mut();
         history.add(key, from, shared.now(), call);
     }
 }
 
-async fn ask(client: &Client, key: &str, asked: &Asked) -> Result<Told, Error> {
+async fn ask(client: &Client, key: &str, asked: &Invocation) -> Result<CallResult, Error> {
     Ok(match asked {
-        Asked::Get => Told::Entry(client.get(key).await?.map(|entry| {
+        Invocation::Get => CallResult::Read(client.get(key).await?.map(|entry| {
             let value = std::str::from_utf8(&entry.value).unwrap();
             (value.parse().unwrap(), entry.version)
         })),
-        Asked::Set(value, condition) => {
+        Invocation::Set(value, condition) => {
             let options = match condition {
                 None => SetOptions::new(),
                 Some(Condition::IfAbsent) => {
@@ -150,19 +153,19 @@ async fn ask(client: &Client, key: &str, asked: &Asked) -> Result<Told, Error> {
                 }
             };
             match client.set_with(key, value.to_string(), &options).await? {
-                SetOutcome::Applied { version } => Told::Applied(version),
-                SetOutcome::NotApplied { version } => Told::NotApplied(version),
+                SetOutcome::Applied { version } => CallResult::Applied(version),
+                SetOutcome::NotApplied { version } => CallResult::NotApplied(version),
             }
         }
-        Asked::Del => match client.del(key).await? {
-            DelOutcome::Deleted { version } => Told::Deleted(version),
-            DelOutcome::Absent => Told::Absent,
-            DelOutcome::Mismatch { .. } => Told::Mismatch,
+        Invocation::Del => match client.del(key).await? {
+            DelOutcome::Deleted { version } => CallResult::Deleted(version),
+            DelOutcome::Absent => CallResult::Absent,
+            DelOutcome::Mismatch { .. } => CallResult::Mismatch,
         },
-        Asked::Vdel(value) => match client.vdel(key, value.to_string()).await? {
-            VdelOutcome::Deleted { version } => Told::Deleted(version),
-            VdelOutcome::Absent => Told::Absent,
-            VdelOutcome::Mismatch { .. } => Told::Mismatch,
+        Invocation::Vdel(value) => match client.vdel(key, value.to_string()).await? {
+            VdelOutcome::Deleted { version } => CallResult::Deleted(version),
+            VdelOutcome::Absent => CallResult::Absent,
+            VdelOutcome::Mismatch { .. } => CallResult::Mismatch,
         },
     })
 }

@@ -96,7 +96,11 @@ async fn measure(
     while let Some(worker) = workers.join_next().await {
         worker.unwrap();
     }
-    shared.history.borrow_mut().settle(|_| true).unwrap();
+    shared
+        .history
+        .borrow_mut()
+        .check_finished(|_| true)
+        .unwrap();
 }
 
 /// Until each client is answered again, and for a while after that.

@@ -1,6 +1,6 @@
 //! Clients that hold a lock one after the other.
 use crate::calls::Shared;
-use histories::{Holding, Holdings};
+use histories::{LockHolding, LockHoldings};
 use statestore::{Client, LeaseOptions, LockOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ pub(crate) async fn hold(
     number: usize,
     client: Client,
     shared: Rc<Shared>,
-    holdings: Rc<RefCell<Holdings>>,
+    holdings: Rc<RefCell<LockHoldings>>,
 ) {
     let lease = LeaseOptions::new().duration(LEASE);
     let options = LockOptions::new().lease(lease).wait(Duration::from_secs(5));
@@ -30,7 +30,7 @@ pub(crate) async fn hold(
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let token = guard.token().clone();
-        holdings.borrow_mut().add(Holding {
+        holdings.borrow_mut().add(LockHolding {
             client: number,
             token,
             from,

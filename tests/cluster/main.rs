@@ -22,7 +22,7 @@ mod window;
 
 use calls::Shared;
 use engine::Engine;
-use histories::{Holdings, Tally};
+use histories::{CounterTally, LockHoldings};
 use hosts::isolated;
 use nodes::{NODES, Nodes};
 use statestore::{
@@ -67,12 +67,12 @@ async fn count(client: &Client) -> Result<bool, Error> {
     Ok(matches!(set.await?, SetOutcome::Applied { .. }))
 }
 
-async fn count_on(client: Client, shared: Rc<Shared>, counted: Rc<RefCell<Tally>>) {
+async fn count_on(client: Client, shared: Rc<Shared>, counted: Rc<RefCell<CounterTally>>) {
     while !shared.is_over.get() {
         match count(&client).await {
             Ok(true) => counted.borrow_mut().certain += 1,
             Err(error) if error.outcome() == Outcome::Unknown => {
-                counted.borrow_mut().perhaps += 1;
+                counted.borrow_mut().uncertain += 1;
             }
             Ok(false) | Err(_) => {}
         }
@@ -184,8 +184,8 @@ async fn storm_and_calm(mut engine: Engine) {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut nodes = Nodes::start(&engine).await;
     let shared = Shared::new("register");
-    let holdings = Rc::new(RefCell::new(Holdings::default()));
-    let counted = Rc::new(RefCell::new(Tally::default()));
+    let holdings = Rc::new(RefCell::new(LockHoldings::default()));
+    let counted = Rc::new(RefCell::new(CounterTally::default()));
     let mut workers = JoinSet::new();
     let mut observers = Vec::new();
     let settings: Vec<_> = (0..NODES).map(|first| nodes.settings(first)).collect();
@@ -223,7 +223,7 @@ async fn storm_and_calm(mut engine: Engine) {
          {} times locked",
         log.counts(),
         tally.certain,
-        tally.perhaps,
+        tally.uncertain,
         holdings.borrow().count(),
     );
     if let Some(stall) = &met.longest {
@@ -232,7 +232,11 @@ async fn storm_and_calm(mut engine: Engine) {
     }
     tally.check(last).unwrap();
     holdings.borrow_mut().check().unwrap();
-    shared.history.borrow_mut().settle(|_| true).unwrap();
+    shared
+        .history
+        .borrow_mut()
+        .check_finished(|_| true)
+        .unwrap();
     for mut observer in observers {
         reaches(&mut observer, last).await;
     }

@@ -2,7 +2,7 @@
 use crate::engine::Engine;
 use crate::process::Process;
 use faults::free_port;
-use faults::proxy::{Admission, Cut, Proxy};
+use faults::proxy::{AcceptMode, CutKind, Proxy};
 use statestore::Settings;
 use std::process::Command;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Nodes {
         let port = |number: usize| self.0[number % NODES].port;
         let settings = Settings::new("127.0.0.1", port(first));
         (1..NODES).fold(settings, |settings, other| {
-            settings.also("127.0.0.1", port(first + other))
+            settings.add_address("127.0.0.1", port(first + other))
         })
     }
 
@@ -109,10 +109,10 @@ impl Nodes {
     }
 
     /// Cuts a node's way to a member, and lets nothing through any more.
-    pub(crate) fn cut(&self, node: usize, member: usize, admission: Admission) {
+    pub(crate) fn cut(&self, node: usize, member: usize, admission: AcceptMode) {
         let way = &self.0[node].ways[member];
-        way.admit(admission);
-        way.cut(Cut::Reset);
+        way.set_accept_mode(admission);
+        way.cut(CutKind::Reset);
     }
 
     /// Adds this delay to each byte from a node to a member and back.
@@ -128,7 +128,7 @@ impl Nodes {
     /// Everything gets through again.
     pub(crate) fn heal(&self, node: usize) {
         for way in &self.0[node].ways {
-            way.admit(Admission::Forward);
+            way.set_accept_mode(AcceptMode::Forward);
             way.set_delay(Duration::ZERO);
         }
     }

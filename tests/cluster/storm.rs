@@ -3,7 +3,7 @@ use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::stalls::Stall;
 use crate::word;
-use faults::proxy::Admission;
+use faults::proxy::AcceptMode;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -176,13 +176,13 @@ pub(crate) async fn happen(
             }
         }
         Trouble::CutOneWay => {
-            nodes.cut(node, member, Admission::Silence);
+            nodes.cut(node, member, AcceptMode::Silence);
             sleep(lasts).await;
             nodes.heal(node);
         }
         Trouble::CutAllWays => {
             for member in 0..members {
-                nodes.cut(node, member, Admission::Refuse);
+                nodes.cut(node, member, AcceptMode::Reset);
             }
             sleep(lasts).await;
             nodes.heal(node);

@@ -3,7 +3,7 @@ use crate::engine::Engine;
 use crate::nodes::Nodes;
 use crate::redis::Redis;
 use crate::{patiently, setting};
-use faults::proxy::{Admission, Cut, Proxy};
+use faults::proxy::{AcceptMode, CutKind, Proxy};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use statestore::Client;
@@ -170,8 +170,8 @@ async fn lose(case: &Case, lasts: Duration) -> Loss {
     let writing = tokio::task::spawn_local(write(client.clone(), Rc::clone(&is_over)));
     sleep(lasts).await;
     if !case.is_process_only {
-        link.admit(Admission::Refuse);
-        link.cut(Cut::Reset);
+        link.set_accept_mode(AcceptMode::Reset);
+        link.cut(CutKind::Reset);
     }
     redis.kill(0);
     let killed = Instant::now();

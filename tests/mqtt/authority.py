@@ -5,7 +5,7 @@ import json
 import subprocess
 import time
 
-from server import GUARD
+from server import HANG_TIMEOUT
 
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
@@ -13,7 +13,7 @@ KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 def openssl(*arguments, **how):
     """Runs the program; returns its standard output."""
     command = ["openssl", *map(str, arguments)]
-    return subprocess.run(command, check=True, capture_output=True, timeout=GUARD, **how).stdout
+    return subprocess.run(command, check=True, capture_output=True, timeout=HANG_TIMEOUT, **how).stdout
 
 
 class Authority:

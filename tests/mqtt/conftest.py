@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items):
 def _quick_failures(request, monkeypatch):
     """What has to fail waits for nothing for long."""
     if broker.IS_BETWEEN and request.node.name in broker.DIFFERS:
-        monkeypatch.setattr(peer, "GUARD", 2)
+        monkeypatch.setattr(peer, "HANG_TIMEOUT", 2)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,7 +44,7 @@ NOT_ANNOUNCED = {
 }
 
 # Longer than any of them takes, in seconds; some wait for ever, and catch everything.
-GUARD = 90
+HANG_TIMEOUT = 90
 
 
 def load(folder):
@@ -58,21 +58,21 @@ def load(folder):
     return client_test5
 
 
-class Lowered:
+class Capped:
     """Clients of the suite, which ask for no more than the server has; `uses` is what they would have asked for."""
 
     def __init__(self, client):
         self.uses = set()
         publish, connect = client.publish, client.connect
 
-        def lowered_publish(this, topic, payload, qos=0, retained=False, properties=None):
+        def capped_publish(this, topic, payload, qos=0, retained=False, properties=None):
             if qos == 2:
                 self.uses.add("QoS 2")
             if retained:
                 self.uses.add("retained")
             return publish(this, topic, payload, min(qos, 1), False, properties)
 
-        def lowered_connect(this, *args, **options):
+        def capped_connect(this, *args, **options):
             if options.get("willRetain"):
                 self.uses.add("retained")
                 options["willRetain"] = False
@@ -82,12 +82,12 @@ class Lowered:
             options["willQoS"] = min(options.get("willQoS", 2), 1)
             return connect(this, *args, **options)
 
-        client.publish, client.connect = lowered_publish, lowered_connect
+        client.publish, client.connect = capped_publish, capped_connect
 
 
 def run(suite, name, told):
     """Runs a test, and tells whether it holds, what it would have asked for, and what is wrong."""
-    lowered = Lowered(suite.mqtt_client.Client)
+    lowered = Capped(suite.mqtt_client.Client)
     result = unittest.TestResult()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         unittest.TestSuite([suite.Test(f"test_{name}")]).run(result)
@@ -101,7 +101,7 @@ def judge(suite, name):
     process.start()
     told.close()
     try:
-        return receiver.recv() if receiver.poll(GUARD) else (False, [], [f"it does not end within {GUARD} s"])
+        return receiver.recv() if receiver.poll(HANG_TIMEOUT) else (False, [], [f"it does not end within {HANG_TIMEOUT} s"])
     except EOFError:
         return False, [], ["its process ended"]
     finally:

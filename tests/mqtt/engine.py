@@ -19,7 +19,7 @@ from pathlib import Path
 
 STORAGE = os.environ.get("TESTED_STORAGE", "memory")
 DIFFERENCES = json.loads((Path(__file__).parent.parent / "vectors" / "storages.json").read_text())["differences"]
-GUARD = 60  # seconds
+HANG_TIMEOUT = 60  # seconds
 _numbers = itertools.count()
 
 
@@ -54,7 +54,7 @@ class _Engine:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + GUARD
+        end = time.monotonic() + HANG_TIMEOUT
         while self.process.poll() is None:
             if _listens(self.port):
                 return True
@@ -90,7 +90,7 @@ class Etcd(_Engine):
         """By etcd's own hand, through its gateway for JSON."""
         words = {name: base64.b64encode(value).decode() for name, value in words.items()}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v3/{what}", json.dumps(words).encode())
-        with urllib.request.urlopen(request, timeout=GUARD) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_TIMEOUT) as answer:
             return json.load(answer)
 
     def write_foreign(self, prefix):
@@ -115,7 +115,7 @@ class Redis(_Engine):
 
     def ask(self, *words):
         """By Redis's own hand."""
-        with socket.create_connection(("127.0.0.1", self.port), GUARD) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), HANG_TIMEOUT) as connection:
             line = b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
             connection.sendall(b"*%d\r\n%s" % (len(words), line))
             return connection.recv(4096)

@@ -15,7 +15,7 @@ import engine
 from option_group import OK, Group, effect
 from optioned import until
 from peer import Peer
-from server import GUARD
+from server import HANG_TIMEOUT
 from store import REQUEST, array, response_topic, timestamp, user_properties
 
 USER, PASSWORD = "root", "secret"
@@ -64,7 +64,7 @@ class LockedEtcd(engine.Etcd):
     def _post(self, what, headers=None, **words):
         address = f"http://127.0.0.1:{self.port}/v3/{what}"
         request = urllib.request.Request(address, json.dumps(words).encode(), headers or {})
-        with urllib.request.urlopen(request, timeout=GUARD) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_TIMEOUT) as answer:
             return json.load(answer)
 
     def has_forgotten(self, revision):

@@ -15,7 +15,7 @@ import time
 
 import wire
 from peer import Peer
-from server import GUARD, binary
+from server import HANG_TIMEOUT, binary
 from store import Store
 
 WAYS = ("flag", "variable", "file")
@@ -118,7 +118,7 @@ class Served:
         """Sends CONNECT; returns the connection and the reason code of CONNACK, None and None without CONNACK."""
         host, port = "127.0.0.1", self.port(place)
         try:
-            plain = socket.create_connection((host, port), GUARD)
+            plain = socket.create_connection((host, port), HANG_TIMEOUT)
             connection = wire.Connection.over(tls.wrap_socket(plain, server_hostname="localhost") if tls else plain)
             self._opened.append(connection)
             connection.send(login_packet(client_id, **login))
@@ -140,7 +140,7 @@ class Served:
 
     def request(self, method, path, headers=None, body=None):
         """Sends an HTTP request; returns status and body."""
-        connection = http.client.HTTPConnection(self.http, timeout=GUARD)
+        connection = http.client.HTTPConnection(self.http, timeout=HANG_TIMEOUT)
         try:
             connection.request(method, path, body, headers or {})
             answer = connection.getresponse()
@@ -187,7 +187,7 @@ def trust(authority, files=None):
 def upgrade(port, origin):
     """Returns the HTTP status of a WebSocket handshake with this ``Origin``."""
     key = base64.b64encode(os.urandom(16)).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_TIMEOUT)
     headers = {
         "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key,
         "Sec-WebSocket-Protocol": "mqtt", "Origin": origin,

@@ -107,7 +107,7 @@ def alias(publish):
     return next((value for kind, value in publish.properties if kind == TOPIC_ALIAS), None)
 
 
-class Half:
+class SessionSide:
     """What one end of a connection said, sorted into lanes: packets of one lane come in their order, those of two may change places."""
 
     def __init__(self):

@@ -12,7 +12,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from server import GUARD
+from server import HANG_TIMEOUT
 
 _barriers = count()
 
@@ -106,7 +106,7 @@ class Peer:
 
     def _await(self, what):
         with self._changed:
-            assert self._changed.wait_for(lambda: what in self._results, GUARD), f"no {what} within {GUARD} s"
+            assert self._changed.wait_for(lambda: what in self._results, HANG_TIMEOUT), f"no {what} within {HANG_TIMEOUT} s"
             return self._results.pop(what)
 
     def subscribe(self, topic_filter, qos=1, identifier=None, no_local=False):
@@ -140,7 +140,7 @@ class Peer:
 
     def message(self):
         """The next message."""
-        return self._messages.get(timeout=GUARD)
+        return self._messages.get(timeout=HANG_TIMEOUT)
 
     def acknowledge(self, message):
         """PUBACK of a message, for a client with ``manual_ack``."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packet import PUBACK
 from recording import FOLDER, PINGS, TIME, Command, Stream, stop
-from server import GUARD
+from server import HANG_TIMEOUT
 
 @dataclass
 class Step:
@@ -120,7 +120,7 @@ class Wiretap:
         self.recorder, self.number, self.port = recorder, number, port
         self.acknowledged = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(GUARD)
+        self.listener.settimeout(HANG_TIMEOUT)
         self.url = f"mqtt://127.0.0.1:{self.listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
@@ -128,7 +128,7 @@ class Wiretap:
     def _accept(self):
         with self.listener:
             near, _ = self.listener.accept()
-        with near, socket.create_connection(("127.0.0.1", self.port), GUARD) as far:
+        with near, socket.create_connection(("127.0.0.1", self.port), HANG_TIMEOUT) as far:
             for end in (near, far):
                 # A message would wait in here for the acknowledgement of the one before.
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -160,7 +160,7 @@ class Wiretap:
     def wait_for(self, acknowledged):
         """Until this client has acknowledged so many messages."""
         with self.recorder.changed:
-            there = self.recorder.changed.wait_for(lambda: self.acknowledged >= acknowledged, GUARD)
+            there = self.recorder.changed.wait_for(lambda: self.acknowledged >= acknowledged, HANG_TIMEOUT)
         assert there, f"connection {self.number} has acknowledged {self.acknowledged} messages, and {acknowledged} were awaited"
 
 
@@ -179,7 +179,7 @@ class Recorder:
                 if step.acknowledged_before:
                     running[-1][2].wait_for(step.acknowledged_before)
                 elif len(running) > 1:
-                    running[-1][1].wait(GUARD)
+                    running[-1][1].wait(HANG_TIMEOUT)
                 running.append(self._start(session.name, number, step))
             commands = [self._end(*those) for those in running]
         finally:
@@ -200,9 +200,9 @@ class Recorder:
         return command, process, tap
 
     def _end(self, command, process, tap):
-        command.printed, _ = process.communicate(timeout=GUARD)
+        command.printed, _ = process.communicate(timeout=HANG_TIMEOUT)
         command.code = process.returncode
-        tap.thread.join(GUARD)
+        tap.thread.join(HANG_TIMEOUT)
         assert not tap.thread.is_alive(), f"connection {tap.number} did not end"
         if "acquire" in command.arguments and command.code == 0:
             self.tokens.append(command.printed.strip())

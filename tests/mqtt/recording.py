@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import wire
-from packet import PUBACK, PUBLISH, SUBACK, SUBSCRIBE, Half, Publish, Reader, demand, meaning, split
-from server import GUARD
+from packet import PUBACK, PUBLISH, SUBACK, SUBSCRIBE, SessionSide, Publish, Reader, demand, meaning, split
+from server import HANG_TIMEOUT
 
 FOLDER = Path(__file__).resolve().parent.parent / "releases"
 DISCONNECT = 0xE0
@@ -32,7 +32,7 @@ class Stream:
     """A connection that takes whole packets, whenever they come."""
 
     def __init__(self, connection):
-        connection.settimeout(GUARD)
+        connection.settimeout(HANG_TIMEOUT)
         self.connection = connection
 
     def packet(self):
@@ -115,10 +115,10 @@ class Player:
     """The client of a connection to the server of today, which says what that of the release said."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), GUARD)
+        self.socket = socket.create_connection(("127.0.0.1", port), HANG_TIMEOUT)
         self.stream = Stream(self.socket)
         # What the server said then and says now.
-        self.then, self.now = Half(), Half()
+        self.then, self.now = SessionSide(), SessionSide()
         self.expected = self.heard = 0
 
     def expect(self, packet):
@@ -189,12 +189,12 @@ class Recording:
         """Says to a client what the server said on one connection: how it ends, what it prints and asks for, what it has to, and what it complains of."""
         command = self.commands[number]
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.settimeout(GUARD)
+            listener.settimeout(HANG_TIMEOUT)
             url = f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
             process = command.start(client, url, stderr=subprocess.PIPE)
             try:
                 asked, wanted = self._serve(listener, number)
-                printed, said = process.communicate(timeout=GUARD)
+                printed, said = process.communicate(timeout=HANG_TIMEOUT)
             finally:
                 stop(process)
         return (process.returncode, printed, asked), (command.code, command.printed, wanted), said
@@ -202,7 +202,7 @@ class Recording:
     def _serve(self, listener, number):
         connection, _ = listener.accept()
         with connection:
-            stream, now, then, subscribed = Stream(connection), Half(), Half(), []
+            stream, now, then, subscribed = Stream(connection), SessionSide(), SessionSide(), []
             for who, direction, packet in self.packets:
                 if who != number:
                     continue

@@ -10,7 +10,7 @@ import threading
 import broker
 import engine
 
-GUARD = 20  # seconds; no healthy step comes near it, so that a hang becomes a failure
+HANG_TIMEOUT = 20  # seconds; no healthy step comes near it, so that a hang becomes a failure
 READY = "listening on tcp://127.0.0.1:"
 
 
@@ -25,7 +25,7 @@ def binary():
 def lacks(kind):
     """Whether the program was built without an engine, "etcd" or "redis"."""
     checked = subprocess.run(
-        [binary(), "--check", "--storage", f"{kind}://127.0.0.1:1"], capture_output=True, text=True, timeout=GUARD, check=False
+        [binary(), "--check", "--storage", f"{kind}://127.0.0.1:1"], capture_output=True, text=True, timeout=HANG_TIMEOUT, check=False
     )
     return "was built without" in checked.stderr
 
@@ -54,11 +54,11 @@ class Server:
         lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         self._reader.start()
-        line = lines.get(timeout=GUARD)
+        line = lines.get(timeout=HANG_TIMEOUT)
         if self.broker:
             while " attached to the broker" not in (line or ""):
                 assert line, "it ended"
-                line = lines.get(timeout=GUARD)
+                line = lines.get(timeout=HANG_TIMEOUT)
             return
         assert line and line.startswith(READY), f"not a ready line: {line!r}"
         self.port = int(line.removeprefix(READY))
@@ -72,7 +72,7 @@ class Server:
     def end(self, how=signal.SIGTERM):
         """Sends the signal and returns the exit code."""
         self.process.send_signal(how)
-        return self.process.wait(GUARD)
+        return self.process.wait(HANG_TIMEOUT)
 
     def kill(self):
         """Ends it for good, whatever state it is in."""

@@ -6,7 +6,7 @@ import wire
 from peer import Refused, Will
 
 
-def test_connack_announces_what_is_offered(start, connect):
+def test_connack_announces_the_limits(start, connect):
     server = start("--max-packet-bytes", "65536")
     connack = connect("client", to=server).connack
     assert connack.MaximumQoS == 1

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import engine
-from server import GUARD, binary
+from server import HANG_TIMEOUT, binary
 from store import REQUEST, Store, array
 
 LONG = 60  # seconds, for what takes the server some
@@ -46,7 +46,7 @@ class Told:
         until(what, lambda: any(what in line for line in self.lines))
 
     def metric(self, name):
-        with urllib.request.urlopen(f"{self.http}/metrics", timeout=GUARD) as answer:
+        with urllib.request.urlopen(f"{self.http}/metrics", timeout=HANG_TIMEOUT) as answer:
             found = re.search(rf"^{re.escape(name)} (\d+)$", answer.read().decode(), re.MULTILINE)
         return int(found[1])
 
@@ -90,7 +90,7 @@ def refused(storage):
     return ended.stderr
 
 
-def test_what_is_not_of_this_program_is_named(begin):
+def test_a_foreign_entry_is_reported(begin):
     own = begin(engine.alone)
     own.write_foreign("foreign")
     assert "holds something else" in refused(own.storage("foreign"))
@@ -98,7 +98,7 @@ def test_what_is_not_of_this_program_is_named(begin):
     assert "its format is 9, and this statestored knows" in refused(own.storage("newer"))
 
 
-def test_an_engine_that_is_not_there_is_waited_for_and_named(begin):
+def test_an_unreachable_engine_is_reported_and_retried(begin):
     own = begin(engine.alone)
     own.process.kill()
     own.process.wait()
@@ -107,7 +107,7 @@ def test_an_engine_that_is_not_there_is_waited_for_and_named(begin):
     assert f"127.0.0.1:{own.port}" in told.splitlines()[-1], told
 
 
-def test_an_engine_that_goes_away_is_told(begin, connect):
+def test_a_lost_engine_is_reported(begin, connect):
     own = begin(engine.alone)
     server = begin(Told, own.storage("test"))
     store = Store(connect("client", to=server))
@@ -120,7 +120,7 @@ def test_an_engine_that_goes_away_is_told(begin, connect):
     assert server.metric("statestored_engine_away") == 1
 
 
-def test_an_engine_that_is_full_is_told(begin, connect):
+def test_a_full_engine_is_reported(begin, connect):
     own = begin(engine.alone, True)
     server = begin(Told, own.storage("test"))
     store = Store(connect("client", to=server))
@@ -136,7 +136,7 @@ def test_an_engine_that_is_full_is_told(begin, connect):
 
 # etcd may make a change all the same if it runs full between taking it and making it, which is a matter of luck: about one time in eight.
 @pytest.mark.parametrize("attempt", range(4))
-def test_an_engine_that_becomes_full_says_of_each_change_whether_it_made_it(begin, connect, attempt):
+def test_a_full_engine_reports_the_outcome_of_every_change(begin, connect, attempt):
     own = begin(engine.alone, True)
     server = begin(Told, own.storage("test"))
     stores = [Store(connect(f"client{number}", to=server)) for number in range(8)]
@@ -155,7 +155,7 @@ def test_an_engine_that_becomes_full_says_of_each_change_whether_it_made_it(begi
     assert refused == absent
 
 
-def test_an_entry_that_is_too_large_is_told(begin, connect):
+def test_an_oversized_entry_is_reported(begin, connect):
     if engine.difference("largest_value") is None:
         return  # Packets of MQTT are smaller than what it takes.
     server = begin(Told, begin(engine.alone).storage("test"))

@@ -30,7 +30,7 @@ def versions(reply):
     return [line.decode() for line in lines if line.endswith(b":StateStore")]
 
 
-def test_every_extension_is_answered_as_the_vectors_say(open_store):
+def test_every_extension_is_answered_as_in_the_vectors(open_store):
     store = open_store()
     for case in CASES["requests"]:
         response = store.request(case["payload"].encode("latin-1"))
@@ -43,7 +43,7 @@ def test_every_extension_is_answered_as_the_vectors_say(open_store):
     assert store.reply("SET", "key", "value") == b"+OK\r\n", "the connection lives on"
 
 
-def test_the_server_says_what_it_has(open_store):
+def test_the_server_reports_its_capabilities(open_store):
     reply = open_store().reply("CAPS")
     most = engine.difference("most_operations")
     conditions, times = b"$3\r\nIFV\r\n:1\r\n", b"$4\r\nPTTL\r\n:1\r\n"
@@ -62,7 +62,7 @@ def test_a_condition_on_a_version_has_one_winner(open_store):
     assert absent.payload == b":-1\r\n" and "__ts" not in user_properties(absent)
 
 
-def test_the_remaining_time_is_told(open_store):
+def test_the_remaining_time_is_reported(open_store):
     store = open_store()
     store.reply("SET", "k", "v", "PX", "60000")
     value, left = store.reply("GET", "k", "PTTL").split(b":")
@@ -71,7 +71,7 @@ def test_the_remaining_time_is_told(open_store):
     assert store.reply("GET", "k", "PTTL") == b"*2\r\n$1\r\nv\r\n:-1\r\n"
 
 
-def test_an_eventual_read_is_not_older_than_what_its_server_has_said(open_store):
+def test_an_eventual_read_is_not_older_than_an_earlier_reply_of_the_server(open_store):
     store, other = open_store(), open_store("other")
     assert other.reply("GET", "k", "EVENTUAL") == b"$-1\r\n"
     for number in range(50):
@@ -85,7 +85,7 @@ def test_an_eventual_read_is_not_older_than_what_its_server_has_said(open_store)
     assert other.reply("GET", "k", "EVENTUAL") == b"$-1\r\n"
 
 
-def test_a_transaction_is_carried_out_as_a_whole_or_not_at_all(open_store):
+def test_a_transaction_is_atomic(open_store):
     store = open_store()
     done = store.request(txn("SET a 1", "SET b 1", "DEL c", "SET a 2"))
     given = versions(done.payload)
@@ -115,7 +115,7 @@ def test_each_change_of_a_transaction_is_a_notification_in_its_order(open_store)
     assert version(store, "b") == user_properties(told[-1])["__ts"]
 
 
-def test_nobody_sees_a_part_of_a_transaction(open_store):
+def test_no_client_sees_a_partial_transaction(open_store):
     """One client sets two keys together, another one reads them one after the other."""
     writer, reader = open_store(), open_store("reader")
     both = writer.request(txn("SET a 0", "SET b 0")).payload

@@ -31,7 +31,7 @@ def test_a_packet_may_be_as_large_as_announced(connect, dial):
     assert len(subscriber.message().payload) > LIMIT - 20
 
 
-def test_a_larger_packet_is_refused_and_disturbs_nobody(connect, dial):
+def test_an_oversized_packet_closes_only_its_own_connection(connect, dial):
     bystander = connect("bystander")
     bystander.subscribe("topic")
     connection = dial()
@@ -72,7 +72,7 @@ def test_a_response_too_large_for_its_client_is_a_failure_in_the_puback(connect,
     assert [message.payload for message in small.received()] == [b"$-1\r\n"]
 
 
-def test_receive_maximum_bounds_what_is_in_flight(connect):
+def test_receive_maximum_bounds_messages_in_flight(connect):
     subscriber = connect("subscriber", manual_ack=True, ReceiveMaximum=2)
     subscriber.subscribe("topic")
     publisher = connect("publisher")

@@ -137,7 +137,7 @@ def of_process(pid):
     }
 
 
-def test_every_family_shows_what_clients_did(scenario):
+def test_every_family_reports_client_activity(scenario):
     scenario.work()
     scenario.crowd()
     process, data = of_process(scenario.server.process.pid), scenario.folder / "data"

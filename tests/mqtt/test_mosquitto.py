@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from server import GUARD
+from server import HANG_TIMEOUT
 from store import REQUEST, array, response_topic, timestamp
 
 
@@ -19,7 +19,7 @@ def mosquitto(server):
         return subprocess.run(
             [f"mosquitto_{command}", "-V", "5", "-p", str(server.port), *options],
             capture_output=True,
-            timeout=GUARD,
+            timeout=HANG_TIMEOUT,
             **how,
         )
 
@@ -40,14 +40,14 @@ class Subscriber:
     def ready(self):
         """Waits for its SUBACK."""
         # Turns a subscription that never comes into the end of the output.
-        guard = threading.Timer(GUARD, self.process.kill)
+        guard = threading.Timer(HANG_TIMEOUT, self.process.kill)
         guard.start()
         assert any(line.startswith(b"Subscribed") for line in self.process.stdout), "mosquitto_sub did not subscribe"
         guard.cancel()
 
     def output(self):
         """What it prints until it ends, without its log."""
-        printed, _ = self.process.communicate(timeout=GUARD)
+        printed, _ = self.process.communicate(timeout=HANG_TIMEOUT)
         log = re.compile(rb"^(Client .* (sending|received)|Subscribed|Received|Connection)")
         return [line for line in printed.splitlines() if not log.match(line)]
 
@@ -100,7 +100,7 @@ def test_many_messages_through_one_connection(mosquitto, subscribe):
     reader = threading.Thread(target=lambda: received.extend(subscriber.output()))
     reader.start()
     assert mosquitto("pub", "-t", "many", "-q", "1", "-l", input=lines).returncode == 0
-    reader.join(GUARD)
+    reader.join(HANG_TIMEOUT)
     assert received == lines.split()
 
 
@@ -112,7 +112,7 @@ def test_mqtt_3_is_refused(server):
     ended = subprocess.run(
         ["mosquitto_pub", "-V", "311", "-p", str(server.port), "-t", "topic", "-m", "payload"],
         capture_output=True,
-        timeout=GUARD,
+        timeout=HANG_TIMEOUT,
     )
     assert ended.returncode != 0
     assert b"version" in ended.stderr.lower()
@@ -122,7 +122,7 @@ def request(mosquitto, *arguments):
     """A request to the store by mosquitto_rr; the payload of the response."""
     ended = mosquitto(
         "rr", "-i", "requester", "-q", "1", "-t", REQUEST, "-e", response_topic("requester"), "-N",
-        "-W", str(GUARD),
+        "-W", str(HANG_TIMEOUT),
         "-D", "publish", "correlation-data", "sixteen bytes id",
         "-D", "publish", "user-property", "__ts", timestamp(),
         "-m", array(*arguments).decode(),

@@ -7,7 +7,7 @@ import pytest
 
 from option_groups import GROUPS
 from optioned import WAYS, Served, clean_environment, run
-from server import GUARD, binary, lacks
+from server import HANG_TIMEOUT, binary, lacks
 
 # Options that are not valid in a file; each has its own test below.
 RUNS = {"config", "check", "help", "version"}
@@ -15,7 +15,7 @@ RUNS = {"config", "check", "help", "version"}
 
 def options():
     """The options that the program lists."""
-    text = subprocess.run([binary(), "--help"], check=True, capture_output=True, text=True, timeout=GUARD).stdout
+    text = subprocess.run([binary(), "--help"], check=True, capture_output=True, text=True, timeout=HANG_TIMEOUT).stdout
     return re.findall(r"^ {2}(?:-\w, | {4})--([a-z-]+)", text, re.MULTILINE)
 
 
@@ -79,7 +79,7 @@ def test_check_ends_without_serving(way, tmp_path):
 
 @pytest.mark.parametrize("option, begin", [("--help", "A state store"), ("--version", "statestored ")])
 def test_help_and_version_are_printed(option, begin, tmp_path):
-    ended = subprocess.run([binary(), option], env=clean_environment(tmp_path), capture_output=True, text=True, timeout=GUARD)
+    ended = subprocess.run([binary(), option], env=clean_environment(tmp_path), capture_output=True, text=True, timeout=HANG_TIMEOUT)
     assert ended.returncode == 0 and ended.stdout.startswith(begin)
 
 

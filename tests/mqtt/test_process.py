@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from server import GUARD, binary
+from server import HANG_TIMEOUT, binary
 from store import array, timestamp, user_properties
 
 
@@ -18,7 +18,7 @@ def test_a_signal_ends_it_cleanly(start, connect, how):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_what_was_acknowledged_survives_a_restart(start, open_store, tmp_path, how):
+def test_acknowledged_changes_survive_a_restart(start, open_store, tmp_path, how):
     options = ("--data-dir", str(tmp_path / "data"))
     server = start(*options)
     store = open_store(to=server)
@@ -59,7 +59,7 @@ def test_a_key_that_expires_while_it_is_down_is_gone(start, open_store, tmp_path
     ],
 )
 def test_bad_options_are_refused_in_a_few_lines(options):
-    ended = subprocess.run([binary(), *options], capture_output=True, text=True, timeout=GUARD)
+    ended = subprocess.run([binary(), *options], capture_output=True, text=True, timeout=HANG_TIMEOUT)
     assert ended.returncode not in (0, 101)
     assert ended.stdout == ""
     assert ended.stderr and "panicked" not in ended.stderr
@@ -69,7 +69,7 @@ def test_a_port_in_use_is_named(start):
     server = start()
     listen = f"tcp://127.0.0.1:{server.port}"
     ended = subprocess.run(
-        [binary(), "--storage", "memory", "--listen", listen], capture_output=True, text=True, timeout=GUARD
+        [binary(), "--storage", "memory", "--listen", listen], capture_output=True, text=True, timeout=HANG_TIMEOUT
     )
     assert ended.returncode not in (0, 101)
     assert f"127.0.0.1:{server.port}" in ended.stderr
@@ -82,7 +82,7 @@ def test_two_processes_never_share_a_data_directory(start, tmp_path):
         [binary(), "--data-dir", data, "--listen", "tcp://127.0.0.1:0"],
         capture_output=True,
         text=True,
-        timeout=GUARD,
+        timeout=HANG_TIMEOUT,
     )
     assert ended.returncode not in (0, 101)
     assert "listening" not in ended.stdout

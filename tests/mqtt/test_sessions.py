@@ -105,7 +105,7 @@ def test_a_second_connection_takes_the_session_over(connect):
     assert second.message().payload == b"to the second"
 
 
-def test_a_takeover_with_a_clean_start_begins_anew(connect):
+def test_a_takeover_with_a_clean_start_starts_a_new_session(connect):
     first = connect("client", session_expiry=60)
     first.subscribe("news")
     second = connect("client", session_expiry=60)

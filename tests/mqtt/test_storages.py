@@ -28,7 +28,7 @@ def test_the_documentation_has_the_same_table():
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_what_there_is_when_all_servers_begin_anew(start, open_store, how):
+def test_the_state_after_all_servers_restart(start, open_store, how):
     options = engine.options()
     server = start(*options)
     store = open_store(to=server)

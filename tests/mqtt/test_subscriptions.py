@@ -83,7 +83,7 @@ def test_an_unsubscribed_client_gets_nothing_more(connect):
     assert client.received() == []
 
 
-def test_a_message_that_nobody_gets_is_acknowledged_as_such(connect):
+def test_a_message_without_subscribers_is_acknowledged_as_such(connect):
     assert connect("publisher").publish("nobody/listens") in (0x00, 0x10)
 
 

@@ -19,7 +19,7 @@ def raw(text):
     return text.encode("latin-1")
 
 
-def test_every_request_payload_is_answered_as_the_vectors_say(open_store):
+def test_every_request_payload_is_answered_as_in_the_vectors(open_store):
     store = open_store()
     cases = vectors("requests")["payloads"]
     assert any("error" in case["decode"] for case in cases)
@@ -52,7 +52,7 @@ def test_every_malformed_timestamp_is_refused(open_store):
     assert store.reply("GET", "key") == b"$-1\r\n"
 
 
-def test_every_pattern_scans_what_it_matches(open_store):
+def test_every_pattern_scans_its_matches(open_store):
     store = open_store()
     for case in vectors("glob")["patterns"]:
         keys = {raw(key) for key in case["matches"] + case["differs"]} - {b""}
@@ -66,7 +66,7 @@ def test_every_pattern_scans_what_it_matches(open_store):
 
 
 @pytest.mark.parametrize("case", [case for case in vectors("topics")["forbidden_response"] if case["topic"]], ids=lambda case: case["topic"])
-def test_response_topics_are_forbidden_as_the_vectors_say(connect, open_store, case):
+def test_response_topics_are_forbidden_as_in_the_vectors(connect, open_store, case):
     client = connect("client")
     request = {
         "ResponseTopic": case["topic"],

@@ -38,7 +38,7 @@ def test_a_delayed_will_comes_after_an_undelayed_one(connect):
     assert [watcher.message().topic for _ in range(2)] == ["wills/fast", "wills/slow"]
 
 
-def test_coming_back_in_time_drops_a_delayed_will(connect):
+def test_a_reconnect_in_time_drops_a_delayed_will(connect):
     watcher = connect("watcher")
     watcher.subscribe("wills/#")
     connect("back", session_expiry=60, will=Will("wills/back", b"", delay=3)).cut()

@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from server import GUARD
+from server import HANG_TIMEOUT
 
 CONNACK, PUBLISH, PUBACK, SUBACK, DISCONNECT = 0x20, 0x30, 0x40, 0x90, 0xE0
 
@@ -52,7 +52,7 @@ class Connection:
     """A TCP connection that reads and writes whole packets."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), GUARD)
+        self.socket = socket.create_connection(("127.0.0.1", port), HANG_TIMEOUT)
 
     @classmethod
     def over(cls, connected):

@@ -1,21 +1,21 @@
 //! Waiting on a thread of the foreign side.
 use crate::cause;
+use crate::client_context::ClientContext;
 use crate::error::{Error, ErrorKind};
 use crate::executor::Poller;
-use crate::home::Home;
 use crate::waiter::Waiter;
-use statestore::{Abandoned, Outcome};
+use statestore::{CancellationRecorder, Outcome};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The longest time between two calls of an interruption hook.
-const INTERRUPTION: Duration = Duration::from_millis(50);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Limits of a wait: deadline and interruption.
 #[derive(Default)]
-pub struct Wait<'a> {
+pub struct WaitOptions<'a> {
     /// Deadline of the wait; `None` waits without a limit. After the deadline, there is only one check for a result. Operations
     /// have their own time-outs, which report an exact outcome; this deadline is for events.
     pub deadline: Option<Instant>,
@@ -26,10 +26,10 @@ pub struct Wait<'a> {
     pub for_event: bool,
 }
 
-impl Wait<'_> {
+impl WaitOptions<'_> {
     /// Returns the same limits for a wait before this one.
-    pub(crate) fn again(&mut self) -> Wait<'_> {
-        Wait {
+    pub(crate) fn reborrow(&mut self) -> WaitOptions<'_> {
+        WaitOptions {
             deadline: self.deadline,
             interrupt: match &mut self.interrupt {
                 Some(interrupt) => Some(&mut **interrupt),
@@ -40,7 +40,7 @@ impl Wait<'_> {
     }
 }
 
-impl std::fmt::Debug for Wait<'_> {
+impl std::fmt::Debug for WaitOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wait")
             .field("deadline", &self.deadline)
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Wait<'_> {
 
 /// Why waiting ended without a result. The future was dropped.
 #[derive(Debug)]
-pub enum Stopped {
+pub enum WaitError {
     /// The deadline passed.
     TimedOut,
     /// The interrupt hook returned `true`.
@@ -61,13 +61,13 @@ pub enum Stopped {
     Failed(Error),
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for WaitError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Stopped {
+impl WaitError {
     /// Converts the reason to an error of `action`.
     pub fn into_error(self, action: &str) -> Error {
         let (kind, outcome, reason) = match self {
@@ -90,20 +90,20 @@ impl Stopped {
 
 /// An operation that a thread waits for. The trait hides the type of its result, so that the waiting code is compiled only
 /// once.
-pub(crate) trait Awaited: Send {
+pub(crate) trait ErasedFuture: Send {
     /// Polls the operation; ready once it has a result.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Drops the operation.
-    fn end(&mut self);
+    fn drop_future(&mut self);
 }
 
-struct Work<'a, F: Future> {
+struct FutureWithOutput<'a, F: Future> {
     future: Pin<&'a mut Option<F>>,
     output: &'a mut Option<F::Output>,
 }
 
-impl<F: Future + Send> Awaited for Work<'_, F>
+impl<F: Future + Send> ErasedFuture for FutureWithOutput<'_, F>
 where
     F::Output: Send,
 {
@@ -115,40 +115,40 @@ where
         polled.map(|output| *self.output = Some(output))
     }
 
-    fn end(&mut self) {
+    fn drop_future(&mut self) {
         self.future.set(None);
     }
 }
 
 /// Waits for a future by means of `wait`, and returns its result.
-pub(crate) fn brought<F>(
+pub(crate) fn wait_for_output<F>(
     future: F,
-    wait: impl FnOnce(&mut dyn Awaited) -> Result<(), Stopped>,
-) -> Result<F::Output, Stopped>
+    wait: impl FnOnce(&mut dyn ErasedFuture) -> Result<(), WaitError>,
+) -> Result<F::Output, WaitError>
 where
     F: Future + Send,
     F::Output: Send,
 {
     let mut output = None;
-    let waited = wait(&mut Work {
+    let waited = wait(&mut FutureWithOutput {
         future: pin!(Some(future)),
         output: &mut output,
     });
     // A wait that ends without a result was interrupted.
-    waited.and_then(|()| output.ok_or(Stopped::Interrupted))
+    waited.and_then(|()| output.ok_or(WaitError::Interrupted))
 }
 
 /// Polls on this thread until `awaited` is ready, and drives the runtime meanwhile if no other thread has to. Then drops what
 /// is awaited. Stops if the runtime fails, unless `awaited` does not need it.
 pub(crate) fn wait(
-    home: &Home,
+    home: &ClientContext,
     action: &str,
-    awaited: &mut dyn Awaited,
-    wait: Wait<'_>,
+    awaited: &mut dyn ErasedFuture,
+    wait: WaitOptions<'_>,
     needs_runtime: bool,
-) -> Result<(), Stopped> {
+) -> Result<(), WaitError> {
     let is_event = wait.for_event;
-    let _blocked = (!is_event).then(|| home.registry.block());
+    let _blocked = (!is_event).then(|| home.registry.register_blocked());
     let mut interrupted = pin!(home.interrupted.notified());
     let mut is_over = false;
     let waited = wait_until(home, wait, &mut |context| {
@@ -164,12 +164,12 @@ pub(crate) fn wait(
         Poll::Ready(())
     });
     if is_over || waited.is_err() {
-        awaited.end();
+        awaited.drop_future();
         return waited;
     }
     // The dropped operation reports the outcome of its requests.
-    let abandoned = Abandoned::begin();
-    awaited.end();
+    let abandoned = CancellationRecorder::begin();
+    awaited.drop_future();
     let otherwise = if is_event {
         Outcome::NotDone
     } else {
@@ -184,19 +184,23 @@ pub(crate) fn wait(
 }
 
 /// Waits until `poll` is ready.
-fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<(), Stopped> {
+fn wait_until(
+    home: &ClientContext,
+    mut wait: WaitOptions<'_>,
+    poll: &mut Poller<'_>,
+) -> Result<(), WaitError> {
     let waiter = Arc::<Waiter>::default();
     // A check after the deadline must not delay other threads, so it does not take over the runtime.
     if wait.deadline.is_some_and(|at| Instant::now() >= at) {
         return match waiter.poll(poll) {
             Poll::Ready(()) => Ok(()),
-            Poll::Pending => Err(Stopped::TimedOut),
+            Poll::Pending => Err(WaitError::TimedOut),
         };
     }
     let mut interrupt_at = wait
         .interrupt
         .is_some()
-        .then(|| Instant::now() + INTERRUPTION);
+        .then(|| Instant::now() + INTERRUPT_INTERVAL);
     loop {
         // Not by an iterator: optimised, that compares absent times as well, which Memcheck reports.
         let until = match (interrupt_at, wait.deadline) {
@@ -206,7 +210,7 @@ fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<
         let polled = if wait.for_event {
             waiter.sleep(poll, until)
         } else {
-            waiter.wait(&home.baton, poll, until)
+            waiter.wait(&home.handoff, poll, until)
         };
         if polled.is_ready() {
             return Ok(());
@@ -219,12 +223,12 @@ fn wait_until(home: &Home, mut wait: Wait<'_>, poll: &mut Poller<'_>) -> Result<
             && interrupt_at.is_some_and(|at| now >= at)
         {
             if interrupt() {
-                return Err(Stopped::Interrupted);
+                return Err(WaitError::Interrupted);
             }
-            interrupt_at = Some(now + INTERRUPTION);
+            interrupt_at = Some(now + INTERRUPT_INTERVAL);
         }
         if wait.deadline.is_some_and(|deadline| now >= deadline) {
-            return Err(Stopped::TimedOut);
+            return Err(WaitError::TimedOut);
         }
     }
 }

@@ -19,9 +19,9 @@ impl BlockingThreads {
     fn start(self: &Arc<Self>, work: BlockingWork) -> io::Result<()> {
         *self.running() += 1;
         // Dropped with the closure if the system refuses a thread.
-        let counted = Counted(Arc::clone(self));
+        let counted = RunningThreadGuard(Arc::clone(self));
         let body = move || {
-            thread::become_ours();
+            thread::mark_runtime_thread();
             work();
             drop(counted);
         };
@@ -42,9 +42,9 @@ impl BlockingThreads {
 }
 
 /// A thread that counts until this is dropped.
-struct Counted(Arc<BlockingThreads>);
+struct RunningThreadGuard(Arc<BlockingThreads>);
 
-impl Drop for Counted {
+impl Drop for RunningThreadGuard {
     fn drop(&mut self) {
         *self.0.running() -= 1;
         self.0.ended.notify_all();
@@ -53,9 +53,9 @@ impl Drop for Counted {
 
 /// The operating system, with threads that leave signals to the program and that the end of the runtime waits for.
 #[derive(Debug)]
-pub(crate) struct Machine(pub(crate) Arc<BlockingThreads>);
+pub(crate) struct ThreadedPlatform(pub(crate) Arc<BlockingThreads>);
 
-impl Platform for Machine {
+impl Platform for ThreadedPlatform {
     fn wall_ms(&self) -> u64 {
         System.wall_ms()
     }

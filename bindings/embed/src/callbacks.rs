@@ -3,8 +3,8 @@ use crate::cause::{self, closed};
 use crate::client::Client;
 use crate::dispatcher::{Dispatcher, Job};
 use crate::error::Error;
-use crate::locking::lock;
 use crate::mailbox::Mailbox;
+use crate::mutex::lock;
 use std::sync::Arc;
 
 impl Client {
@@ -18,7 +18,7 @@ impl Client {
     /// thread.
     pub fn callbacks(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         self.usable()?;
-        self.callbacks_to_close()
+        self.callbacks_for_close()
     }
 
     /// Returns the [`callbacks`](Self::callbacks) for the end of [closing](Self::submit_close), also for a client that is
@@ -27,27 +27,27 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`](crate::ErrorKind::Forked), [`ErrorKind::Closed`](crate::ErrorKind::Closed);
     /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) if the system gives no thread.
-    pub fn callbacks_to_close(&self) -> Result<Arc<Mailbox<Job>>, Error> {
+    pub fn callbacks_for_close(&self) -> Result<Arc<Mailbox<Job>>, Error> {
         let inner = self.inner()?;
-        if inner.home.is_closed() {
+        if inner.context.is_closed() {
             return Err(closed());
         }
-        if let Some(lane) = &inner.lane {
+        if let Some(lane) = &inner.callback_queue {
             return Ok(Arc::clone(lane.mailbox()));
         }
         if let Some(dispatcher) = inner.dispatcher.get() {
             return Ok(Arc::clone(dispatcher.mailbox()));
         }
-        let starting = lock(&inner.starting);
+        let starting = lock(&inner.dispatcher_start);
         if inner.dispatcher.get().is_none() {
-            let started = Dispatcher::start(Arc::clone(&inner.home)).map_err(|error| {
-                cause::lacking("starting the thread for callbacks", error.to_string())
+            let started = Dispatcher::start(Arc::clone(&inner.context)).map_err(|error| {
+                cause::resource_unavailable("starting the thread for callbacks", error.to_string())
             })?;
             // The lock prevents another thread from setting it.
             let _ = inner.dispatcher.set(started);
         }
         drop(starting);
-        if inner.home.is_closed() {
+        if inner.context.is_closed() {
             inner.stop_dispatcher();
             return Err(closed());
         }
@@ -61,8 +61,8 @@ impl Client {
         let Ok(inner) = self.inner() else {
             return false;
         };
-        match &inner.lane {
-            Some(lane) => lane.lanes().is_running_here(),
+        match &inner.callback_queue {
+            Some(lane) => lane.queues().is_running_here(),
             None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
         }
     }
@@ -70,6 +70,6 @@ impl Client {
     /// Returns whether its callbacks wait in a [queue](crate::Queue) until the program runs them.
     pub fn has_queue(&self) -> bool {
         let inner = self.inner();
-        inner.is_ok_and(|inner| inner.lane.is_some())
+        inner.is_ok_and(|inner| inner.callback_queue.is_some())
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn runtime_failed(action: &str, outcome: Outcome) -> Error {
 }
 
 /// Returns the error for a missing system resource.
-pub(crate) fn lacking(action: &str, reason: impl Into<String>) -> Error {
+pub(crate) fn resource_unavailable(action: &str, reason: impl Into<String>) -> Error {
     Error::new(ErrorKind::Internal, Outcome::NotDone, action, reason)
 }
 

@@ -1,20 +1,20 @@
 //! A client for a foreign language.
-use crate::action::Action;
-use crate::admission::Permit;
-use crate::blocking::{self, Awaited, Stopped, Wait};
-use crate::blocking_threads::Machine;
+use crate::blocking::{self, ErasedFuture, WaitError, WaitOptions};
+use crate::blocking_threads::ThreadedPlatform;
+use crate::callback_queue::{CallbackQueue, CallbackQueueSet};
 use crate::cause::{self, Cause, closed, wrong_thread};
+use crate::client_context::ClientContext;
 use crate::dispatcher::Dispatcher;
 use crate::error::{Error, ErrorKind};
-use crate::home::Home;
-use crate::lane::{Lane, Lanes};
-use crate::locking::lock;
 use crate::mailbox::Mailbox;
+use crate::mutex::lock;
 use crate::operation::{self, Operation};
-use crate::process::OfProcess;
-use crate::registry::Kind;
-use crate::runtime::{Runtime, Share};
-use crate::task::{Body, Reason};
+use crate::operation_descriptor::OperationDescriptor;
+use crate::operation_limiter::Permit;
+use crate::process::ProcessBound;
+use crate::registry::OperationKind;
+use crate::runtime::{Runtime, RuntimeShare};
+use crate::task::{TaskEndReason, TaskFuture};
 use crate::thread;
 use statestore::{ConnectionState, LostReason, Outcome, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,12 +29,12 @@ use tokio::sync::Mutex as AsyncMutex;
 /// and with it everything that was made from it.
 #[derive(Debug, Clone)]
 pub struct Client {
-    open: Arc<Open>,
+    handle: Arc<CloseOnLastDrop>,
 }
 
 /// A client for operations that need it in their end, which does not keep it open.
 #[derive(Debug, Clone)]
-pub struct WeakClient(Weak<Open>);
+pub struct WeakClient(Weak<CloseOnLastDrop>);
 
 impl WeakClient {
     /// Returns the client, if it still exists.
@@ -43,14 +43,14 @@ impl WeakClient {
     /// [`ErrorKind::Closed`].
     pub fn upgrade(&self) -> Result<Client, Error> {
         let open = self.0.upgrade().ok_or_else(closed)?;
-        Ok(Client { open })
+        Ok(Client { handle: open })
     }
 }
 
 /// Keeps the client open: it is closed when the last of its users is gone.
 #[derive(Debug)]
-struct Open {
-    inner: OfProcess<Arc<Inner>>,
+struct CloseOnLastDrop {
+    inner: ProcessBound<Arc<Inner>>,
 }
 
 #[derive(Debug)]
@@ -58,23 +58,23 @@ pub(crate) struct Inner {
     settings: Mutex<Option<Settings>>,
     /// Present from when it is connected.
     pub(crate) core: OnceLock<statestore::Client>,
-    pub(crate) home: Arc<Home>,
+    pub(crate) context: Arc<ClientContext>,
     /// Present until it is closed.
-    pub(crate) share: Mutex<Option<Share>>,
+    pub(crate) runtime_share: Mutex<Option<RuntimeShare>>,
     /// The runtime that ends because this was its last client, until a thread waits for its end.
-    pub(crate) ending: Mutex<Option<Arc<Runtime>>>,
+    pub(crate) ending_runtime: Mutex<Option<Arc<Runtime>>>,
     /// Whether the client was closed completely. The closing task holds the lock: another one waits for it, or continues if the
     /// first gave up.
-    pub(crate) is_ended: AsyncMutex<bool>,
+    pub(crate) is_fully_closed: AsyncMutex<bool>,
     /// Where its callbacks wait if it has a queue; otherwise it has a dispatcher.
-    pub(crate) lane: Option<Arc<Lane>>,
+    pub(crate) callback_queue: Option<Arc<CallbackQueue>>,
     /// Made when the first callback is to be called.
     pub(crate) dispatcher: OnceLock<Dispatcher>,
     /// Lock of the thread that starts the dispatcher.
-    pub(crate) starting: Mutex<()>,
+    pub(crate) dispatcher_start: Mutex<()>,
 }
 
-impl Drop for Open {
+impl Drop for CloseOnLastDrop {
     fn drop(&mut self) {
         if let Ok(inner) = self.inner.get() {
             inner.close_in_background();
@@ -88,37 +88,42 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Internal`]: the system provides no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        let share = Share::take()?;
-        let home = Home::new(&share.runtime);
+        let share = RuntimeShare::acquire()?;
+        let home = ClientContext::new(&share.runtime);
         Ok(Self::make(settings, share, home, None))
     }
 
     /// Creates a client whose callbacks wait in a lane until a thread runs them.
-    pub(crate) fn with_lane(
+    pub(crate) fn with_callback_queue(
         settings: Settings,
-        lanes: &Arc<Lanes>,
-    ) -> Result<(Self, Arc<Lane>), Error> {
-        let share = Share::take()?;
-        let home = Home::new(&share.runtime);
-        let lane = Lane::new(lanes, &home);
+        lanes: &Arc<CallbackQueueSet>,
+    ) -> Result<(Self, Arc<CallbackQueue>), Error> {
+        let share = RuntimeShare::acquire()?;
+        let home = ClientContext::new(&share.runtime);
+        let lane = CallbackQueue::new(lanes, &home);
         let client = Self::make(settings, share, home, Some(Arc::clone(&lane)));
         Ok((client, lane))
     }
 
-    fn make(settings: Settings, share: Share, home: Arc<Home>, lane: Option<Arc<Lane>>) -> Self {
-        let settings = settings.platform(Machine(Arc::clone(&share.runtime.blocking)));
+    fn make(
+        settings: Settings,
+        share: RuntimeShare,
+        home: Arc<ClientContext>,
+        lane: Option<Arc<CallbackQueue>>,
+    ) -> Self {
+        let settings = settings.platform(ThreadedPlatform(Arc::clone(&share.runtime.blocking)));
         Self {
-            open: Arc::new(Open {
-                inner: OfProcess::new(Arc::new(Inner {
+            handle: Arc::new(CloseOnLastDrop {
+                inner: ProcessBound::new(Arc::new(Inner {
                     settings: Mutex::new(Some(settings)),
                     core: OnceLock::new(),
-                    home,
-                    share: Mutex::new(Some(share)),
-                    ending: Mutex::new(None),
-                    is_ended: AsyncMutex::new(false),
-                    lane,
+                    context: home,
+                    runtime_share: Mutex::new(Some(share)),
+                    ending_runtime: Mutex::new(None),
+                    is_fully_closed: AsyncMutex::new(false),
+                    callback_queue: lane,
                     dispatcher: OnceLock::new(),
-                    starting: Mutex::new(()),
+                    dispatcher_start: Mutex::new(()),
                 })),
             }),
         }
@@ -143,7 +148,7 @@ impl Client {
                 )
             })?;
             match statestore::Client::connect(settings).await {
-                Ok(core) => match inner.keep(|| core) {
+                Ok(core) => match inner.store_core(|| core) {
                     None => Ok(()),
                     Some(core) => {
                         core.close_within(Duration::ZERO).await;
@@ -164,15 +169,15 @@ impl Client {
     /// [`ErrorKind::Forked`], [`ErrorKind::Closed`], or [`ErrorKind::Internal`] after a panic.
     pub fn core(&self) -> Result<&statestore::Client, Error> {
         self.usable()?;
-        self.known()
+        self.connected_core()
     }
 
     /// Returns the core client, also after it was closed: its id, state and counters remain available.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]; [`ErrorKind::Closed`] if it was never connected.
-    pub fn known(&self) -> Result<&statestore::Client, Error> {
-        self.open.inner.get()?.core.get().ok_or_else(|| {
+    pub fn connected_core(&self) -> Result<&statestore::Client, Error> {
+        self.handle.inner.get()?.core.get().ok_or_else(|| {
             let reason = "it is not connected";
             Error::new(ErrorKind::Closed, Outcome::NotDone, "the client", reason)
         })
@@ -183,9 +188,9 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
-        let inner = self.open.inner.get()?;
+        let inner = self.handle.inner.get()?;
         let state = inner.core.get().map(statestore::Client::state);
-        let is_closed = inner.home.is_closed() || inner.home.has_failed();
+        let is_closed = inner.context.is_closed() || inner.context.has_failed();
         let closed = is_closed.then_some(LostReason::Closed);
         Ok(
             match state.as_ref().map(|state| state.borrow()).as_deref() {
@@ -197,12 +202,12 @@ impl Client {
 
     /// Returns the shared state, unless this is a forked child.
     pub(crate) fn inner(&self) -> Result<&Arc<Inner>, Error> {
-        self.open.inner.get()
+        self.handle.inner.get()
     }
 
     pub(crate) fn usable(&self) -> Result<&Arc<Inner>, Error> {
         let inner = self.running()?;
-        if inner.home.is_closing() {
+        if inner.context.is_closing() {
             return Err(closed());
         }
         Ok(inner)
@@ -210,9 +215,9 @@ impl Client {
 
     /// Returns the client, also while it finishes the operations under way before it closes.
     pub(crate) fn running(&self) -> Result<&Arc<Inner>, Error> {
-        let inner = self.open.inner.get()?;
+        let inner = self.handle.inner.get()?;
         inner.check()?;
-        if inner.home.is_closed() {
+        if inner.context.is_closed() {
             return Err(closed());
         }
         Ok(inner)
@@ -224,18 +229,18 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_closed(&self) -> Result<bool, Error> {
-        Ok(self.open.inner.get()?.home.is_closed())
+        Ok(self.handle.inner.get()?.context.is_closed())
     }
 
     /// Returns a reference to the same client that does not keep it open.
     pub fn downgrade(&self) -> WeakClient {
-        WeakClient(Arc::downgrade(&self.open))
+        WeakClient(Arc::downgrade(&self.handle))
     }
 
     /// Makes the client unusable after a panic that was caught outside of this crate.
     pub fn poison(&self) {
-        if let Ok(inner) = self.open.inner.get() {
-            inner.home.panicked();
+        if let Ok(inner) = self.handle.inner.get() {
+            inner.context.record_panic();
         }
     }
 
@@ -245,7 +250,7 @@ impl Client {
     /// Operations begin in the order of submission. This thread, which may be an event loop or hold an interpreter lock, spends
     /// no time on the request.
     ///
-    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `action` describes
+    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `operation_descriptor` describes
     /// the attempt: [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] (the client was closed, or the runtime is gone);
     /// [`ErrorKind::Internal`] (it panicked, and the client is unusable).
     ///
@@ -254,7 +259,7 @@ impl Client {
     /// [`ErrorKind::QueueFull`] if 262,144 operations are under way or have an untaken result.
     pub fn submit<T, M>(
         &self,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
@@ -263,7 +268,7 @@ impl Client {
         T: Send + 'static,
         M: Send + 'static,
     {
-        let Action { name, kind } = action.into();
+        let OperationDescriptor { name, kind } = action.into();
         self.submit_as(kind, name, future, mailbox, complete)
     }
 
@@ -282,12 +287,12 @@ impl Client {
         T: Send + 'static,
         M: Send + 'static,
     {
-        self.submit_as(Kind::Event, action, future, mailbox, complete)
+        self.submit_as(OperationKind::Event, action, future, mailbox, complete)
     }
 
     fn submit_as<T, M>(
         &self,
-        kind: Kind,
+        kind: OperationKind,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>> + Send + 'static,
         mailbox: &Arc<Mailbox<M>>,
@@ -300,40 +305,40 @@ impl Client {
         let mut rest = Some((future, Arc::clone(mailbox), complete));
         self.begin(kind, action, &mut |permit, reason| {
             let (future, mailbox, complete) = rest.take()?;
-            Some(operation::body(
+            Some(operation::task_future(
                 action, future, mailbox, complete, permit, reason,
             ))
         })
     }
 
-    /// Begins an operation, whatever it does; `body` is asked for it once.
+    /// Begins an operation, whatever it does; `task_future` is asked for it once.
     fn begin(
         &self,
-        kind: Kind,
+        kind: OperationKind,
         action: &'static str,
-        body: &mut dyn FnMut(Permit, Reason) -> Option<Body>,
+        body: &mut dyn FnMut(Permit, TaskEndReason) -> Option<TaskFuture>,
     ) -> Result<Operation, Error> {
-        let home = &self.admitting(kind)?.home;
-        let permit = home.admission.permit(action)?;
+        let home = &self.accepting(kind)?.context;
+        let permit = home.limiter.permit(action)?;
         Ok(Operation::begin(home, kind, |reason| body(permit, reason)))
     }
 
     /// Waits for a future on this thread.
     ///
     /// # Errors
-    /// See [`Stopped`]; among its errors is [`ErrorKind::WrongThread`] on a thread of the runtime, where nothing would
+    /// See [`WaitError`]; among its errors is [`ErrorKind::WrongThread`] on a thread of the runtime, where nothing would
     /// ever come, and [`ErrorKind::Internal`] after a panic. On the thread of the callbacks waiting is allowed.
     pub fn wait<T: Send>(
         &self,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>> + Send,
-        wait: Wait<'_>,
-    ) -> Result<T, Stopped> {
-        blocking::brought(future, |awaited| {
-            self.open.inner.get()?.check()?;
+        wait: WaitOptions<'_>,
+    ) -> Result<T, WaitError> {
+        blocking::wait_for_output(future, |awaited| {
+            self.handle.inner.get()?.check()?;
             self.wait_in_place(action, awaited, wait, true)
         })?
-        .map_err(Stopped::from)
+        .map_err(WaitError::from)
     }
 
     /// Interrupts all threads that [wait](Self::wait) with this client now. They return [`ErrorKind::Cancelled`], with the
@@ -342,7 +347,12 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn interrupt(&self) -> Result<(), Error> {
-        self.open.inner.get()?.home.interrupted.notify_waiters();
+        self.handle
+            .inner
+            .get()?
+            .context
+            .interrupted
+            .notify_waiters();
         Ok(())
     }
 
@@ -351,31 +361,31 @@ impl Client {
         &self,
         action: &'static str,
         future: impl Future<Output = Result<T, Error>> + Send,
-        wait: Wait<'_>,
-    ) -> Result<T, Stopped> {
-        blocking::brought(future, |awaited| {
-            let needs_runtime = !self.open.inner.get()?.home.has_failed();
+        wait: WaitOptions<'_>,
+    ) -> Result<T, WaitError> {
+        blocking::wait_for_output(future, |awaited| {
+            let needs_runtime = !self.handle.inner.get()?.context.has_failed();
             self.wait_in_place(action, awaited, wait, needs_runtime)
         })?
-        .map_err(Stopped::from)
+        .map_err(WaitError::from)
     }
 
     fn wait_in_place(
         &self,
         action: &'static str,
-        awaited: &mut dyn Awaited,
-        wait: Wait<'_>,
+        awaited: &mut dyn ErasedFuture,
+        wait: WaitOptions<'_>,
         needs_runtime: bool,
-    ) -> Result<(), Stopped> {
-        let inner = self.open.inner.get()?;
-        if thread::is_ours() {
+    ) -> Result<(), WaitError> {
+        let inner = self.handle.inner.get()?;
+        if thread::is_runtime_thread() {
             let reason = "this thread runs all connections and must not wait";
             return Err(wrong_thread(action, reason).into());
         }
-        if thread::is_ending() {
+        if thread::is_exiting() {
             let (deadline, for_event) = (wait.deadline, wait.for_event);
-            let waited = thread::elsewhere(|| {
-                let wait = Wait {
+            let waited = thread::run_on_new_thread(|| {
+                let wait = WaitOptions {
                     deadline,
                     for_event,
                     interrupt: None,
@@ -384,20 +394,20 @@ impl Client {
             });
             return waited.unwrap_or_else(|error| {
                 let reason = format!("a thread that can wait is needed: {error}");
-                Err(cause::lacking(action, reason).into())
+                Err(cause::resource_unavailable(action, reason).into())
             });
         }
         // Timers and tasks belong to the runtime, even when the future is dropped.
-        let _guard = inner.home.runtime.enter();
+        let _guard = inner.context.runtime.enter();
         let waited = catch_unwind(AssertUnwindSafe(|| {
-            blocking::wait(&inner.home, action, awaited, wait, needs_runtime)
+            blocking::wait(&inner.context, action, awaited, wait, needs_runtime)
         }));
         if let Ok(waited) = waited {
             return waited;
         }
         // A second panic adds no information.
-        let _ = catch_unwind(AssertUnwindSafe(|| awaited.end()));
-        Err(match inner.home.panicked() {
+        let _ = catch_unwind(AssertUnwindSafe(|| awaited.drop_future()));
+        Err(match inner.context.record_panic() {
             Cause::Closed => closed().into(),
             cause => cause.error(action, Outcome::Unknown).into(),
         })
@@ -405,17 +415,17 @@ impl Client {
 
     /// Takes a permit for one more producer of items.
     pub(crate) fn permit(&self, action: &str) -> Result<Permit, Error> {
-        self.usable()?.home.admission.permit(action)
+        self.usable()?.context.limiter.permit(action)
     }
 }
 
 impl Inner {
     /// Refuses with [`ErrorKind::Internal`] after a panic, and with [`ErrorKind::Closed`] after the runtime failed.
     fn check(&self) -> Result<(), Error> {
-        if self.home.has_failed() {
+        if self.context.has_failed() {
             return Err(cause::runtime_failed("the client", Outcome::NotDone));
         }
-        if self.home.is_poisoned() {
+        if self.context.is_poisoned() {
             return Err(cause::poisoned());
         }
         Ok(())
@@ -423,12 +433,12 @@ impl Inner {
 
     /// Stores the newly connected core client. Returns it for closing if this client was closed meanwhile. `core` is called at
     /// the last moment.
-    fn keep(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
+    fn store_core(&self, core: impl FnOnce() -> statestore::Client) -> Option<&statestore::Client> {
         // Only the thread that took the settings comes here.
         let core = self.core.get_or_init(core);
         // The order matters: closing sets the flag first and looks for the core client then, so that one side sees the other.
         fence(Ordering::SeqCst);
-        self.home.is_closed().then_some(core)
+        self.context.is_closed().then_some(core)
     }
 }
 
@@ -439,21 +449,23 @@ mod tests {
     use statestored::config::Config;
 
     #[test]
-    fn what_is_connected_while_it_is_closed_is_given_back() {
+    fn a_connection_made_while_the_client_closes_is_returned() {
         let server = RunningServer::start(Config::in_memory()).unwrap();
         let settings = || Settings::from_url(&server.url()).unwrap();
         // This client keeps the runtime alive.
         let keeper = Client::new(settings()).unwrap();
         let connect = async { Ok(statestore::Client::connect(settings()).await?) };
-        let core = keeper.wait("connecting", connect, Wait::default()).unwrap();
+        let core = keeper
+            .wait("connecting", connect, WaitOptions::default())
+            .unwrap();
         let client = Client::new(settings()).unwrap();
         let inner = client.inner().unwrap();
-        let given_back = inner.keep(|| {
+        let given_back = inner.store_core(|| {
             // As another thread may do at this moment.
-            client.close(Wait::default()).unwrap();
+            client.close(WaitOptions::default()).unwrap();
             core.clone()
         });
         assert!(given_back.is_some());
-        keeper.close(Wait::default()).unwrap();
+        keeper.close(WaitOptions::default()).unwrap();
     }
 }

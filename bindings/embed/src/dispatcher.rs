@@ -1,7 +1,7 @@
 //! The thread that runs the callbacks of a client.
-use crate::admission::Idle;
-use crate::home::Home;
+use crate::client_context::ClientContext;
 use crate::mailbox::Mailbox;
+use crate::operation_limiter::IdleHook;
 use crate::process::{self, Process};
 use crate::thread;
 use std::cell::Cell;
@@ -34,18 +34,18 @@ pub(crate) struct Dispatcher {
 
 struct Shared {
     mailbox: Arc<Mailbox<Job>>,
-    bell: Arc<Bell>,
-    home: Arc<Home>,
+    waker: Arc<ThreadWaker>,
+    context: Arc<ClientContext>,
     is_stopping: AtomicBool,
     has_ended: watch::Sender<bool>,
 }
 
 /// Wakes the thread.
 #[derive(Debug, Default)]
-struct Bell(OnceLock<Thread>);
+struct ThreadWaker(OnceLock<Thread>);
 
-impl Bell {
-    fn ring(&self) {
+impl ThreadWaker {
+    fn wake(&self) {
         if let Some(thread) = self.0.get() {
             thread.unpark();
         }
@@ -53,22 +53,22 @@ impl Bell {
 }
 
 impl Dispatcher {
-    pub(crate) fn start(home: Arc<Home>) -> io::Result<Self> {
-        let bell = Arc::new(Bell::default());
+    pub(crate) fn start(home: Arc<ClientContext>) -> io::Result<Self> {
+        let bell = Arc::new(ThreadWaker::default());
         let hook = Arc::clone(&bell);
         let shared = Arc::new(Shared {
-            mailbox: Mailbox::new(move || hook.ring()),
-            bell,
-            home,
+            mailbox: Mailbox::new(move || hook.wake()),
+            waker: bell,
+            context: home,
             is_stopping: AtomicBool::new(false),
             has_ended: watch::Sender::new(false),
         });
         let mine = Arc::clone(&shared);
         let thread = thread::spawn("statestore-calls", move || mine.run())?;
         // The mailbox is not shared yet, so no item rings before the bell has its thread.
-        let _ = shared.bell.0.set(thread.thread().clone());
-        let idle: Arc<dyn Idle> = Arc::clone(&shared) as _;
-        shared.home.admission.on_idle(Some(idle));
+        let _ = shared.waker.0.set(thread.thread().clone());
+        let idle: Arc<dyn IdleHook> = Arc::clone(&shared) as _;
+        shared.context.limiter.set_idle_hook(Some(idle));
         Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),
@@ -88,7 +88,7 @@ impl Dispatcher {
     /// Lets it end once every operation has ended and its callback has returned.
     pub(crate) fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::SeqCst);
-        self.shared.bell.ring();
+        self.shared.waker.wake();
     }
 
     /// Waits until its last job has returned; never ready on its own thread.
@@ -102,7 +102,7 @@ impl Dispatcher {
     pub(crate) fn join(&self) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take()
-            && self.process.is_here()
+            && self.process.is_current()
         {
             // The thread catches panics of its jobs.
             let _ = thread.join();
@@ -122,21 +122,21 @@ impl Shared {
         loop {
             let has_more = self.mailbox.drain(BATCH, |job| {
                 let ran = catch_unwind(AssertUnwindSafe(job));
-                if !process.is_here() {
-                    process::end_child();
+                if !process.is_current() {
+                    process::exit_child();
                 }
                 if ran.is_err() {
-                    self.home.panicked();
+                    self.context.record_panic();
                 }
             });
             if has_more {
                 continue;
             }
             if self.is_stopping.load(Ordering::SeqCst)
-                && self.home.admission.is_idle()
+                && self.context.limiter.is_idle()
                 && self.mailbox.close_if_empty()
             {
-                self.home.admission.on_idle(None);
+                self.context.limiter.set_idle_hook(None);
                 self.has_ended.send_replace(true);
                 return;
             }
@@ -145,10 +145,10 @@ impl Shared {
     }
 }
 
-impl Idle for Shared {
-    fn idle(&self) {
+impl IdleHook for Shared {
+    fn on_idle(&self) {
         if self.is_stopping.load(Ordering::SeqCst) {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 }

@@ -80,15 +80,15 @@ impl ErrorKind {
 /// The reason why an operation has no result: an error of the client, or one of the binding. It has the same details as
 /// [`statestore::Error`].
 #[derive(Clone)]
-pub struct Error(Origin);
+pub struct Error(Repr);
 
 #[derive(Clone)]
-enum Origin {
+enum Repr {
     Client(statestore::Error),
-    Binding(Arc<Own>),
+    Binding(Arc<BindingError>),
 }
 
-struct Own {
+struct BindingError {
     kind: ErrorKind,
     outcome: Outcome,
     /// Attempted action and its object.
@@ -105,7 +105,7 @@ impl Error {
         action: impl Into<String>,
         reason: impl Into<String>,
     ) -> Self {
-        Self(Origin::Binding(Arc::new(Own {
+        Self(Repr::Binding(Arc::new(BindingError {
             kind,
             outcome,
             action: action.into(),
@@ -116,32 +116,32 @@ impl Error {
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
-            Origin::Client(error) => error.kind().into(),
-            Origin::Binding(own) => own.kind,
+            Repr::Client(error) => error.kind().into(),
+            Repr::Binding(own) => own.kind,
         }
     }
 
     /// Returns whether the operation may have taken effect despite the error.
     pub fn outcome(&self) -> Outcome {
         match &self.0 {
-            Origin::Client(error) => error.outcome(),
-            Origin::Binding(own) => own.outcome,
+            Repr::Client(error) => error.outcome(),
+            Repr::Binding(own) => own.outcome,
         }
     }
 
     /// Returns whether a retry may succeed, like [`statestore::Error::is_retryable`].
     pub fn is_retryable(&self) -> bool {
         match &self.0 {
-            Origin::Client(error) => error.is_retryable(),
-            Origin::Binding(own) => own.kind.is_retryable(),
+            Repr::Client(error) => error.is_retryable(),
+            Repr::Binding(own) => own.kind.is_retryable(),
         }
     }
 
     /// Returns the position of the refused operation, like [`statestore::Error::operation`].
     pub fn operation(&self) -> Option<usize> {
         match &self.0 {
-            Origin::Client(error) => error.operation(),
-            Origin::Binding(_) => None,
+            Repr::Client(error) => error.operation(),
+            Repr::Binding(_) => None,
         }
     }
 
@@ -163,23 +163,23 @@ impl Error {
     /// Returns the reason code of the MQTT packet that reported the failure, if there is one.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         match &self.0 {
-            Origin::Client(error) => error.mqtt_reason(),
-            Origin::Binding(_) => None,
+            Repr::Client(error) => error.mqtt_reason(),
+            Repr::Binding(_) => None,
         }
     }
 }
 
 impl From<statestore::Error> for Error {
     fn from(error: statestore::Error) -> Self {
-        Self(Origin::Client(error))
+        Self(Repr::Client(error))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = match &self.0 {
-            Origin::Client(error) => return fmt::Display::fmt(error, f),
-            Origin::Binding(own) => own,
+            Repr::Client(error) => return fmt::Display::fmt(error, f),
+            Repr::Binding(own) => own,
         };
         write!(f, "{}: {}", own.action, own.reason)?;
         match own.outcome {
@@ -192,8 +192,8 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Origin::Client(error) => fmt::Debug::fmt(error, f),
-            Origin::Binding(own) => f
+            Repr::Client(error) => fmt::Debug::fmt(error, f),
+            Repr::Binding(own) => f
                 .debug_struct("Error")
                 .field("kind", &own.kind)
                 .field("outcome", &own.outcome)
@@ -207,8 +207,8 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0 {
-            Origin::Client(error) => error.source(),
-            Origin::Binding(_) => None,
+            Repr::Client(error) => error.source(),
+            Repr::Binding(_) => None,
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) type Poller<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 /// each.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
-    ready: Mutex<Ready>,
+    ready: Mutex<ReadyQueue>,
 }
 
 /// State of the runtime.
@@ -48,12 +48,12 @@ enum Lifecycle {
 }
 
 #[derive(Default)]
-struct Ready {
+struct ReadyQueue {
     tasks: Vec<Arc<dyn Resume>>,
     /// Present while the executor sleeps.
     waker: Option<Waker>,
     /// Whether the running thread is to leave the runtime to another one.
-    is_asked: bool,
+    is_handoff_requested: bool,
     is_stopping: bool,
     lifecycle: Lifecycle,
     dependents: Vec<Weak<dyn Dependent>>,
@@ -61,11 +61,11 @@ struct Ready {
     most_dependents: usize,
 }
 
-impl fmt::Debug for Ready {
+impl fmt::Debug for ReadyQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ready")
             .field("tasks", &self.tasks)
-            .field("is_asked", &self.is_asked)
+            .field("is_asked", &self.is_handoff_requested)
             .field("is_stopping", &self.is_stopping)
             .field("lifecycle", &self.lifecycle)
             .finish_non_exhaustive()
@@ -74,9 +74,9 @@ impl fmt::Debug for Ready {
 
 /// Why the executor runs no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
+pub(crate) enum ExitReason {
     /// Another thread asked to continue.
-    Asked,
+    HandoffRequested,
     /// The executor was stopped.
     Stopped,
     /// The runtime failed.
@@ -170,17 +170,17 @@ impl Executor {
     }
 
     /// Lets [`run`](Self::run) return, so that another thread can continue.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn request_handoff(&self) {
         let waker = {
             let mut ready = self.ready();
-            ready.is_asked = true;
+            ready.is_handoff_requested = true;
             ready.waker.take()
         };
         self.wake(waker);
     }
 
     /// Sets the waker for the time in which no thread runs the executor. Returns whether it has work already.
-    pub(crate) fn rest(&self, waker: Waker) -> bool {
+    pub(crate) fn park(&self, waker: Waker) -> bool {
         let mut ready = self.ready();
         let is_busy = ready.is_stopping || !ready.tasks.is_empty();
         ready.waker = (!is_busy).then_some(waker);
@@ -188,22 +188,22 @@ impl Executor {
     }
 
     /// Runs tasks until it is stopped, or asked to leave that to another thread.
-    pub(crate) async fn run(&self) -> Leave {
+    pub(crate) async fn run(&self) -> ExitReason {
         let mut tasks = Vec::new();
         let mut is_last = false;
         poll_fn(|context| {
             {
                 let mut ready = self.ready();
                 if ready.lifecycle == Lifecycle::Failed {
-                    return Poll::Ready(Leave::Failed);
+                    return Poll::Ready(ExitReason::Failed);
                 }
                 // Tasks that were ready at the stop run before it ends.
                 if ready.is_stopping && (is_last || ready.tasks.is_empty()) {
-                    return Poll::Ready(Leave::Stopped);
+                    return Poll::Ready(ExitReason::Stopped);
                 }
                 is_last = ready.is_stopping;
-                if std::mem::take(&mut ready.is_asked) {
-                    return Poll::Ready(Leave::Asked);
+                if std::mem::take(&mut ready.is_handoff_requested) {
+                    return Poll::Ready(ExitReason::HandoffRequested);
                 }
                 if ready.tasks.is_empty() {
                     match &mut ready.waker {
@@ -235,7 +235,7 @@ impl Executor {
     }
 
     /// Abandons the remaining tasks, after the runtime has ended.
-    pub(crate) fn end(&self) {
+    pub(crate) fn abandon_remaining(&self) {
         let tasks = {
             let mut ready = self.ready();
             if ready.lifecycle == Lifecycle::Running {
@@ -246,7 +246,7 @@ impl Executor {
         tasks.into_iter().for_each(Resume::abandon);
     }
 
-    fn ready(&self) -> MutexGuard<'_, Ready> {
+    fn ready(&self) -> MutexGuard<'_, ReadyQueue> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

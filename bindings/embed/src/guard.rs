@@ -1,6 +1,6 @@
 //! A held lease: a lock, or the leadership of an election.
 use crate::error::{Error, ErrorKind};
-use crate::process::OfProcess;
+use crate::process::ProcessBound;
 use bytes::Bytes;
 use statestore::{
     DelOptions, DelOutcome, Entry, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
@@ -15,19 +15,23 @@ use tokio::time::{Instant, timeout_at};
 
 /// How work under a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum WorkOutcome {
     /// The work succeeded, and needed the lease for its whole duration.
-    Whole,
+    SucceededUnderLease,
     /// The work succeeded, and may have released the lease early.
-    Done,
+    Succeeded,
     /// The work failed. This failure counts: a loss of the lease is only logged.
     Failed,
 }
 
-impl Work {
+impl WorkOutcome {
     /// Returns the outcome of a block of the foreign language, which releases the lease at its end unless it did before.
-    pub fn of_block(has_failed: bool) -> Self {
-        if has_failed { Self::Failed } else { Self::Done }
+    pub fn from_block(has_failed: bool) -> Self {
+        if has_failed {
+            Self::Failed
+        } else {
+            Self::Succeeded
+        }
     }
 }
 
@@ -36,7 +40,7 @@ impl Work {
 /// Dropping the last one gives the lease back in the background.
 #[derive(Debug)]
 pub struct Guard {
-    inner: OfProcess<Arc<Inner>>,
+    inner: ProcessBound<Arc<Inner>>,
 }
 
 #[derive(Debug)]
@@ -46,52 +50,52 @@ struct Inner {
     token: Hlc,
     /// `None` after the release. Writes take the read lock and a release the write lock, so that the lease stays until they are
     /// done.
-    holds: Arc<RwLock<Option<Holds>>>,
+    lease: Arc<RwLock<Option<HeldLease>>>,
     /// Number of release calls under way.
-    givers: AtomicUsize,
+    releases: AtomicUsize,
     /// Set as soon as a release begins: the lease cannot be used afterwards, even if the release is given up. Contains the
     /// reason of an earlier loss, or that it was released.
-    over: OnceLock<LostReason>,
+    end_reason: OnceLock<LostReason>,
 }
 
 impl Inner {
-    /// Calls `look` with the held lease; `None` if it is released or being released.
-    fn look<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
-        if self.over.get().is_some() {
+    /// Calls `with_guard` with the held lease; `None` if it is released or being released.
+    fn with_guard<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
+        if self.end_reason.get().is_some() {
             return None;
         }
-        let holds = self.holds.try_read().ok()?;
+        let holds = self.lease.try_read().ok()?;
         Some(look(holds.as_ref()?.guard()))
     }
 
     /// Locks the lease for an action. The action begins with this call, so a later release waits for it.
-    fn using(self: &Arc<Self>, action: &str) -> Result<Using, Error> {
+    fn use_lease(self: &Arc<Self>, action: &str) -> Result<LeaseUse, Error> {
         // Only a release takes the write lock.
-        let holds = Arc::clone(&self.holds).try_read_owned();
-        let holds = holds.map_err(|_| given_back(action))?;
-        let is_over = self.over.get().is_some();
-        let settles = Settles(Arc::clone(self));
+        let holds = Arc::clone(&self.lease).try_read_owned();
+        let holds = holds.map_err(|_| released(action))?;
+        let is_over = self.end_reason.get().is_some();
+        let settles = SettleOnDrop(Arc::clone(self));
         let holds =
             OwnedRwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
-        Ok(Using {
-            holds: holds.map_err(|_| given_back(action))?,
-            _settles: settles,
+        Ok(LeaseUse {
+            lease: holds.map_err(|_| released(action))?,
+            _settle_on_drop: settles,
         })
     }
 
     /// Releases the lease in the background if a release began and was given up, unless the lease is in use.
-    fn settle(&self) {
-        if self.over.get().is_some()
-            && self.givers.load(Ordering::SeqCst) == 0
-            && let Ok(mut holds) = self.holds.try_write()
+    fn finish_release(&self) {
+        if self.end_reason.get().is_some()
+            && self.releases.load(Ordering::SeqCst) == 0
+            && let Ok(mut holds) = self.lease.try_write()
         {
             drop(holds.take());
         }
     }
 
     /// Returns the error for work under a lease that was lost before its release.
-    fn loss_before(&self) -> Option<Error> {
-        let lost_reason = *self.over.get()?;
+    fn earlier_loss(&self) -> Option<Error> {
+        let lost_reason = *self.end_reason.get()?;
         (lost_reason != LostReason::Released).then(|| {
             let reason = format!("the lease was lost before it was given back: {lost_reason}");
             Error::new(ErrorKind::LockLost, Outcome::Unknown, WORKING, reason)
@@ -100,20 +104,20 @@ impl Inner {
 
     /// Takes the held lease as soon as no write uses it, and the time that is left of the time-out and the lease. From this call on the
     /// guard is over: dropping the future, even an unpolled one, releases the lease in the background.
-    fn take(
+    fn take_lease(
         self: &Arc<Self>,
         timeout: Option<Duration>,
-    ) -> impl Future<Output = Result<(Option<Holds>, Duration), Error>> + Send + 'static + use<>
+    ) -> impl Future<Output = Result<(Option<HeldLease>, Duration), Error>> + Send + 'static + use<>
     {
-        let until = self.look(CoreGuard::valid_until);
+        let until = self.with_guard(CoreGuard::valid_until);
         let asked = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let deadline = until.into_iter().chain(asked).min();
-        let lost_reason = self.look(CoreGuard::lost_reason).flatten();
-        self.over
+        let lost_reason = self.with_guard(CoreGuard::lost_reason).flatten();
+        self.end_reason
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
-        let gives = Gives::begin(self);
+        let gives = ReleaseCall::begin(self);
         async move {
-            let writing = gives.0.holds.write();
+            let writing = gives.0.lease.write();
             let Some(deadline) = deadline else {
                 return Ok((writing.await.take(), Duration::MAX));
             };
@@ -134,72 +138,72 @@ impl Inner {
 }
 
 /// A use of the held lease.
-struct Using {
-    holds: OwnedRwLockReadGuard<Option<Holds>, Holds>,
+struct LeaseUse {
+    lease: OwnedRwLockReadGuard<Option<HeldLease>, HeldLease>,
     // Dropped after the read lock, so that a release in it finds the lock free.
-    _settles: Settles,
+    _settle_on_drop: SettleOnDrop,
 }
 
 /// Releases the lease in the background after the last use, if a release began and was given up meanwhile.
-struct Settles(Arc<Inner>);
+struct SettleOnDrop(Arc<Inner>);
 
-impl Drop for Settles {
+impl Drop for SettleOnDrop {
     fn drop(&mut self) {
-        self.0.settle();
+        self.0.finish_release();
     }
 }
 
 /// A call that releases the lease. If it is dropped early, the release continues in the background.
-struct Gives(Arc<Inner>);
+struct ReleaseCall(Arc<Inner>);
 
-impl Gives {
+impl ReleaseCall {
     fn begin(inner: &Arc<Inner>) -> Self {
-        inner.givers.fetch_add(1, Ordering::SeqCst);
+        inner.releases.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(inner))
     }
 }
 
-impl Drop for Gives {
+impl Drop for ReleaseCall {
     fn drop(&mut self) {
-        self.0.givers.fetch_sub(1, Ordering::SeqCst);
-        self.0.settle();
+        self.0.releases.fetch_sub(1, Ordering::SeqCst);
+        self.0.finish_release();
     }
 }
 
 #[derive(Debug)]
-enum Holds {
+enum HeldLease {
     Lock(CoreGuard),
-    Lead(CoreLeadership),
+    Leadership(CoreLeadership),
 }
 
-impl Holds {
+impl HeldLease {
     fn guard(&self) -> &CoreGuard {
         match self {
             Self::Lock(guard) => guard,
-            Self::Lead(leadership) => leadership.guard(),
+            Self::Leadership(leadership) => leadership.guard(),
         }
     }
 }
 
 impl Guard {
-    pub(crate) fn of_lock(guard: CoreGuard) -> Self {
-        Self::new(Holds::Lock(guard))
+    pub(crate) fn from_lock(guard: CoreGuard) -> Self {
+        Self::new(HeldLease::Lock(guard))
     }
 
-    pub(crate) fn of_lead(leadership: CoreLeadership) -> Self {
-        Self::new(Holds::Lead(leadership))
+    pub(crate) fn from_leadership(leadership: CoreLeadership) -> Self {
+        Self::new(HeldLease::Leadership(leadership))
     }
 
-    fn new(holds: Holds) -> Self {
+    fn new(holds: HeldLease) -> Self {
         let guard = holds.guard();
         Self {
-            inner: OfProcess::new(Arc::new(Inner {
+            inner: ProcessBound::new(Arc::new(Inner {
                 name: Bytes::copy_from_slice(guard.name()),
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
-                holds: Arc::new(RwLock::new(Some(holds))),
-                givers: AtomicUsize::new(0),
-                over: OnceLock::new(),
+                lease: Arc::new(RwLock::new(Some(holds))),
+                releases: AtomicUsize::new(0),
+                end_reason: OnceLock::new(),
             })),
         }
     }
@@ -233,7 +237,7 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_valid(&self) -> Result<bool, Error> {
-        let is_valid = self.inner.get()?.look(CoreGuard::is_valid);
+        let is_valid = self.inner.get()?.with_guard(CoreGuard::is_valid);
         Ok(is_valid.unwrap_or(false))
     }
 
@@ -242,9 +246,9 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`], [`ErrorKind::LockLost`].
     pub fn check(&self) -> Result<(), Error> {
-        let checked = self.inner.get()?.look(CoreGuard::check);
+        let checked = self.inner.get()?.with_guard(CoreGuard::check);
         checked.map_or_else(
-            || Err(given_back("holding the lease")),
+            || Err(released("holding the lease")),
             |checked| Ok(checked?),
         )
     }
@@ -254,7 +258,7 @@ impl Guard {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn reason(&self) -> Result<Option<Error>, Error> {
-        let reason = self.inner.get()?.look(CoreGuard::reason);
+        let reason = self.inner.get()?.with_guard(CoreGuard::reason);
         Ok(reason.flatten().map(Error::from))
     }
 
@@ -264,15 +268,15 @@ impl Guard {
     /// [`ErrorKind::Forked`].
     pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
         let inner = self.inner.get()?;
-        let looked = inner.look(CoreGuard::lost_reason);
-        Ok(looked.unwrap_or_else(|| inner.over.get().copied()))
+        let looked = inner.with_guard(CoreGuard::lost_reason);
+        Ok(looked.unwrap_or_else(|| inner.end_reason.get().copied()))
     }
 
     /// Waits until the lease is no longer certainly held; returns the reason. Keeps nothing alive.
     pub fn lost(&self) -> impl Future<Output = Result<LostReason, Error>> + Send + 'static + use<> {
         let lost = self.inner.get().map(|inner| {
-            let over = inner.over.get().copied();
-            (inner.look(CoreGuard::lost), over)
+            let over = inner.end_reason.get().copied();
+            (inner.with_guard(CoreGuard::lost), over)
         });
         async move {
             let (lost, over) = lost?;
@@ -288,10 +292,10 @@ impl Guard {
         let used = self
             .inner
             .get()
-            .and_then(|inner| inner.using("renewing the lease"));
+            .and_then(|inner| inner.use_lease("renewing the lease"));
         async move {
             let used = used?;
-            Ok(used.holds.guard().renew().await?)
+            Ok(used.lease.guard().renew().await?)
         }
     }
 
@@ -302,10 +306,10 @@ impl Guard {
         value: Bytes,
         options: SetOptions,
     ) -> impl Future<Output = Result<SetOutcome, Error>> + Send + 'static + use<> {
-        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
+        let used = self.inner.get().and_then(|inner| inner.use_lease(WRITING));
         async move {
             let used = used?;
-            Ok(used.holds.guard().set_with(key, value, &options).await?)
+            Ok(used.lease.guard().set_with(key, value, &options).await?)
         }
     }
 
@@ -315,10 +319,10 @@ impl Guard {
         key: Bytes,
         options: DelOptions,
     ) -> impl Future<Output = Result<DelOutcome, Error>> + Send + 'static + use<> {
-        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
+        let used = self.inner.get().and_then(|inner| inner.use_lease(WRITING));
         async move {
             let used = used?;
-            Ok(used.holds.guard().del_with(key, &options).await?)
+            Ok(used.lease.guard().del_with(key, &options).await?)
         }
     }
 
@@ -329,10 +333,10 @@ impl Guard {
         value: Bytes,
         options: DelOptions,
     ) -> impl Future<Output = Result<VdelOutcome, Error>> + Send + 'static + use<> {
-        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
+        let used = self.inner.get().and_then(|inner| inner.use_lease(WRITING));
         async move {
             let used = used?;
-            Ok(used.holds.guard().vdel_with(key, value, &options).await?)
+            Ok(used.lease.guard().vdel_with(key, value, &options).await?)
         }
     }
 
@@ -347,10 +351,10 @@ impl Guard {
         F: Future<Output = Option<Bytes>> + Send + 'static,
         C: FnMut(Option<Entry>) -> F + Send + 'static,
     {
-        let used = self.inner.get().and_then(|inner| inner.using(WRITING));
+        let used = self.inner.get().and_then(|inner| inner.use_lease(WRITING));
         async move {
             let used = used?;
-            let guard = used.holds.guard();
+            let guard = used.lease.guard();
             Ok(guard.update_async(key, &options, change).await?)
         }
     }
@@ -366,12 +370,12 @@ impl Guard {
         let used = self
             .inner
             .get()
-            .and_then(|inner| inner.using("proclaiming"));
+            .and_then(|inner| inner.use_lease("proclaiming"));
         async move {
             let used = used?;
-            match &*used.holds {
-                Holds::Lead(leadership) => Ok(leadership.proclaim(value).await?),
-                Holds::Lock(_) => Err(Error::new(
+            match &*used.lease {
+                HeldLease::Leadership(leadership) => Ok(leadership.proclaim(value).await?),
+                HeldLease::Lock(_) => Err(Error::new(
                     ErrorKind::InvalidArgument,
                     Outcome::NotDone,
                     "proclaiming",
@@ -391,12 +395,14 @@ impl Guard {
         &self,
         timeout: Option<Duration>,
     ) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
-        let taken = self.inner.get().map(|inner| inner.take(timeout));
+        let taken = self.inner.get().map(|inner| inner.take_lease(timeout));
         async move {
             let (holds, left) = taken?.await?;
             match holds {
-                Some(Holds::Lock(guard)) => Ok(guard.release_within(left).await?),
-                Some(Holds::Lead(leadership)) => Ok(leadership.resign_within(left).await?),
+                Some(HeldLease::Lock(guard)) => Ok(guard.release_within(left).await?),
+                Some(HeldLease::Leadership(leadership)) => {
+                    Ok(leadership.resign_within(left).await?)
+                }
                 None => Ok(Release::NotHeld),
             }
         }
@@ -408,9 +414,9 @@ impl Guard {
     /// [`ErrorKind::Forked`].
     pub fn loss(&self) -> Result<Option<Error>, Error> {
         let inner = self.inner.get()?;
-        Ok(match inner.look(CoreGuard::loss) {
+        Ok(match inner.with_guard(CoreGuard::loss) {
             Some(loss) => loss.map(Error::from),
-            None => inner.loss_before(),
+            None => inner.earlier_loss(),
         })
     }
 
@@ -422,11 +428,11 @@ impl Guard {
     /// its whole duration. No error if the work failed.
     pub fn finish(
         &self,
-        work: Work,
+        work: WorkOutcome,
         timeout: Option<Duration>,
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
-        let taken = inner.as_ref().map(|inner| inner.take(timeout));
+        let taken = inner.as_ref().map(|inner| inner.take_lease(timeout));
         let taken = taken.map_err(Error::clone);
         async move {
             let (inner, taken) = (inner?, taken?);
@@ -439,13 +445,15 @@ impl Guard {
                 }
             };
             let finished = match holds {
-                Some(Holds::Lock(guard)) => guard.finish_within(left).await.map_err(Error::from),
-                Some(Holds::Lead(leadership)) => {
+                Some(HeldLease::Lock(guard)) => {
+                    guard.finish_within(left).await.map_err(Error::from)
+                }
+                Some(HeldLease::Leadership(leadership)) => {
                     leadership.finish_within(left).await.map_err(Error::from)
                 }
-                None => match inner.loss_before() {
+                None => match inner.earlier_loss() {
                     Some(loss) => Err(loss),
-                    None if work == Work::Whole => Err(Error::new(
+                    None if work == WorkOutcome::SucceededUnderLease => Err(Error::new(
                         ErrorKind::LockLost,
                         Outcome::Unknown,
                         WORKING,
@@ -455,7 +463,7 @@ impl Guard {
                 },
             };
             match finished {
-                Err(error) if work == Work::Failed => {
+                Err(error) if work == WorkOutcome::Failed => {
                     tracing::warn!(kind = ?error.kind(), "the work under a lock failed, and its lock was lost");
                     Ok(())
                 }
@@ -466,12 +474,14 @@ impl Guard {
 
     /// Calls [`statestore::Guard::leave`]; for the leadership of an election, acts like [`release`](Self::release).
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let taken = self.inner.get().map(|inner| inner.take(None));
+        let taken = self.inner.get().map(|inner| inner.take_lease(None));
         async move {
             let (holds, left) = taken?.await?;
             match holds {
-                Some(Holds::Lock(guard)) => guard.leave().await,
-                Some(Holds::Lead(leadership)) => drop(leadership.resign_within(left).await?),
+                Some(HeldLease::Lock(guard)) => guard.leave().await,
+                Some(HeldLease::Leadership(leadership)) => {
+                    leadership.resign_within(left).await?;
+                }
                 None => {}
             }
             Ok(())
@@ -482,7 +492,7 @@ impl Guard {
 const WORKING: &str = "working under the lock";
 const WRITING: &str = "writing under the lease";
 
-fn given_back(action: &str) -> Error {
+fn released(action: &str) -> Error {
     Error::new(
         ErrorKind::LockLost,
         Outcome::NotDone,

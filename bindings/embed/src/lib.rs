@@ -6,16 +6,16 @@
 //!
 //! ```
 //! use statestore::{GetOptions, Settings, SetOptions};
-//! use statestore_embed::{Client, Mailbox, Wait};
+//! use statestore_embed::{Client, Mailbox, WaitOptions};
 //!
 //! # let server = statestored::RunningServer::start(statestored::config::Config::in_memory())?;
 //! # let url = server.url();
 //! let client = Client::new(Settings::from_url(&url)?)?;
-//! client.wait("connecting", client.connect(), Wait::default()).unwrap();
+//! client.wait("connecting", client.connect(), WaitOptions::default()).unwrap();
 //!
 //! // A call that blocks.
 //! let set = client.set("greeting".into(), "hello".into(), SetOptions::default());
-//! client.wait("setting", set, Wait::default()).unwrap();
+//! client.wait("setting", set, WaitOptions::default()).unwrap();
 //!
 //! // A call whose result comes through a mailbox, here into a channel of the foreign side.
 //! let (wake, woken) = std::sync::mpsc::channel();
@@ -28,14 +28,14 @@
 //!     assert_eq!(entry.value, "hello");
 //! });
 //!
-//! client.close(Wait::default()).unwrap();
+//! client.close(WaitOptions::default()).unwrap();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Clients
 //! [`Client`] has every method of [`statestore::Client`], with the same names and the option types of that crate. Each returns
 //! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`Guard`], [`Lease`], [`Election`]
-//! and [`Feed`]. Their error type is [`Error`], which has more kinds than that of the client. [`Client::core`] provides the
+//! and [`EventStream`]. Their error type is [`Error`], which has more kinds than that of the client. [`Client::core`] provides the
 //! values that need no waiting (the client id, the counters).
 //!
 //! There are three ways to run such a future:
@@ -52,10 +52,10 @@
 //! [`WrongThread`] if the runtime's thread would wait for itself.
 //!
 //! # Feeds
-//! A [`Feed`] is a stream of events: [`Client::observe`], [`Client::states`], [`Lease::observe`], [`Election::observe`]. It is
+//! A [`EventStream`] is a stream of events: [`Client::observe`], [`Client::states`], [`Lease::observe`], [`Election::observe`]. It is
 //! bounded at its source, even if a consumer is slow. There are three ways to receive its items:
-//! - wait with [`Feed::next`];
-//! - poll with [`Feed::try_next`] after the hook of [`Feed::on_ready`] was called;
+//! - wait with [`EventStream::next`];
+//! - poll with [`EventStream::try_next`] after the hook of [`EventStream::on_ready`] was called;
 //! - pass a callback to [`Client::subscribe`], which runs on the thread of the callbacks.
 //!
 //! # The runtime
@@ -65,7 +65,7 @@
 //!
 //! # Driving the runtime
 //! The runtime's own thread drives it, or a thread that waits for a result takes over meanwhile. A waiting thread does not take
-//! over if several wait, or if it waits for an [event](Wait::for_event), which may never come. `tests/baton` tries every order
+//! over if several wait, or if it waits for an [event](WaitOptions::for_event), which may never come. `tests/driver_handoff` tries every order
 //! in which threads hand the runtime over.
 //!
 //! # Forks
@@ -122,23 +122,23 @@
 //! ```
 //!
 //! Some words have one meaning here:
-//! - A `Share` is the share of a client in the runtime; a [`Lease`] is a lease of the store.
-//! - A value that belongs to the process that made it is `OfProcess`; a lease is [held](Acquisition::Held).
+//! - A `RuntimeShare` is the share of a client in the runtime; a [`Lease`] is a lease of the store.
+//! - A value that belongs to the process that made it is `ProcessBound`; a lease is [held](Acquisition::Held).
 //! - A state is the state of a [connection](statestore::ConnectionState); a task makes progress; a handle is a tokio handle.
 #![deny(unsafe_code)]
 
 // From the top down, as in the picture; `tests/layers.rs` holds the files to it.
 mod lock;
 mod queue;
-mod verbs;
+mod requests;
 
 mod guard;
 mod scan;
 mod subscription;
 
-mod feed;
+mod event_stream;
 
-mod closing;
+mod close;
 
 mod callbacks;
 
@@ -147,35 +147,35 @@ mod client;
 mod blocking;
 mod operation;
 
-mod lane;
+mod callback_queue;
 
 mod dispatcher;
 
 mod task;
 
-mod home;
+mod client_context;
 
 mod runtime;
 
 mod waiter;
 
-mod baton;
+mod driver_handoff;
 
 mod executor;
 
 pub mod log;
 
-mod action;
 mod mailbox;
+mod operation_descriptor;
 
-mod admission;
 mod batch;
+mod operation_limiter;
 mod registry;
 
-mod alarm;
 mod blocking_threads;
+mod waker_set;
 
-mod locking;
+mod mutex;
 mod thread;
 
 #[allow(
@@ -191,21 +191,21 @@ mod sync;
 
 mod error;
 
-pub use action::Action;
-pub use blocking::{Stopped, Wait};
+pub use blocking::{WaitError, WaitOptions};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
 pub use error::{Error, ErrorKind};
-pub use feed::{End, Feed, Offer};
-pub use guard::{Guard, Work};
-pub use lock::{Acquisition, Election, Found, Lease};
+pub use event_stream::{EventStream, OfferedItem, StreamEnd};
+pub use guard::{Guard, WorkOutcome};
+pub use lock::{Acquisition, Election, HolderResult, Lease};
 pub use mailbox::Mailbox;
 pub use operation::Operation;
+pub use operation_descriptor::OperationDescriptor;
 pub use process::{PerProcess, forks};
 pub use queue::Queue;
-pub use scan::{Fetch, Scan};
+pub use requests::WriteResults;
+pub use scan::{OfferedKeys, Scan};
 pub use signal::Signal;
 pub use subscription::Subscription;
 pub use thread::number as thread_number;
 pub use thread::on_thread_start;
-pub use verbs::Many;

@@ -1,13 +1,13 @@
 //! Leases, locks and elections.
 use crate::client::Client;
 use crate::error::Error;
-use crate::feed::Feed;
+use crate::event_stream::EventStream;
 use crate::guard::Guard;
-use crate::process::OfProcess;
+use crate::process::ProcessBound;
 use bytes::Bytes;
 use statestore::{
-    Acquisition as CoreAcquisition, Election as CoreElection, Followed, HolderObserver, Holding,
-    Leader, Lease as CoreLease, LeaseOptions, LockOptions, Release,
+    Acquisition as CoreAcquisition, Election as CoreElection, HolderObserver, Holding, Leader,
+    Lease as CoreLease, LeaseOptions, LockOptions, Observable, Release,
 };
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ pub enum Acquisition {
 }
 
 /// The holder of a lease or the leader, if there is one; or the error of the query.
-pub type Found<T> = Result<Option<T>, Error>;
+pub type HolderResult<T> = Result<Option<T>, Error>;
 
 /// A lease by its name; see [`statestore::Lease`]. Clones share it.
 #[derive(Debug)]
 pub struct Lease {
-    core: OfProcess<Arc<CoreLease>>,
+    core: ProcessBound<Arc<CoreLease>>,
     client: Client,
 }
 
 /// An election by its name; see [`statestore::Election`]. Clones share it.
 #[derive(Debug)]
 pub struct Election {
-    core: OfProcess<Arc<CoreElection>>,
+    core: ProcessBound<Arc<CoreElection>>,
     client: Client,
 }
 
@@ -45,7 +45,7 @@ impl Client {
     pub fn lease(&self, name: &[u8], options: &LeaseOptions) -> Result<Lease, Error> {
         let core = self.core()?.lease_with(name, options)?;
         Ok(Lease {
-            core: OfProcess::new(Arc::new(core)),
+            core: ProcessBound::new(Arc::new(core)),
             client: self.clone(),
         })
     }
@@ -57,7 +57,7 @@ impl Client {
         options: LockOptions,
     ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
-        async move { Ok(Guard::of_lock(core?.lock_with(name, &options).await?)) }
+        async move { Ok(Guard::from_lock(core?.lock_with(name, &options).await?)) }
     }
 
     /// Calls [`statestore::Client::election_with`].
@@ -67,7 +67,7 @@ impl Client {
     pub fn election(&self, name: &[u8], options: &LockOptions) -> Result<Election, Error> {
         let core = self.core()?.election_with(name, options)?;
         Ok(Election {
-            core: OfProcess::new(Arc::new(core)),
+            core: ProcessBound::new(Arc::new(core)),
             client: self.clone(),
         })
     }
@@ -81,7 +81,7 @@ impl Lease {
         let core = self.core();
         async move {
             Ok(match core?.acquire().await? {
-                CoreAcquisition::Acquired(guard) => Acquisition::Acquired(Guard::of_lock(guard)),
+                CoreAcquisition::Acquired(guard) => Acquisition::Acquired(Guard::from_lock(guard)),
                 CoreAcquisition::Held(holding) => Acquisition::Held(holding),
             })
         }
@@ -104,11 +104,12 @@ impl Lease {
     /// Calls [`statestore::Lease::observe`]; the items of the feed are those of [`statestore::HolderObserver::next`].
     pub fn observe(
         &self,
-    ) -> impl Future<Output = Result<Feed<Found<Holding>>, Error>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<EventStream<HolderResult<Holding>>, Error>> + Send + 'static + use<>
+    {
         let (core, client) = (self.core(), self.client.downgrade());
         async move {
             let holders = core?.observe().await?;
-            follow(&client.upgrade()?, "following a lease", holders)
+            observe_holders(&client.upgrade()?, "following a lease", holders)
         }
     }
 
@@ -125,7 +126,7 @@ impl Election {
         value: Bytes,
     ) -> impl Future<Output = Result<Guard, Error>> + Send + 'static + use<> {
         let core = self.core();
-        async move { Ok(Guard::of_lead(core?.campaign(value).await?)) }
+        async move { Ok(Guard::from_leadership(core?.campaign(value).await?)) }
     }
 
     /// Calls [`statestore::Election::leader`].
@@ -139,11 +140,12 @@ impl Election {
     /// Calls [`statestore::Election::observe`]; the items of the feed are those of [`statestore::LeaderObserver::next`].
     pub fn observe(
         &self,
-    ) -> impl Future<Output = Result<Feed<Found<Leader>>, Error>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<EventStream<HolderResult<Leader>>, Error>> + Send + 'static + use<>
+    {
         let (core, client) = (self.core(), self.client.downgrade());
         async move {
             let leaders = core?.observe().await?;
-            follow(&client.upgrade()?, "following an election", leaders)
+            observe_holders(&client.upgrade()?, "following an election", leaders)
         }
     }
 
@@ -154,12 +156,12 @@ impl Election {
 }
 
 /// Creates a feed from an observer.
-fn follow<S: Followed>(
+fn observe_holders<S: Observable>(
     client: &Client,
     action: &'static str,
     mut observer: HolderObserver<S>,
-) -> Result<Feed<Found<S::Holding>>, Error> {
-    Feed::pumped(client, action, async move |sender, end| {
+) -> Result<EventStream<HolderResult<S::Holding>>, Error> {
+    EventStream::from_task(client, action, async move |sender, end| {
         while let Some(found) = observer.next().await {
             if sender.send(found.map_err(Error::from)).await.is_err() {
                 return;

@@ -21,9 +21,9 @@ use tracing::{Event, Metadata, Subscriber};
 pub use tracing::Level;
 
 /// Maximum number of waiting records; further ones are dropped, counted and reported.
-const MOST: usize = 1024;
+const MAX_WAITING_RECORDS: usize = 1024;
 /// The beginning of the names of our crates.
-const OURS: &str = "statestore";
+const TARGET_PREFIX: &str = "statestore";
 
 /// A log record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ static SINK: PerProcess<RwLock<Option<Arc<Mailbox<Record>>>>> =
 static LEVEL: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// The thread of the current callback. Changes of the destination hold the lock, so that sink and thread match.
-static CALLER: PerProcess<Mutex<Option<Arc<Caller>>>> =
+static CALLBACK_THREAD: PerProcess<Mutex<Option<Arc<CallbackThread>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
 /// Forwards records of at least `level` to a mailbox, in place of the previous destination. The mailbox holds at most 1024
@@ -57,7 +57,7 @@ static CALLER: PerProcess<Mutex<Option<Arc<Caller>>>> =
 /// [`ErrorKind::Internal`]: this process has set a global `tracing` subscriber of its own, which gets the events.
 pub fn to_mailbox(level: Level, mailbox: Arc<Mailbox<Record>>) -> Result<(), Error> {
     install()?;
-    change(level_number(level), Some(mailbox), None);
+    set_destination(level_number(level), Some(mailbox), None);
     Ok(())
 }
 
@@ -73,7 +73,7 @@ pub fn to_callback(
     callback: impl FnMut(Record) + Send + 'static,
 ) -> Result<(), Error> {
     install()?;
-    let caller = Arc::new(Caller::default());
+    let caller = Arc::new(CallbackThread::default());
     let hook = Arc::clone(&caller);
     let mailbox = Mailbox::new(move || hook.wake());
     let (mine, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
@@ -81,18 +81,25 @@ pub fn to_callback(
         .map_err(|error| failed(error.to_string()))?;
     // No other thread sets it, and no item rings before the change.
     let _ = caller.thread.set(thread.thread().clone());
-    change(level_number(level), Some(mailbox), Some(caller));
+    set_destination(level_number(level), Some(mailbox), Some(caller));
     Ok(())
 }
 
 /// Stops forwarding. A callback still receives earlier records.
 pub fn off() {
-    change(0, None, None);
+    set_destination(0, None, None);
 }
 
 /// Forwards to another mailbox from now on; the thread of the callback before ends.
-fn change(level: usize, mailbox: Option<Arc<Mailbox<Record>>>, caller: Option<Arc<Caller>>) {
-    let mut current = CALLER.get().lock().unwrap_or_else(PoisonError::into_inner);
+fn set_destination(
+    level: usize,
+    mailbox: Option<Arc<Mailbox<Record>>>,
+    caller: Option<Arc<CallbackThread>>,
+) {
+    let mut current = CALLBACK_THREAD
+        .get()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let before = {
         let mut sink = SINK.get().write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *sink, mailbox)
@@ -111,8 +118,8 @@ fn install() -> Result<(), Error> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     // Forks are noticed from here on, so that a child does not wait for a thread that it does not have.
     Process::current();
-    let installed =
-        INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Forwarder).is_ok());
+    let installed = INSTALLED
+        .get_or_init(|| tracing::subscriber::set_global_default(ForwardingSubscriber).is_ok());
     if *installed {
         Ok(())
     } else {
@@ -141,12 +148,12 @@ fn level_number(level: Level) -> usize {
 
 /// The thread of a callback.
 #[derive(Debug, Default)]
-struct Caller {
+struct CallbackThread {
     thread: OnceLock<Thread>,
     is_stopping: AtomicBool,
 }
 
-impl Caller {
+impl CallbackThread {
     fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -166,8 +173,8 @@ impl Caller {
             while records.drain(1, |record| {
                 // A panic has nowhere to be reported, and the next record may succeed.
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(record)));
-                if !process.is_here() {
-                    process::end_child();
+                if !process.is_current() {
+                    process::exit_child();
                 }
             }) {}
             if is_last && records.close_if_empty() {
@@ -181,11 +188,11 @@ impl Caller {
 }
 
 /// Hands the events of our crates over; their spans are for programs in Rust.
-struct Forwarder;
+struct ForwardingSubscriber;
 
-impl Subscriber for Forwarder {
+impl Subscriber for ForwardingSubscriber {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if metadata.is_event() && metadata.target().starts_with(OURS) {
+        if metadata.is_event() && metadata.target().starts_with(TARGET_PREFIX) {
             Interest::sometimes()
         } else {
             Interest::never()
@@ -205,12 +212,12 @@ impl Subscriber for Forwarder {
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
-            && metadata.target().starts_with(OURS)
+            && metadata.target().starts_with(TARGET_PREFIX)
             && level_number(*metadata.level()) <= LEVEL.load(Ordering::Relaxed)
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
+        let mut text = EventText::default();
         event.record(&mut text);
         let metadata = event.metadata();
         forward(Record {
@@ -235,7 +242,7 @@ fn forward(record: Record) {
     // A sink that is being changed is not waited for.
     let mailbox = SINK.get().try_read().ok().and_then(|sink| sink.clone());
     let Some(mailbox) = mailbox else { return };
-    if mailbox.len() >= MOST {
+    if mailbox.len() >= MAX_WAITING_RECORDS {
         DROPPED.fetch_add(1, Ordering::Relaxed);
         return;
     }
@@ -258,12 +265,12 @@ fn forward(record: Record) {
 
 /// An event as text.
 #[derive(Default)]
-struct Text {
+struct EventText {
     message: String,
     fields: String,
 }
 
-impl Visit for Text {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }

@@ -1,6 +1,6 @@
 //! A queue from the runtime to a thread of the foreign side.
-use crate::admission::Permit;
-use crate::batch::{self, Hook};
+use crate::batch::{self, WakeHook};
+use crate::operation_limiter::Permit;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,11 +16,11 @@ use std::sync::{Arc, PoisonError};
 /// Its producers bound the queue: each operation under way posts one item, and so does each subscription, however many events
 /// it has. See [`Client::submit`](crate::Client::submit).
 pub struct Mailbox<T> {
-    items: Mutex<Items<T>>,
-    hook: Hook,
+    items: Mutex<MailboxState<T>>,
+    hook: WakeHook,
 }
 
-struct Items<T> {
+struct MailboxState<T> {
     queue: VecDeque<(T, Option<Permit>)>,
     is_closed: bool,
 }
@@ -29,7 +29,7 @@ impl<T> Mailbox<T> {
     /// Creates an empty queue.
     pub fn new(hook: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
-            items: Mutex::new(Items {
+            items: Mutex::new(MailboxState {
                 queue: VecDeque::new(),
                 is_closed: false,
             }),
@@ -113,12 +113,12 @@ impl<T> Mailbox<T> {
     }
 
     /// Returns whether no item waits and none can arrive.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         let items = self.items();
         items.is_closed && items.queue.is_empty()
     }
 
-    fn items(&self) -> MutexGuard<'_, Items<T>> {
+    fn items(&self) -> MutexGuard<'_, MailboxState<T>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

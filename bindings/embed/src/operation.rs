@@ -1,37 +1,37 @@
 //! Operations under way.
-use crate::admission::Permit;
 use crate::cause::Cause;
+use crate::client_context::ClientContext;
 use crate::error::Error;
-use crate::home::Home;
 use crate::mailbox::Mailbox;
-use crate::process::OfProcess;
-use crate::registry::Kind;
-use crate::task::{Body, Reason, Task};
-use statestore::{Abandoned, Outcome};
+use crate::operation_limiter::Permit;
+use crate::process::ProcessBound;
+use crate::registry::OperationKind;
+use crate::task::{Task, TaskEndReason, TaskFuture};
+use statestore::{CancellationRecorder, Outcome};
 use std::sync::Arc;
 
 /// An operation that was [submitted](crate::Client::submit). Dropping this does not end it.
 #[derive(Debug)]
 pub struct Operation {
-    task: OfProcess<Arc<Task>>,
+    task: ProcessBound<Arc<Task>>,
 }
 
 impl Operation {
-    /// Begins an operation; `body` is called once to create its future.
+    /// Begins an operation; `into_future` is called once to create its future.
     pub(crate) fn begin(
-        home: &Arc<Home>,
-        kind: Kind,
-        body: impl FnOnce(Reason) -> Option<Body>,
+        home: &Arc<ClientContext>,
+        kind: OperationKind,
+        body: impl FnOnce(TaskEndReason) -> Option<TaskFuture>,
     ) -> Self {
         let task = home
             .registry
-            .enter(kind, |place| Task::new(Arc::clone(home), place, body));
+            .register(kind, |place| Task::new(Arc::clone(home), place, body));
         home.executor.schedule(Arc::clone(&task) as _);
         if home.registry.has_ended() {
             task.end(Cause::Closed);
         }
         Self {
-            task: OfProcess::new(task),
+            task: ProcessBound::new(task),
         }
     }
 
@@ -55,68 +55,71 @@ impl Operation {
 }
 
 /// Returns the body of an operation. It posts the converted result of `future` exactly once, even if it is dropped early.
-pub(crate) fn body<T, M>(
+pub(crate) fn task_future<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     mailbox: Arc<Mailbox<M>>,
     complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
     permit: Permit,
-    reason: Reason,
-) -> Body
+    reason: TaskEndReason,
+) -> TaskFuture
 where
     T: Send + 'static,
     M: Send + 'static,
 {
-    let end = End::new(action, mailbox, complete, permit, reason, false);
-    end.body(future)
+    let end = CompletionGuard::new(action, mailbox, complete, permit, reason, false);
+    end.into_future(future)
 }
 
-/// Creates a [`body`] for a future that releases or closes an object, and continues in the background if it is dropped.
-pub(crate) fn body_of_end<T, M>(
+/// Creates a [`into_future`] for a future that releases or closes an object, and continues in the background if it is dropped.
+pub(crate) fn release_future<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     mailbox: Arc<Mailbox<M>>,
     complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
     permit: Permit,
-    reason: Reason,
-) -> Body
+    reason: TaskEndReason,
+) -> TaskFuture
 where
     T: Send + 'static,
     M: Send + 'static,
 {
-    let end = End::new(action, mailbox, complete, permit, reason, true);
-    end.body(future)
+    let end = CompletionGuard::new(action, mailbox, complete, permit, reason, true);
+    end.into_future(future)
 }
 
-struct End<T, M, C: FnOnce(Result<T, Error>) -> M> {
+struct CompletionGuard<T, M, C: FnOnce(Result<T, Error>) -> M> {
     action: &'static str,
     /// Present until it is completed.
-    rest: Option<(Arc<Mailbox<M>>, C, Permit)>,
+    completion: Option<(Arc<Mailbox<M>>, C, Permit)>,
     /// Whether it was polled, or has an effect even without a poll.
     has_begun: bool,
-    reason: Reason,
+    reason: TaskEndReason,
     result: std::marker::PhantomData<fn(T)>,
 }
 
-impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
+impl<T, M, C: FnOnce(Result<T, Error>) -> M> CompletionGuard<T, M, C> {
     fn new(
         action: &'static str,
         mailbox: Arc<Mailbox<M>>,
         complete: C,
         permit: Permit,
-        reason: Reason,
+        reason: TaskEndReason,
         has_begun: bool,
     ) -> Self {
         Self {
             action,
-            rest: Some((mailbox, complete, permit)),
+            completion: Some((mailbox, complete, permit)),
             has_begun,
             reason,
             result: std::marker::PhantomData,
         }
     }
 
-    fn body(mut self, future: impl Future<Output = Result<T, Error>> + Send + 'static) -> Body
+    fn into_future(
+        mut self,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> TaskFuture
     where
         T: Send + 'static,
         M: Send + 'static,
@@ -130,17 +133,17 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> End<T, M, C> {
     }
 
     fn complete(&mut self, result: Result<T, Error>) {
-        if let Some((mailbox, complete, permit)) = self.rest.take() {
-            self.reason.told();
+        if let Some((mailbox, complete, permit)) = self.completion.take() {
+            self.reason.mark_completed();
             // A closed mailbox accepts no results.
             let _ = mailbox.post_with(complete(result), Some(permit));
         }
     }
 }
 
-impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
+impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for CompletionGuard<T, M, C> {
     fn drop(&mut self) {
-        if self.rest.is_some() {
+        if self.completion.is_some() {
             // A future that panics is dropped before the cause can be recorded.
             let cause = if std::thread::panicking() {
                 Cause::Panicked
@@ -148,7 +151,7 @@ impl<T, M, C: FnOnce(Result<T, Error>) -> M> Drop for End<T, M, C> {
                 self.reason.cause()
             };
             // The future was dropped before, and recorded the outcome of its requests.
-            let outcome = match Abandoned::noted() {
+            let outcome = match CancellationRecorder::recorded() {
                 Some(outcome) => outcome,
                 None if self.has_begun => Outcome::Unknown,
                 None => Outcome::NotDone,

@@ -21,7 +21,7 @@ impl Process {
         #[cfg(unix)]
         {
             static NOTICE: Once = Once::new();
-            NOTICE.call_once(notice_forks);
+            NOTICE.call_once(register_fork_handler);
         }
         Self(FORKS.load(Ordering::Relaxed))
     }
@@ -32,13 +32,13 @@ impl Process {
     }
 
     /// Returns whether this is still the same process.
-    pub(crate) fn is_here(self) -> bool {
+    pub(crate) fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
 
     /// Refuses with [`ErrorKind::Forked`] if it is another one.
     pub(crate) fn check(self) -> Result<(), Error> {
-        if self.is_here() {
+        if self.is_current() {
             return Ok(());
         }
         Err(forked())
@@ -57,7 +57,7 @@ pub(crate) fn forked() -> Error {
 
 /// Ends a forked child in which a callback of the parent returned. Its caller is a copy of a thread of the parent, with locks
 /// in an arbitrary state.
-pub(crate) fn end_child() -> ! {
+pub(crate) fn exit_child() -> ! {
     #[cfg(unix)]
     // SAFETY: it takes any number, and runs nothing of this process any more.
     unsafe {
@@ -77,46 +77,46 @@ pub fn forks() -> u32 {
 /// of the inherited one.
 #[derive(Debug)]
 pub struct PerProcess<T> {
-    mine: T,
-    make: fn() -> T,
+    value: T,
+    init: fn() -> T,
     child: OnceLock<Box<Self>>,
 }
 
 impl<T> PerProcess<T> {
-    /// Creates the value for the first process; `make` creates the values of its children.
+    /// Creates the value for the first process; `init` creates the values of its children.
     pub const fn new(mine: T, make: fn() -> T) -> Self {
         Self {
-            mine,
-            make,
+            value: mine,
+            init: make,
             child: OnceLock::new(),
         }
     }
 
     /// Returns the instance of this process.
     pub fn get(&self) -> &T {
-        self.of(Process::current())
+        self.get_for(Process::current())
     }
 
-    pub(crate) fn of(&self, process: Process) -> &T {
+    pub(crate) fn get_for(&self, process: Process) -> &T {
         let mut value = self;
         for _ in 0..process.depth() {
             value = value
                 .child
-                .get_or_init(|| Box::new(Self::new((value.make)(), value.make)));
+                .get_or_init(|| Box::new(Self::new((value.init)(), value.init)));
         }
-        &value.mine
+        &value.value
     }
 }
 
 /// A value that a forked child neither uses nor drops: dropping it could wait for a lock that a thread of the parent held.
 #[derive(Debug)]
-pub(crate) struct OfProcess<T> {
+pub(crate) struct ProcessBound<T> {
     /// Present until it is dropped.
     value: Option<T>,
     process: Process,
 }
 
-impl<T> OfProcess<T> {
+impl<T> ProcessBound<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Some(value),
@@ -131,7 +131,7 @@ impl<T> OfProcess<T> {
     }
 }
 
-impl<T> OfProcess<Arc<T>> {
+impl<T> ProcessBound<Arc<T>> {
     /// Returns another reference to the same value.
     pub(crate) fn share(&self) -> Self {
         Self {
@@ -141,10 +141,10 @@ impl<T> OfProcess<Arc<T>> {
     }
 }
 
-impl<T> Drop for OfProcess<T> {
+impl<T> Drop for ProcessBound<T> {
     fn drop(&mut self) {
         let value = self.value.take();
-        if !self.process.is_here() {
+        if !self.process.is_current() {
             std::mem::forget(value);
             return;
         }
@@ -156,7 +156,7 @@ impl<T> Drop for OfProcess<T> {
 }
 
 #[cfg(unix)]
-fn notice_forks() {
+fn register_fork_handler() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }

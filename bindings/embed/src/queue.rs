@@ -1,10 +1,10 @@
 //! A queue of callbacks that the program runs on a thread of its own choice, out of its event loop.
-use crate::blocking::{self, Wait};
-use crate::cause::{lacking, wrong_thread};
+use crate::blocking::{self, WaitOptions};
+use crate::callback_queue::{CallbackQueue, CallbackQueueSet, ReleasedHook};
+use crate::cause::{resource_unavailable, wrong_thread};
 use crate::client::{Client, WeakClient};
 use crate::error::{Error, ErrorKind};
-use crate::lane::{Lane, Lanes, Released};
-use crate::process::OfProcess;
+use crate::process::ProcessBound;
 use statestore::{Outcome, Settings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// One thread at a time runs a queue, so that callbacks come one after the other, whichever of its clients they belong to.
 #[derive(Debug)]
 pub struct Queue {
-    inner: OfProcess<Arc<Inner>>,
+    inner: ProcessBound<Arc<Inner>>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    lanes: Arc<Lanes>,
-    members: Mutex<Members>,
+    queues: Arc<CallbackQueueSet>,
+    members: Mutex<QueueMembers>,
 }
 
 #[derive(Debug, Default)]
-struct Members {
+struct QueueMembers {
     is_closed: bool,
-    all: Vec<(WeakClient, Weak<Lane>)>,
+    all: Vec<(WeakClient, Weak<CallbackQueue>)>,
 }
 
 impl Queue {
@@ -35,10 +35,11 @@ impl Queue {
     /// # Errors
     /// [`ErrorKind::Internal`]: the system gives no descriptor that an event loop could wait for.
     pub fn new() -> Result<Self, Error> {
-        let lanes = Lanes::new().map_err(|error| lacking("making a queue", error.to_string()))?;
+        let lanes = CallbackQueueSet::new()
+            .map_err(|error| resource_unavailable("making a queue", error.to_string()))?;
         Ok(Self {
-            inner: OfProcess::new(Arc::new(Inner {
-                lanes: Arc::new(lanes),
+            inner: ProcessBound::new(Arc::new(Inner {
+                queues: Arc::new(lanes),
                 members: Mutex::default(),
             })),
         })
@@ -60,7 +61,7 @@ impl Queue {
                 reason,
             ));
         }
-        let (client, lane) = Client::with_lane(settings, &inner.lanes)?;
+        let (client, lane) = Client::with_callback_queue(settings, &inner.queues)?;
         members.all.retain(|(_, lane)| lane.strong_count() > 0);
         members
             .all
@@ -74,7 +75,7 @@ impl Queue {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn raw_fd(&self) -> Result<i32, Error> {
-        Ok(self.inner.get()?.lanes.raw_fd())
+        Ok(self.inner.get()?.queues.raw_fd())
     }
 
     /// Runs at most `most` of the waiting callbacks on this thread; returns how many ran. If callbacks are left, or arrive
@@ -86,8 +87,8 @@ impl Queue {
     pub fn run(&self, most: usize) -> Result<usize, Error> {
         const ACTION: &str = "running a queue";
         let inner = self.inner.get()?;
-        let Some(turn) = inner.lanes.try_turn() else {
-            let reason = if inner.lanes.is_running_here() {
+        let Some(turn) = inner.queues.try_acquire_runner() else {
+            let reason = if inner.queues.is_running_here() {
                 "a callback that it runs cannot run others"
             } else {
                 "another thread runs it"
@@ -105,54 +106,54 @@ impl Queue {
     pub fn close(&self) -> Result<(), Error> {
         let inner = self.inner.get()?;
         inner.members().is_closed = true;
-        inner.lanes.when_released(Arc::clone(inner) as _);
+        inner.queues.notify_when_released(Arc::clone(inner) as _);
         Ok(())
     }
 }
 
-impl Released for Inner {
-    fn released(&self) {
-        self.end();
+impl ReleasedHook for Inner {
+    fn on_released(&self) {
+        self.close_members();
     }
 }
 
 impl Inner {
-    fn end(&self) {
+    fn close_members(&self) {
         let all = std::mem::take(&mut self.members().all);
         for (client, lane) in all {
             if let Ok(client) = client.upgrade()
-                && client.close(Wait::default()).is_err()
+                && client.close(WaitOptions::default()).is_err()
             {
                 // The client closes by itself.
                 continue;
             }
             if let Some(lane) = lane.upgrade() {
-                finish(&lane);
+                drain_closing(&lane);
             }
         }
     }
 
-    fn members(&self) -> MutexGuard<'_, Members> {
+    fn members(&self) -> MutexGuard<'_, QueueMembers> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Runs the remaining callbacks of a client that is being closed in the background.
-fn finish(lane: &Lane) {
-    while !lane.is_over() {
-        let Some(turn) = lane.lanes().turn(None) else {
+fn drain_closing(lane: &CallbackQueue) {
+    while !lane.is_finished() {
+        let Some(turn) = lane.queues().acquire_runner(None) else {
             return;
         };
-        if turn.drain(lane).is_err() || lane.is_over() {
+        if turn.drain(lane).is_err() || lane.is_finished() {
             return;
         }
         // The runtime's thread closes it without help from this one.
-        let wait = Wait {
+        let wait = WaitOptions {
             for_event: true,
-            ..Wait::default()
+            ..WaitOptions::default()
         };
-        let waited = blocking::brought(lane.changed(), |changed| {
-            blocking::wait(lane.home(), "freeing a queue", changed, wait, false)
+        let waited = blocking::wait_for_output(lane.changed(), |changed| {
+            blocking::wait(lane.context(), "freeing a queue", changed, wait, false)
         });
         if waited.is_err() {
             return;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// A task that is under way until it is [removed](Registry::remove).
-pub(crate) trait Underway: fmt::Debug + Send + Sync {
+pub(crate) trait RegisteredTask: fmt::Debug + Send + Sync {
     /// Ends soon, because its client was closed.
     fn close(self: Arc<Self>);
 }
@@ -27,14 +27,14 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Default)]
 struct Tasks {
-    all: Slab<(Arc<dyn Underway>, Kind)>,
+    all: Slab<(Arc<dyn RegisteredTask>, OperationKind)>,
     /// How many of them are requests.
     requests: usize,
 }
 
 /// The event that a task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OperationKind {
     /// Answers: it ends by itself.
     Request,
     /// Something that may never happen.
@@ -43,9 +43,9 @@ pub(crate) enum Kind {
 
 /// A thread that waits for a request.
 #[derive(Debug)]
-pub(crate) struct Blocked<'a>(&'a Registry);
+pub(crate) struct BlockedThreadGuard<'a>(&'a Registry);
 
-impl Drop for Blocked<'_> {
+impl Drop for BlockedThreadGuard<'_> {
     fn drop(&mut self) {
         if self.0.blocked.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.drained.notify_waiters();
@@ -55,24 +55,24 @@ impl Drop for Blocked<'_> {
 
 impl Registry {
     /// Enters a task that is made with its place; `make` must not enter another one.
-    pub(crate) fn enter<T: Underway + 'static>(
+    pub(crate) fn register<T: RegisteredTask + 'static>(
         &self,
-        kind: Kind,
+        kind: OperationKind,
         make: impl FnOnce(usize) -> Arc<T>,
     ) -> Arc<T> {
         let mut tasks = self.tasks();
         let entry = tasks.all.vacant_entry();
         let task = make(entry.key());
-        let underway: Arc<dyn Underway> = Arc::clone(&task) as _;
+        let underway: Arc<dyn RegisteredTask> = Arc::clone(&task) as _;
         entry.insert((underway, kind));
-        tasks.requests += usize::from(kind == Kind::Request);
+        tasks.requests += usize::from(kind == OperationKind::Request);
         task
     }
 
     /// Registers a thread that waits for a request.
-    pub(crate) fn block(&self) -> Blocked<'_> {
+    pub(crate) fn register_blocked(&self) -> BlockedThreadGuard<'_> {
         self.blocked.fetch_add(1, Ordering::SeqCst);
-        Blocked(self)
+        BlockedThreadGuard(self)
     }
 
     /// Returns whether every task has ended.
@@ -84,7 +84,7 @@ impl Registry {
         let (task, is_last) = {
             let mut tasks = self.tasks();
             let task = tasks.all.try_remove(place);
-            let is_request = matches!(task, Some((_, Kind::Request)));
+            let is_request = matches!(task, Some((_, OperationKind::Request)));
             tasks.requests -= usize::from(is_request);
             (task, is_request && tasks.requests == 0)
         };
@@ -98,7 +98,7 @@ impl Registry {
         }
     }
 
-    /// Waits until every task has ended; for use after [`end`](Self::end).
+    /// Waits until every task has ended; for use after [`close_tasks`](Self::close_tasks).
     pub(crate) async fn emptied(&self) {
         loop {
             let mut emptied = pin!(self.emptied.notified());
@@ -124,13 +124,13 @@ impl Registry {
         }
     }
 
-    /// Returns whether [`end`](Self::end) was called, which a task that was entered just now may have missed.
+    /// Returns whether [`close_tasks`](Self::close_tasks) was called, which a task that was entered just now may have missed.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
 
     /// Closes all tasks.
-    pub(crate) fn end(&self) {
+    pub(crate) fn close_tasks(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         let tasks: Vec<_> = self
             .tasks()
@@ -138,7 +138,7 @@ impl Registry {
             .iter()
             .map(|(_, (task, _))| Arc::clone(task))
             .collect();
-        tasks.into_iter().for_each(Underway::close);
+        tasks.into_iter().for_each(RegisteredTask::close);
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {

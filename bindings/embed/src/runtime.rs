@@ -1,7 +1,7 @@
 //! The one runtime that all clients of a process share.
-use crate::baton::{self, Drive, Failed};
 use crate::blocking_threads::BlockingThreads;
 use crate::cause;
+use crate::driver_handoff::{self, DriveRuntime, Failed};
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::process::{PerProcess, Process};
@@ -16,62 +16,63 @@ use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
 /// How long the end waits for look-ups of names and for files of credentials.
-const PATIENCE: Duration = Duration::from_millis(250);
+const BLOCKING_WORK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Hand-over of the tokio runtime between threads.
-pub(crate) type Baton = baton::Baton<tokio::runtime::Runtime>;
+pub(crate) type DriverHandoff = driver_handoff::DriverHandoff<tokio::runtime::Runtime>;
 
 /// Runs all connections and operations on one thread: its own, or one that waits for a result.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     pub(crate) executor: Arc<Executor>,
-    pub(crate) baton: Arc<Baton>,
+    pub(crate) handoff: Arc<DriverHandoff>,
     pub(crate) blocking: Arc<BlockingThreads>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The share of one client in the runtime, which ends with the last one.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct RuntimeShare {
     pub(crate) runtime: Arc<Runtime>,
     process: Process,
-    is_over: bool,
+    is_released: bool,
 }
 
 /// The runtime, and how many clients it has.
 #[derive(Debug)]
-struct Running {
+struct SharedRuntime {
     runtime: Option<Arc<Runtime>>,
     clients: usize,
 }
 
-static RUNNING: PerProcess<Mutex<Running>> = PerProcess::new(Running::none(), Running::none);
+static SHARED_RUNTIME: PerProcess<Mutex<SharedRuntime>> =
+    PerProcess::new(SharedRuntime::empty(), SharedRuntime::empty);
 
-impl Running {
-    const fn none() -> Mutex<Self> {
+impl SharedRuntime {
+    const fn empty() -> Mutex<Self> {
         Mutex::new(Self {
             runtime: None,
             clients: 0,
         })
     }
 
-    fn of(process: Process) -> MutexGuard<'static, Self> {
-        let running = RUNNING.of(process);
+    fn lock(process: Process) -> MutexGuard<'static, Self> {
+        let running = SHARED_RUNTIME.get_for(process);
         running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Share {
+impl RuntimeShare {
     /// Joins the runtime, which begins with the first client.
-    pub(crate) fn take() -> Result<Self, Error> {
+    pub(crate) fn acquire() -> Result<Self, Error> {
         let process = Process::current();
-        let current = Running::of(process).runtime.clone();
+        let current = SharedRuntime::lock(process).runtime.clone();
         if let Some(runtime) = current {
             // Not under the lock: a failure ends other clients, which return their shares.
             has_failed(&runtime.handle, &runtime.executor);
         }
-        let mut running = Running::of(process);
+        let mut running = SharedRuntime::lock(process);
         let runtime = match &running.runtime {
             Some(runtime) if !runtime.executor.has_failed() => Arc::clone(runtime),
             _ => {
@@ -85,20 +86,20 @@ impl Share {
         Ok(Self {
             runtime,
             process,
-            is_over: false,
+            is_released: false,
         })
     }
 
     /// Returns the share. Stops the runtime if it was the last one, and returns the runtime for [joining](Runtime::join).
-    pub(crate) fn end(mut self) -> Option<Arc<Runtime>> {
-        self.give_back()
+    pub(crate) fn release(mut self) -> Option<Arc<Runtime>> {
+        self.release_once()
     }
 
-    fn give_back(&mut self) -> Option<Arc<Runtime>> {
-        if std::mem::replace(&mut self.is_over, true) || !self.process.is_here() {
+    fn release_once(&mut self) -> Option<Arc<Runtime>> {
+        if std::mem::replace(&mut self.is_released, true) || !self.process.is_current() {
             return None;
         }
-        let mut running = Running::of(self.process);
+        let mut running = SharedRuntime::lock(self.process);
         let current = running.runtime.as_ref();
         if !current.is_some_and(|current| Arc::ptr_eq(current, &self.runtime)) {
             // This one failed, and another one has replaced it.
@@ -111,44 +112,44 @@ impl Share {
         running.runtime = None;
         drop(running);
         self.runtime.executor.stop();
-        self.runtime.baton.call();
+        self.runtime.handoff.wake_thread();
         Some(Arc::clone(&self.runtime))
     }
 }
 
-impl Drop for Share {
+impl Drop for RuntimeShare {
     fn drop(&mut self) {
-        self.give_back();
+        self.release_once();
     }
 }
 
 impl Runtime {
     fn start() -> io::Result<Self> {
-        thread::keep_handle();
+        thread::retain_handle();
         let tokio = Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
-        let baton = Arc::new(Baton::new(tokio, Arc::clone(&executor)));
+        let baton = Arc::new(DriverHandoff::new(tokio, Arc::clone(&executor)));
         let blocking = Arc::new(BlockingThreads::default());
         let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
         let others = Arc::clone(&blocking);
         let thread = thread::spawn("statestore", move || {
-            thread::become_ours();
-            if let Some(tokio) = keeper.keep() {
+            thread::mark_runtime_thread();
+            if let Some(tokio) = keeper.run_thread() {
                 tokio.shutdown_background();
             }
-            others.wait(PATIENCE);
-            mine.end();
+            others.wait(BLOCKING_WORK_TIMEOUT);
+            mine.abandon_remaining();
         })?;
         let dependent = Arc::downgrade(&baton);
         executor.notify_of_failure(dependent);
         Ok(Self {
             handle,
             executor,
-            baton,
+            handoff: baton,
             blocking,
             thread: Mutex::new(Some(thread)),
         })
@@ -176,9 +177,9 @@ fn cannot_start(error: &io::Error) -> Error {
         // A descriptor that all runtimes of the process share.
         let reason =
             "the program closed the file descriptors of the library; connect in a new process";
-        return cause::lacking(ACTION, reason);
+        return cause::resource_unavailable(ACTION, reason);
     }
-    cause::lacking(ACTION, error.to_string())
+    cause::resource_unavailable(ACTION, error.to_string())
 }
 
 /// Returns whether the runtime failed. Wakes the runtime for that, which fails if the program closed its descriptors.
@@ -193,13 +194,13 @@ pub(crate) fn has_failed(handle: &Handle, executor: &Executor) -> bool {
     woken.is_err()
 }
 
-impl Drive for tokio::runtime::Runtime {
+impl DriveRuntime for tokio::runtime::Runtime {
     fn drive<T>(
         &self,
         future: impl Future<Output = T>,
         until: Option<Instant>,
     ) -> Result<Option<T>, Failed> {
-        let _ours = thread::Ours::enter();
+        let _ours = thread::RuntimeThreadGuard::enter();
         // Each operation counts for itself: tokio's limit for one task does not fit.
         let run = unconstrained(async {
             match until {

@@ -1,7 +1,7 @@
 //! Scans.
 use crate::error::Error;
-use crate::locking::lock;
-use crate::process::OfProcess;
+use crate::mutex::lock;
+use crate::process::ProcessBound;
 use bytes::Bytes;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -11,25 +11,25 @@ use tokio::sync::Mutex as AsyncMutex;
 /// The keys that match a pattern, page by page; see [`statestore::Scan`]. Clones share it.
 #[derive(Debug)]
 pub struct Scan {
-    inner: OfProcess<Arc<Inner>>,
+    inner: ProcessBound<Arc<Inner>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     core: AsyncMutex<statestore::Scan>,
-    fetched: Mutex<Fetched>,
+    fetched: Mutex<ScanBuffer>,
 }
 
 /// Keys from the store that were not taken yet.
 #[derive(Debug, Default)]
-struct Fetched {
+struct ScanBuffer {
     /// Keys of offers that were dropped.
     returned: VecDeque<Bytes>,
     /// Keys of each offer; `None` after the last page, and when another consumer took them.
     offered: Slab<Option<VecDeque<Bytes>>>,
 }
 
-impl Fetched {
+impl ScanBuffer {
     /// Takes the keys of an offer. After the last page, takes keys that other offers returned or still hold. So no consumer
     /// sees the end while keys may be left.
     fn take(&mut self, offer: usize) -> Option<VecDeque<Bytes>> {
@@ -47,13 +47,13 @@ impl Fetched {
 
 /// Keys of a scan that wait to be taken. Dropping this value leaves them to other consumers.
 #[derive(Debug)]
-pub struct Fetch {
+pub struct OfferedKeys {
     inner: Arc<Inner>,
     /// Present until it is taken.
     offer: Option<usize>,
 }
 
-impl Fetch {
+impl OfferedKeys {
     /// Takes the page; `None` after the last one.
     pub fn page(mut self) -> Option<Vec<Bytes>> {
         let offer = self.offer.take()?;
@@ -72,7 +72,7 @@ impl Fetch {
     }
 }
 
-impl Drop for Fetch {
+impl Drop for OfferedKeys {
     fn drop(&mut self) {
         let Some(offer) = self.offer else { return };
         let mut fetched = lock(&self.inner.fetched);
@@ -85,7 +85,7 @@ impl Drop for Fetch {
 impl Scan {
     pub(crate) fn new(core: statestore::Scan) -> Self {
         Self {
-            inner: OfProcess::new(Arc::new(Inner {
+            inner: ProcessBound::new(Arc::new(Inner {
                 core: AsyncMutex::new(core),
                 fetched: Mutex::default(),
             })),
@@ -111,7 +111,7 @@ impl Scan {
     /// Waits like [`next_page`](Self::next_page), for a consumer that may learn too late that the page is no longer wanted.
     pub fn fetch_page(
         &self,
-    ) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<OfferedKeys, Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
@@ -127,7 +127,9 @@ impl Scan {
     }
 
     /// Waits like [`next`](Self::next), for a consumer that may learn too late that the key is no longer wanted.
-    pub fn fetch(&self) -> impl Future<Output = Result<Fetch, Error>> + Send + 'static + use<> {
+    pub fn fetch(
+        &self,
+    ) -> impl Future<Output = Result<OfferedKeys, Error>> + Send + 'static + use<> {
         let inner = self.inner.get().cloned();
         async move {
             let inner = inner?;
@@ -144,9 +146,9 @@ impl Scan {
 }
 
 impl Inner {
-    fn offer(self: Arc<Self>, keys: Option<VecDeque<Bytes>>) -> Fetch {
+    fn offer(self: Arc<Self>, keys: Option<VecDeque<Bytes>>) -> OfferedKeys {
         let offer = lock(&self.fetched).offered.insert(keys);
-        Fetch {
+        OfferedKeys {
             inner: self,
             offer: Some(offer),
         }

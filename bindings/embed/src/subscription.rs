@@ -1,10 +1,10 @@
 //! Delivery of events to a callback.
-use crate::admission::Permit;
 use crate::client::Client;
 use crate::dispatcher::Job;
 use crate::error::Error;
-use crate::feed::Feed;
+use crate::event_stream::EventStream;
 use crate::mailbox::Mailbox;
+use crate::operation_limiter::Permit;
 use crate::thread;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 /// Calls in a row, before other callbacks have their turn.
-const ROW: usize = 64;
+const CALLS_PER_JOB: usize = 64;
 
 /// A callback that gets each item, and `None` after the last one.
 type Callback<T> = Box<dyn FnMut(Option<T>) + Send>;
 
-/// A callback that receives the items of a [`Feed`] on the client's callback thread. Dropping this value does not end the
+/// A callback that receives the items of a [`EventStream`] on the client's callback thread. Dropping this value does not end the
 /// subscription.
 ///
 /// After the last call, the callback is dropped on that thread. The last call has `None`, unless the subscription was cancelled
 /// before.
 #[derive(Debug)]
 pub struct Subscription {
-    teller: Arc<dyn Cancel>,
+    delivery: Arc<dyn CancelDelivery>,
 }
 
 impl Client {
@@ -34,7 +34,7 @@ impl Client {
     /// The errors of [`submit`](Self::submit); the callback is dropped on this thread then.
     pub fn subscribe<T: Send + 'static>(
         &self,
-        feed: &Feed<T>,
+        feed: &EventStream<T>,
         callback: impl FnMut(Option<T>) + Send + 'static,
     ) -> Result<Subscription, Error> {
         let mailbox = self.callbacks()?;
@@ -45,14 +45,14 @@ impl Client {
 
 impl Subscription {
     fn begin<T: Send + 'static>(
-        feed: &Feed<T>,
+        feed: &EventStream<T>,
         callback: Callback<T>,
         mailbox: Arc<Mailbox<Job>>,
         permit: Permit,
     ) -> Result<Self, Error> {
-        let teller = Arc::new(Teller {
+        let teller = Arc::new(CallbackDelivery {
             feed: feed.clone(),
-            callback: Mutex::new(Place::Here(callback, permit)),
+            callback: Mutex::new(CallbackState::Idle(callback, permit)),
             returned: Condvar::new(),
             mailbox,
             is_posted: AtomicBool::new(false),
@@ -60,29 +60,29 @@ impl Subscription {
         });
         let hooked = Arc::clone(&teller);
         feed.on_ready(move || Arc::clone(&hooked).post())?;
-        Ok(Self { teller })
+        Ok(Self { delivery: teller })
     }
 
     /// Ends the subscription: a running call is the last one. Does not wait for that call.
     pub fn cancel(&self) {
-        Arc::clone(&self.teller).cancel();
+        Arc::clone(&self.delivery).cancel();
     }
 
     /// Ends the subscription, and waits for a call that runs on another thread. The callback was dropped when this returns,
     /// except if the callback itself calls it.
     pub fn close(&self) {
-        self.teller.close();
+        self.delivery.close();
     }
 }
 
-trait Cancel: fmt::Debug + Send + Sync {
+trait CancelDelivery: fmt::Debug + Send + Sync {
     fn cancel(self: Arc<Self>);
     fn close(&self);
 }
 
-struct Teller<T> {
-    feed: Feed<T>,
-    callback: Mutex<Place<T>>,
+struct CallbackDelivery<T> {
+    feed: EventStream<T>,
+    callback: Mutex<CallbackState<T>>,
     /// Notified when the callback no longer runs.
     returned: Condvar,
     mailbox: Arc<Mailbox<Job>>,
@@ -92,23 +92,23 @@ struct Teller<T> {
 }
 
 /// Where the callback is.
-enum Place<T> {
-    Here(Callback<T>, Permit),
+enum CallbackState<T> {
+    Idle(Callback<T>, Permit),
     /// On the thread with this number.
     Running(usize),
     Dropped,
 }
 
-impl<T: Send + 'static> Teller<T> {
+impl<T: Send + 'static> CallbackDelivery<T> {
     fn post(self: Arc<Self>) {
         if !self.is_posted.swap(true, Ordering::AcqRel) {
             let mailbox = Arc::clone(&self.mailbox);
             // The mailbox accepts jobs while a callback has its permit.
-            let _ = mailbox.post(Box::new(move || self.tell()));
+            let _ = mailbox.post(Box::new(move || self.deliver()));
         }
     }
 
-    fn tell(self: Arc<Self>) {
+    fn deliver(self: Arc<Self>) {
         // A swap and not a store: a thread that found the flag set wrote a value for this call, such as a cancellation. Only a
         // read of the flag makes that write visible here.
         self.is_posted.swap(false, Ordering::AcqRel);
@@ -116,8 +116,8 @@ impl<T: Send + 'static> Teller<T> {
             return;
         };
         // Even if the callback panics, no thread waits for it forever.
-        let _lost = Lost(&self);
-        for _ in 0..ROW {
+        let _lost = DroppedOnPanic(&self);
+        for _ in 0..CALLS_PER_JOB {
             if self.is_cancelled.load(Ordering::Acquire) {
                 return self.end(callback, permit);
             }
@@ -140,9 +140,9 @@ impl<T: Send + 'static> Teller<T> {
 
     /// Takes the callback, to call it without a lock.
     fn take(&self) -> Option<(Callback<T>, Permit)> {
-        let mut place = self.place();
-        match std::mem::replace(&mut *place, Place::Running(thread::number())) {
-            Place::Here(callback, permit) => Some((callback, permit)),
+        let mut place = self.lock_state();
+        match std::mem::replace(&mut *place, CallbackState::Running(thread::number())) {
+            CallbackState::Idle(callback, permit) => Some((callback, permit)),
             elsewhere => {
                 *place = elsewhere;
                 None
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Teller<T> {
     }
 
     fn put_back(&self, callback: Callback<T>, permit: Permit) {
-        *self.place() = Place::Here(callback, permit);
+        *self.lock_state() = CallbackState::Idle(callback, permit);
         self.returned.notify_all();
     }
 
@@ -160,32 +160,32 @@ impl<T: Send + 'static> Teller<T> {
         let _ = self.feed.clear_hook();
         let _ = self.feed.stop();
         drop(callback);
-        *self.place() = Place::Dropped;
+        *self.lock_state() = CallbackState::Dropped;
         self.returned.notify_all();
         drop(permit);
     }
 }
 
-impl<T> Teller<T> {
-    fn place(&self) -> MutexGuard<'_, Place<T>> {
+impl<T> CallbackDelivery<T> {
+    fn lock_state(&self) -> MutexGuard<'_, CallbackState<T>> {
         self.callback.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Marks the callback as dropped if it was not put back.
-struct Lost<'a, T>(&'a Teller<T>);
+struct DroppedOnPanic<'a, T>(&'a CallbackDelivery<T>);
 
-impl<T> Drop for Lost<'_, T> {
+impl<T> Drop for DroppedOnPanic<'_, T> {
     fn drop(&mut self) {
-        let mut place = self.0.place();
-        if matches!(*place, Place::Running(_)) {
-            *place = Place::Dropped;
+        let mut place = self.0.lock_state();
+        if matches!(*place, CallbackState::Running(_)) {
+            *place = CallbackState::Dropped;
             self.0.returned.notify_all();
         }
     }
 }
 
-impl<T: Send + 'static> Cancel for Teller<T> {
+impl<T: Send + 'static> CancelDelivery for CallbackDelivery<T> {
     fn cancel(self: Arc<Self>) {
         self.is_cancelled.store(true, Ordering::Release);
         self.post();
@@ -193,29 +193,29 @@ impl<T: Send + 'static> Cancel for Teller<T> {
 
     fn close(&self) {
         self.is_cancelled.store(true, Ordering::Release);
-        let mut place = self.place();
+        let mut place = self.lock_state();
         loop {
             match *place {
-                Place::Here(..) => {
+                CallbackState::Idle(..) => {
                     drop(place);
                     if let Some((callback, permit)) = self.take() {
                         return self.end(callback, permit);
                     }
-                    place = self.place();
+                    place = self.lock_state();
                 }
-                Place::Running(thread) if thread != thread::number() => {
+                CallbackState::Running(thread) if thread != thread::number() => {
                     let waited = self.returned.wait(place);
                     place = waited.unwrap_or_else(PoisonError::into_inner);
                 }
-                Place::Running(_) | Place::Dropped => return,
+                CallbackState::Running(_) | CallbackState::Dropped => return,
             }
         }
     }
 }
 
-impl<T> fmt::Debug for Teller<T> {
+impl<T> fmt::Debug for CallbackDelivery<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Teller")
+        f.debug_struct("CallbackDelivery")
             .field("is_posted", &self.is_posted)
             .field("is_cancelled", &self.is_cancelled)
             .finish_non_exhaustive()

@@ -1,10 +1,10 @@
 //! An operation as the executor sees it.
 use crate::cause::Cause;
+use crate::client_context::ClientContext;
 use crate::executor::Resume;
-use crate::home::Home;
-use crate::registry::Underway;
+use crate::registry::RegisteredTask;
 use crate::thread;
-use statestore::Abandoned;
+use statestore::CancellationRecorder;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,26 +13,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The future of a task, without an output: it delivers its result itself, even when it is dropped early.
-pub(crate) type Body = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A future that the executor polls.
 pub(crate) struct Task {
-    progress: Mutex<Progress>,
+    progress: Mutex<TaskProgress>,
     /// Whether its result is on its way, or was taken already, while the executor may not have put it away yet.
-    is_told: AtomicBool,
-    home: Arc<Home>,
-    place: usize,
+    is_completed: AtomicBool,
+    context: Arc<ClientContext>,
+    key: usize,
 }
 
 /// The progress of a task.
-struct Progress {
-    stage: Stage,
-    body: Option<Body>,
+struct TaskProgress {
+    state: TaskState,
+    future: Option<TaskFuture>,
     cause: Option<Cause>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum TaskState {
     /// The task waits for a wake-up.
     Idle,
     /// The executor will run it.
@@ -46,75 +46,75 @@ enum Stage {
 }
 
 impl Task {
-    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `body` receives the reason handle, which reports
+    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `future` receives the reason handle, which reports
     /// why the task ended.
     pub(crate) fn new(
-        home: Arc<Home>,
+        home: Arc<ClientContext>,
         place: usize,
-        body: impl FnOnce(Reason) -> Option<Body>,
+        body: impl FnOnce(TaskEndReason) -> Option<TaskFuture>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            progress: Mutex::new(Progress {
-                stage: Stage::Scheduled,
-                body: body(Reason(this.clone())),
+            progress: Mutex::new(TaskProgress {
+                state: TaskState::Scheduled,
+                future: body(TaskEndReason(this.clone())),
                 cause: None,
             }),
-            is_told: AtomicBool::new(false),
-            home,
-            place,
+            is_completed: AtomicBool::new(false),
+            context: home,
+            key: place,
         })
     }
 
-    fn begin(&self) -> Option<Body> {
+    fn begin(&self) -> Option<TaskFuture> {
         let mut progress = self.progress();
-        if progress.stage != Stage::Scheduled {
+        if progress.state != TaskState::Scheduled {
             return None;
         }
-        progress.stage = Stage::Running;
-        progress.body.take()
+        progress.state = TaskState::Running;
+        progress.future.take()
     }
 
     /// Ends the task before its future ends; returns whether it was still under way. A task that is being polled right now may
     /// still end with its result.
     pub(crate) fn end(self: &Arc<Self>, cause: Cause) -> bool {
         let mut progress = self.progress();
-        if progress.stage == Stage::Ended {
+        if progress.state == TaskState::Ended {
             return false;
         }
         progress.cause.get_or_insert(cause);
-        if thread::is_ending() && !self.home.executor.has_ended() {
+        if thread::is_exiting() && !self.context.executor.has_ended() {
             // The cleanup of the future needs a thread that is not exiting.
             drop(progress);
             Arc::clone(self).wake();
             return true;
         }
-        let Some(body) = progress.body.take() else {
+        let Some(body) = progress.future.take() else {
             // The polling thread drops it.
             return true;
         };
-        progress.stage = Stage::Ended;
+        progress.state = TaskState::Ended;
         drop(progress);
-        self.drop_body(body);
+        self.drop_future(body);
         true
     }
 
     /// Returns whether its future is gone.
     pub(crate) fn has_ended(&self) -> bool {
-        self.is_told.load(Ordering::Acquire) || self.progress().stage == Stage::Ended
+        self.is_completed.load(Ordering::Acquire) || self.progress().state == TaskState::Ended
     }
 
-    fn drop_body(&self, body: Body) {
+    fn drop_future(&self, body: TaskFuture) {
         // The dropped work reports the outcome of its requests.
-        let _abandoned = Abandoned::begin();
-        let guard = self.home.enter();
+        let _abandoned = CancellationRecorder::begin();
+        let guard = self.context.enter();
         if catch_unwind(AssertUnwindSafe(|| drop(body))).is_err() {
-            self.home.panicked();
+            self.context.record_panic();
         }
         drop(guard);
-        self.home.registry.remove(self.place);
+        self.context.registry.remove(self.key);
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, TaskProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,12 +124,12 @@ impl Resume for Task {
     fn resume(self: Arc<Self>) {
         let Some(mut body) = self.begin() else { return };
         if self.progress().cause == Some(Cause::Cancelled) {
-            self.progress().stage = Stage::Ended;
-            self.drop_body(body);
+            self.progress().state = TaskState::Ended;
+            self.drop_future(body);
             return;
         }
         let waker = Waker::from(Arc::clone(&self));
-        let guard = self.home.enter();
+        let guard = self.context.enter();
         let polled = catch_unwind(AssertUnwindSafe(|| {
             body.as_mut().poll(&mut Context::from_waker(&waker))
         }));
@@ -138,42 +138,42 @@ impl Resume for Task {
             Ok(Poll::Ready(())) => true,
             Ok(Poll::Pending) => false,
             Err(_) => {
-                let cause = self.home.panicked();
+                let cause = self.context.record_panic();
                 self.progress().cause = Some(cause);
                 true
             }
         };
         let mut progress = self.progress();
         if is_over || progress.cause.is_some() {
-            progress.stage = Stage::Ended;
+            progress.state = TaskState::Ended;
             drop(progress);
-            self.drop_body(body);
+            self.drop_future(body);
             return;
         }
-        progress.body = Some(body);
-        let is_woken = progress.stage == Stage::Woken;
-        progress.stage = if is_woken {
-            Stage::Scheduled
+        progress.future = Some(body);
+        let is_woken = progress.state == TaskState::Woken;
+        progress.state = if is_woken {
+            TaskState::Scheduled
         } else {
-            Stage::Idle
+            TaskState::Idle
         };
         drop(progress);
         if is_woken {
-            let home = Arc::clone(&self.home);
+            let home = Arc::clone(&self.context);
             home.executor.schedule(self);
         }
     }
 
     fn abandon(self: Arc<Self>) {
-        let cause = self.home.end_cause();
+        let cause = self.context.end_cause();
         self.end(cause);
     }
 }
 
-impl Underway for Task {
+impl RegisteredTask for Task {
     /// Wakes the task for a last poll before it ends, since the future knows best the outcome of its requests.
     fn close(self: Arc<Self>) {
-        let cause = self.home.end_cause();
+        let cause = self.context.end_cause();
         self.progress().cause.get_or_insert(cause);
         self.wake();
     }
@@ -183,20 +183,20 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         let is_due = {
             let mut progress = self.progress();
-            match progress.stage {
-                Stage::Idle => {
-                    progress.stage = Stage::Scheduled;
+            match progress.state {
+                TaskState::Idle => {
+                    progress.state = TaskState::Scheduled;
                     true
                 }
-                Stage::Running => {
-                    progress.stage = Stage::Woken;
+                TaskState::Running => {
+                    progress.state = TaskState::Woken;
                     false
                 }
-                Stage::Scheduled | Stage::Woken | Stage::Ended => false,
+                TaskState::Scheduled | TaskState::Woken | TaskState::Ended => false,
             }
         };
         if is_due {
-            let home = Arc::clone(&self.home);
+            let home = Arc::clone(&self.context);
             home.executor.schedule(self);
         }
     }
@@ -206,7 +206,7 @@ impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let progress = self.progress();
         f.debug_struct("Task")
-            .field("stage", &progress.stage)
+            .field("stage", &progress.state)
             .field("cause", &progress.cause)
             .finish_non_exhaustive()
     }
@@ -214,13 +214,13 @@ impl fmt::Debug for Task {
 
 /// Why a task ended early, for its future.
 #[derive(Debug)]
-pub(crate) struct Reason(std::sync::Weak<Task>);
+pub(crate) struct TaskEndReason(std::sync::Weak<Task>);
 
-impl Reason {
+impl TaskEndReason {
     /// Marks the task as ended: its result is posted next.
-    pub(crate) fn told(&self) {
+    pub(crate) fn mark_completed(&self) {
         if let Some(task) = self.0.upgrade() {
-            task.is_told.store(true, Ordering::Release);
+            task.is_completed.store(true, Ordering::Release);
         }
     }
 

@@ -22,33 +22,39 @@ pub fn number() -> usize {
 }
 
 /// Returns whether this thread belongs to a runtime or drives it. A wait on such a thread would block the awaited operation.
-pub(crate) fn is_ours() -> bool {
+pub(crate) fn is_runtime_thread() -> bool {
     IS_OURS.get()
 }
 
 /// Marks this thread as one of the runtime.
-pub(crate) fn become_ours() {
+pub(crate) fn mark_runtime_thread() {
     IS_OURS.set(true);
-    leave_signals();
+    block_signals();
 }
 
 /// A hook that is called with the name of a new thread.
-type Started = dyn Fn(&str) + Send + Sync;
+type ThreadStartHook = dyn Fn(&str) + Send + Sync;
 
-static STARTED: PerProcess<Mutex<Option<Arc<Started>>>> =
+static THREAD_START_HOOK: PerProcess<Mutex<Option<Arc<ThreadStartHook>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
 /// Sets a hook that each thread of the library calls first, with its name, from now on in this process. Several threads may
 /// call it at the same time.
-pub fn on_thread_start(hook: Option<Box<Started>>) {
-    let mut started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
+pub fn on_thread_start(hook: Option<Box<ThreadStartHook>>) {
+    let mut started = THREAD_START_HOOK
+        .get()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::replace(&mut *started, hook.map(Arc::from));
     drop(started);
     drop(before);
 }
 
-fn started(name: &str) {
-    let started = STARTED.get().lock().unwrap_or_else(PoisonError::into_inner);
+fn call_start_hook(name: &str) {
+    let started = THREAD_START_HOOK
+        .get()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let hook = started.clone();
     drop(started);
     if let Some(hook) = hook
@@ -59,22 +65,22 @@ fn started(name: &str) {
 }
 
 /// The time during which a thread drives the runtime.
-pub(crate) struct Ours {
-    was_ours: bool,
+pub(crate) struct RuntimeThreadGuard {
+    was_runtime_thread: bool,
 }
 
-impl Ours {
+impl RuntimeThreadGuard {
     pub(crate) fn enter() -> Self {
-        keep_handle();
+        retain_handle();
         Self {
-            was_ours: IS_OURS.replace(true),
+            was_runtime_thread: IS_OURS.replace(true),
         }
     }
 }
 
-impl Drop for Ours {
+impl Drop for RuntimeThreadGuard {
     fn drop(&mut self) {
-        IS_OURS.set(self.was_ours);
+        IS_OURS.set(self.was_runtime_thread);
     }
 }
 
@@ -85,41 +91,41 @@ pub(crate) fn spawn(
 ) -> io::Result<JoinHandle<()>> {
     // A new thread has the mask of the one that made it, so there is no moment at which it would take one.
     #[cfg(unix)]
-    let _blocked = signals::Blocked::begin();
+    let _blocked = signals::BlockedSignals::begin();
     let own: Box<str> = name.into();
     Builder::new().name(name.into()).spawn(move || {
-        started(&own);
+        call_start_hook(&own);
         body();
     })
 }
 
 /// Leaves the signals that come from now on to other threads.
-fn leave_signals() {
+fn block_signals() {
     #[cfg(unix)]
-    std::mem::forget(signals::Blocked::begin());
+    std::mem::forget(signals::BlockedSignals::begin());
 }
 
 /// Keeps the standard library's handle of this thread if it is the first one of the process. That handle is never freed, since
 /// the first thread has no end of its own. The standard library refers to it by an address within it, which looks like a leak.
-pub(crate) fn keep_handle() {
+pub(crate) fn retain_handle() {
     #[cfg(target_os = "linux")]
-    first::keep_handle();
+    first::retain_handle();
 }
 
 /// Returns whether this thread has lost its thread-local variables, without which nothing can be awaited. Such a thread runs
 /// destructors of the program, or handlers of `atexit`.
-pub(crate) fn is_ending() -> bool {
+pub(crate) fn is_exiting() -> bool {
     Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 /// Runs `work` on a thread made for it, and waits for that. It does not panic.
-pub(crate) fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn run_on_new_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     const NAME: &str = "statestore-wait";
     std::thread::scope(|scope| {
         #[cfg(unix)]
-        let _blocked = signals::Blocked::begin();
+        let _blocked = signals::BlockedSignals::begin();
         let thread = Builder::new().name(NAME.into()).spawn_scoped(scope, || {
-            started(NAME);
+            call_start_hook(NAME);
             work()
         })?;
         thread.join().map_err(|_| io::Error::other("it panicked"))
@@ -139,7 +145,7 @@ mod first {
         static WAS_HERE: Cell<bool> = const { Cell::new(false) };
     }
 
-    pub(super) fn keep_handle() {
+    pub(super) fn retain_handle() {
         // SAFETY: neither takes anything nor can fail.
         let is_first = || unsafe { libc::gettid() == libc::getpid() };
         if !WAS_HERE.replace(true) && is_first() {
@@ -159,7 +165,7 @@ mod signals {
 
     /// Signals that the system sends to the thread with the faulty instruction. If they were blocked, they would end the
     /// process at once, past the handlers of crash reporters.
-    const OWN: [libc::c_int; 6] = [
+    const SYNCHRONOUS_SIGNALS: [libc::c_int; 6] = [
         libc::SIGSEGV,
         libc::SIGBUS,
         libc::SIGFPE,
@@ -169,16 +175,16 @@ mod signals {
     ];
 
     /// The time during which this thread takes no signal.
-    pub(super) struct Blocked(libc::sigset_t);
+    pub(super) struct BlockedSignals(libc::sigset_t);
 
-    impl Blocked {
+    impl BlockedSignals {
         pub(super) fn begin() -> Self {
             let mut all = MaybeUninit::uninit();
             let mut before = MaybeUninit::uninit();
             // SAFETY: the sets are written before they are read; none of these calls fails with a valid set.
             unsafe {
                 libc::sigfillset(all.as_mut_ptr());
-                for signal in OWN {
+                for signal in SYNCHRONOUS_SIGNALS {
                     libc::sigdelset(all.as_mut_ptr(), signal);
                 }
                 libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
@@ -187,7 +193,7 @@ mod signals {
         }
     }
 
-    impl Drop for Blocked {
+    impl Drop for BlockedSignals {
         fn drop(&mut self) {
             // SAFETY: the set is the one that was there before.
             unsafe {

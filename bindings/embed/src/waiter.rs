@@ -1,6 +1,6 @@
 //! A thread of the foreign side that waits for a result. It drives the runtime meanwhile, or sleeps while another thread
 //! drives.
-use crate::baton::{Baton, Drive};
+use crate::driver_handoff::{DriveRuntime, DriverHandoff};
 use crate::executor::Poller;
 use crate::sync::{self, Condvar, Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError};
@@ -29,22 +29,22 @@ impl Wake for Waiter {
 impl Waiter {
     /// Polls until ready, until `until`, or until another thread is to drive. Drives the runtime meanwhile if no other thread
     /// has to.
-    pub(crate) fn wait<R: Drive>(
+    pub(crate) fn wait<R: DriveRuntime>(
         self: &Arc<Self>,
-        baton: &Arc<Baton<R>>,
+        baton: &Arc<DriverHandoff<R>>,
         poll: &mut Poller<'_>,
         until: Option<Instant>,
     ) -> Poll<()> {
-        if let Some(turn) = baton.take() {
+        if let Some(turn) = baton.try_acquire() {
             return turn.drive(poll, until);
         }
         if self.poll(poll).is_ready() {
             return Poll::Ready(());
         }
-        if let Some(turn) = baton.ask(until) {
+        if let Some(turn) = baton.request(until) {
             return turn.drive(poll, until);
         }
-        let _beside = baton.wait_beside();
+        let _beside = baton.wait_passively();
         self.sleep(poll, until)
     }
 

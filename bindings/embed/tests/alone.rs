@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use statestore::{GetOptions, Settings};
-use statestore_embed::{Client, Error, ErrorKind, Mailbox, Wait};
+use statestore_embed::{Client, Error, ErrorKind, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::channel;
@@ -17,7 +17,7 @@ fn wait<T: Send>(
     client: &Client,
     future: impl Future<Output = Result<T, Error>> + Send,
 ) -> Result<T, Error> {
-    let waited = client.wait("a test", future, Wait::default());
+    let waited = client.wait("a test", future, WaitOptions::default());
     waited.map_err(|stopped| stopped.into_error("a test"))
 }
 
@@ -27,7 +27,7 @@ fn get(client: &Client) -> Result<(), Error> {
 }
 
 /// Checks that an operation ends although no thread waits when it can proceed.
-fn what_is_under_way_goes_on(client: &Client) {
+fn operations_under_way_continue(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap());
     let later = async {
@@ -42,7 +42,7 @@ fn what_is_under_way_goes_on(client: &Client) {
 }
 
 /// Checks that an operation proceeds which begins when no thread drives the runtime.
-fn what_begins_goes_on(client: &Client) {
+fn new_operations_continue(client: &Client) {
     let (wake, woken) = channel();
     let mailbox = Mailbox::new(move || wake.send(()).unwrap());
     get(client).unwrap();
@@ -55,7 +55,7 @@ fn what_begins_goes_on(client: &Client) {
 
 /// Returns the result of `attempt` once this thread drives. If the machine suspends the thread for a moment, the runtime's
 /// own thread drives; then the attempt is repeated.
-fn driving<T>(attempt: impl Fn() -> Option<T>) -> T {
+fn while_driving<T>(attempt: impl Fn() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(driven) = attempt() {
@@ -66,8 +66,8 @@ fn driving<T>(attempt: impl Fn() -> Option<T>) -> T {
 }
 
 /// The thread that drives cannot wait once more for what it drives.
-fn waiting_within_is_refused(client: &Client) {
-    let error = driving(|| {
+fn a_nested_wait_is_rejected(client: &Client) {
+    let error = while_driving(|| {
         let within = async {
             // From here on it is this thread that drives.
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -80,13 +80,13 @@ fn waiting_within_is_refused(client: &Client) {
 }
 
 #[test]
-fn a_thread_that_waits_alone_drives_the_runtime_and_leaves_it() {
+fn a_single_waiting_thread_drives_the_runtime_and_releases_it() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let settings = Settings::from_url(&server.url()).unwrap();
     let client = Client::new(settings).unwrap();
     wait(&client, client.connect()).unwrap();
     let here = thread::current().id();
-    driving(|| {
+    while_driving(|| {
         let driver = async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let driver = tokio::spawn(async { thread::current().id() });
@@ -95,9 +95,9 @@ fn a_thread_that_waits_alone_drives_the_runtime_and_leaves_it() {
         (wait(&client, driver).unwrap() == here).then_some(())
     });
     for _ in 0..10 {
-        what_is_under_way_goes_on(&client);
-        what_begins_goes_on(&client);
-        waiting_within_is_refused(&client);
+        operations_under_way_continue(&client);
+        new_operations_continue(&client);
+        a_nested_wait_is_rejected(&client);
     }
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }

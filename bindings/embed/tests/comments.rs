@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Deserialize)]
 struct Kinds {
-    kinds: Vec<Told>,
+    kinds: Vec<DocumentedCode>,
 }
 
 #[derive(Deserialize)]
 struct Reasons {
-    reasons: Vec<Told>,
+    reasons: Vec<DocumentedCode>,
 }
 
 /// A kind or a reason.
 #[derive(Deserialize)]
-struct Told {
+struct DocumentedCode {
     name: String,
     code: u16,
     #[serde(default)]
@@ -27,7 +27,7 @@ struct Told {
     when: String,
 }
 
-impl Told {
+impl DocumentedCode {
     /// As a part of a constant of C.
     fn constant(&self) -> String {
         let mut constant = String::new();
@@ -41,7 +41,7 @@ impl Told {
     }
 
     /// The class in JavaScript, which has a `SyntaxError` of its own.
-    fn class_of_node(&self) -> String {
+    fn node_class(&self) -> String {
         match self.name.as_str() {
             "Syntax" => "RequestSyntaxError".to_owned(),
             name => format!("{name}Error"),
@@ -57,18 +57,18 @@ fn read(path: &str) -> String {
     read_to_string(root().join(path)).unwrap()
 }
 
-fn kinds() -> Vec<Told> {
+fn kinds() -> Vec<DocumentedCode> {
     let table: Kinds = serde_json::from_str(&read("tests/vectors/error_kinds.json")).unwrap();
     table.kinds
 }
 
-fn reasons() -> Vec<Told> {
+fn reasons() -> Vec<DocumentedCode> {
     let table: Reasons = serde_json::from_str(&read("tests/vectors/lost_reasons.json")).unwrap();
     table.reasons
 }
 
 /// Wraps the text to lines of at most `width` characters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -96,20 +96,20 @@ enum Style {
 impl Style {
     fn comment(self, when: &str) -> Vec<String> {
         match self {
-            Self::Rust => wrapped(when, 112)
+            Self::Rust => wrap(when, 112)
                 .iter()
                 .map(|line| format!("    /// {line}"))
                 .collect(),
             Self::Node if when.len() <= 112 => vec![format!("/** {when} */")],
             Self::Node => {
-                let text = wrapped(when, 115);
+                let text = wrap(when, 115);
                 let lines = text.iter().map(|line| format!(" * {line}"));
                 let begin = std::iter::once("/**".to_owned());
                 begin.chain(lines).chain([" */".to_owned()]).collect()
             }
             Self::Python if when.len() <= 110 => vec![format!("    \"\"\"{when}\"\"\"")],
             Self::Python => {
-                let text = wrapped(when, 112).join("\n    ");
+                let text = wrap(when, 112).join("\n    ");
                 vec![format!("    \"\"\"{text}\n    \"\"\"")]
             }
         }
@@ -152,7 +152,12 @@ impl Style {
 }
 
 /// The file, with what the table says above each item. `item` is how the line of one begins.
-fn told(path: &str, style: Style, table: &[Told], item: impl Fn(&Told) -> String) -> usize {
+fn check_comments(
+    path: &str,
+    style: Style,
+    table: &[DocumentedCode],
+    item: impl Fn(&DocumentedCode) -> String,
+) -> usize {
     let committed = read(path);
     let mut text = committed.clone();
     let mut found = 0;
@@ -180,28 +185,29 @@ fn told(path: &str, style: Style, table: &[Told], item: impl Fn(&Told) -> String
 }
 
 #[test]
-fn each_kind_is_told_alike_in_every_language() {
+fn every_kind_has_the_same_description_in_every_language() {
     let kinds = kinds();
-    let name = |kind: &Told| format!("{} = {},", kind.name, kind.code);
-    let in_rust = told("core/src/error.rs", Style::Rust, &kinds, name)
-        + told("bindings/embed/src/error.rs", Style::Rust, &kinds, name);
-    let constant = |kind: &Told| format!("SST_{} = {},", kind.constant(), kind.code);
-    let in_c = told("ffi/src/status.rs", Style::Rust, &kinds, constant);
-    let class = |kind: &Told| format!("class {}Error(", kind.name);
+    let name = |kind: &DocumentedCode| format!("{} = {},", kind.name, kind.code);
+    let in_rust = check_comments("core/src/error.rs", Style::Rust, &kinds, name)
+        + check_comments("bindings/embed/src/error.rs", Style::Rust, &kinds, name);
+    let constant = |kind: &DocumentedCode| format!("SST_{} = {},", kind.constant(), kind.code);
+    let in_c = check_comments("ffi/src/status.rs", Style::Rust, &kinds, constant);
+    let class = |kind: &DocumentedCode| format!("class {}Error(", kind.name);
     let file = "bindings/python/python/statestore/_errors.py";
-    let in_python = told(file, Style::Python, &kinds, class);
-    let class = |kind: &Told| format!("export class {} extends", kind.class_of_node());
-    let in_node = told("bindings/node/errors.d.ts", Style::Node, &kinds, class);
+    let in_python = check_comments(file, Style::Python, &kinds, class);
+    let class = |kind: &DocumentedCode| format!("export class {} extends", kind.node_class());
+    let in_node = check_comments("bindings/node/errors.d.ts", Style::Node, &kinds, class);
     assert_eq!([in_rust, in_c, in_python, in_node], [kinds.len(); 4]);
 }
 
 #[test]
-fn each_reason_is_told_alike_in_every_language() {
+fn every_reason_has_the_same_description_in_every_language() {
     let reasons = reasons();
-    let name = |reason: &Told| format!("{} = {} ", reason.name, reason.code);
-    let in_rust = told("core/src/lost_reason.rs", Style::Rust, &reasons, name);
-    let constant = |reason: &Told| format!("SST_LOST_{} = {},", reason.constant(), reason.code);
-    let in_c = told("ffi/src/lost_reason.rs", Style::Rust, &reasons, constant);
+    let name = |reason: &DocumentedCode| format!("{} = {} ", reason.name, reason.code);
+    let in_rust = check_comments("core/src/lost_reason.rs", Style::Rust, &reasons, name);
+    let constant =
+        |reason: &DocumentedCode| format!("SST_LOST_{} = {},", reason.constant(), reason.code);
+    let in_c = check_comments("ffi/src/lost_reason.rs", Style::Rust, &reasons, constant);
     assert_eq!([in_rust, in_c], [reasons.len(); 2]);
     let lists = [
         ("docs/api.md", "| WHEN |"),
@@ -214,7 +220,7 @@ fn each_reason_is_told_alike_in_every_language() {
     for (path, form) in lists {
         let text = read(path).replace("\n *", "\n");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for Told { word, when, .. } in &reasons {
+        for DocumentedCode { word, when, .. } in &reasons {
             let wanted = form.replace("WORD", word).replace("WHEN", when);
             assert!(text.contains(&wanted), "{path} does not say: {wanted}");
         }

@@ -46,7 +46,7 @@ fn table() -> Vec<Kind> {
 }
 
 #[test]
-fn the_kinds_are_those_of_the_table() {
+fn the_error_kinds_match_the_vectors() {
     let mut here: Vec<_> = ErrorKind::ALL
         .iter()
         .map(|kind| (kind.code(), format!("{kind:?}"), kind.is_retryable()))
@@ -60,7 +60,7 @@ fn the_kinds_are_those_of_the_table() {
 }
 
 #[test]
-fn a_kind_of_the_client_keeps_its_number_and_its_name() {
+fn client_kinds_keep_their_code_and_name() {
     for kind in statestore::ErrorKind::ALL.iter().copied() {
         let here = ErrorKind::from(kind);
         assert_eq!(
@@ -103,7 +103,7 @@ fn page(text: &str) -> String {
 
 /// `scripts/errors` writes it.
 #[test]
-fn the_page_is_what_the_table_says() {
+fn the_error_page_matches_the_vectors() {
     let path = root().join("docs/errors.md");
     let committed = read_to_string(&path).unwrap();
     let made = page(&committed);
@@ -118,7 +118,7 @@ fn the_page_is_what_the_table_says() {
 }
 
 #[test]
-fn each_kind_is_told_in_sentences_of_its_own() {
+fn every_kind_has_its_own_description() {
     let mut told = HashSet::new();
     for Kind {
         name, when, remedy, ..

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use statestore::{GetOptions, Observation, ObserveOptions, SetOptions, Settings};
-use statestore_embed::{Client, ErrorKind, Mailbox, Wait};
+use statestore_embed::{Client, ErrorKind, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 fn connect(settings: Settings) -> Client {
     let client = Client::new(settings).unwrap();
     client
-        .wait("connecting", client.connect(), Wait::default())
+        .wait("connecting", client.connect(), WaitOptions::default())
         .unwrap();
     client
 }
@@ -50,23 +50,27 @@ fn fork(child: impl FnOnce()) -> bool {
 }
 
 #[test]
-fn a_child_gets_errors_from_what_it_inherited_and_can_connect_anew() {
+fn inherited_objects_return_errors_in_a_child_that_can_connect_a_new_client() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let settings = Settings::from_url(&server.url()).unwrap();
     let client = connect(settings.clone());
     let set = |client: &Client, value: &'static str| {
         let set = client.set("key".into(), value.into(), SetOptions::default());
-        client.wait("setting", set, Wait::default()).unwrap();
+        client.wait("setting", set, WaitOptions::default()).unwrap();
     };
     let get = |client: &Client| {
         let get = client.get("key".into(), GetOptions::default());
-        client.wait("getting", get, Wait::default()).unwrap()
+        client.wait("getting", get, WaitOptions::default()).unwrap()
     };
     set(&client, "parent");
     let observed = client.observe("key".into(), ObserveOptions::default());
-    let feed = client.wait("observing", observed, Wait::default()).unwrap();
+    let feed = client
+        .wait("observing", observed, WaitOptions::default())
+        .unwrap();
     let lock = client.lock("lock".into(), statestore::LockOptions::default());
-    let guard = client.wait("locking", lock, Wait::default()).unwrap();
+    let guard = client
+        .wait("locking", lock, WaitOptions::default())
+        .unwrap();
     let (told, seen) = mpsc::channel();
     let callback = move |item| told.send(item).unwrap();
     let subscription = client.subscribe(&feed, callback).unwrap();
@@ -83,20 +87,27 @@ fn a_child_gets_errors_from_what_it_inherited_and_can_connect_anew() {
         forked(operation.cancel().unwrap_err());
         forked(guard_.is_valid().unwrap_err());
         forked(feed_.try_next().unwrap_err());
-        forked(client_.close(Wait::default()).unwrap_err().into_error(""));
+        forked(
+            client_
+                .close(WaitOptions::default())
+                .unwrap_err()
+                .into_error(""),
+        );
         let get_inherited = client_.get("key".into(), GetOptions::default());
-        let stopped = client_.wait("getting", get_inherited, Wait::default());
+        let stopped = client_.wait("getting", get_inherited, WaitOptions::default());
         forked(stopped.unwrap_err().into_error(""));
         // A fork of the child is a process of its own as well.
         let mine = connect(settings.clone());
         assert_eq!(get(&mine).unwrap().value, "parent");
         let grandchild = || {
             forked(mine.core().unwrap_err());
-            connect(settings.clone()).close(Wait::default()).unwrap();
+            connect(settings.clone())
+                .close(WaitOptions::default())
+                .unwrap();
         };
         assert!(fork(grandchild));
         set(&mine, "child");
-        mine.close(Wait::default()).unwrap();
+        mine.close(WaitOptions::default()).unwrap();
         drop((operation, feed_, guard_, subscription, client_, mailbox));
     };
     assert!(fork(in_child));
@@ -110,5 +121,5 @@ fn a_child_gets_errors_from_what_it_inherited_and_can_connect_anew() {
         matches!(&observation, Some(Observation::Set { value, .. }) if value == "child"),
         "{observation:?}"
     );
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }

@@ -6,7 +6,7 @@ use std::fs::read_to_string;
 use std::path::Path;
 
 #[test]
-fn each_file_uses_only_those_below_it() {
+fn modules_use_only_lower_layers() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let root = read_to_string(source.join("lib.rs")).unwrap();
     let mut layers = HashMap::new();

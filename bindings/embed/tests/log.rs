@@ -3,7 +3,7 @@
 
 use statestore::Settings;
 use statestore_embed::log::{self, Level};
-use statestore_embed::{Client, Mailbox, Wait};
+use statestore_embed::{Client, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::channel;
@@ -17,24 +17,24 @@ fn lose_a_connection() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let client = Client::new(Settings::from_url(&server.url()).unwrap()).unwrap();
     client
-        .wait("connecting", client.connect(), Wait::default())
+        .wait("connecting", client.connect(), WaitOptions::default())
         .unwrap();
     let states = client.states().unwrap();
     server.stop().unwrap();
     while client
-        .wait("following", states.next(), Wait::default())
+        .wait("following", states.next(), WaitOptions::default())
         .unwrap()
         .is_some_and(|state| state.is_connected())
     {}
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }
 
 /// The log is one for the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
 #[test]
-fn records_go_to_a_callback_or_a_mailbox_or_nowhere() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn records_are_sent_to_a_callback_or_a_mailbox_or_discarded() {
+    let _alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let (sender, records) = channel();
     let thread = std::thread::current().id();
     log::to_callback(Level::WARN, move |record| {
@@ -69,8 +69,8 @@ fn records_go_to_a_callback_or_a_mailbox_or_nowhere() {
 
 /// Checks that exactly one callback receives a record after several were set at the same time.
 #[test]
-fn callbacks_that_are_set_at_the_same_time_leave_one_that_is_told() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn concurrently_set_callbacks_leave_exactly_one_active() {
+    let _alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     for turn in 0..500 {
         let (sender, records) = channel();
         let together = Barrier::new(8);

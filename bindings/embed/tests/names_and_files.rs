@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use statestore::{GetOptions, Outcome, Settings};
-use statestore_embed::{Client, ErrorKind, Mailbox, Wait};
+use statestore_embed::{Client, ErrorKind, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The tests share what the replaced functions do.
-static ALONE: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
 /// Look-ups of `hangs.test` under way, and whether they may end.
-static HANGING: Mutex<(usize, bool)> = Mutex::new((0, false));
+static RESOLVER: Mutex<(usize, bool)> = Mutex::new((0, false));
 static CHANGED: Condvar = Condvar::new();
 
 /// Whether threads are refused, and how many were.
-static REFUSES: AtomicBool = AtomicBool::new(false);
-static REFUSED: AtomicUsize = AtomicUsize::new(0);
+static REJECTS_THREADS: AtomicBool = AtomicBool::new(false);
+static REJECTED_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 type GetAddrInfo = unsafe extern "C" fn(
     *const c_char,
@@ -35,12 +35,12 @@ type GetAddrInfo = unsafe extern "C" fn(
     *mut *mut libc::addrinfo,
 ) -> c_int;
 
-type Body = extern "C" fn(*mut c_void) -> *mut c_void;
+type ThreadStart = extern "C" fn(*mut c_void) -> *mut c_void;
 
 type CreateThread = unsafe extern "C" fn(
     *mut libc::pthread_t,
     *const libc::pthread_attr_t,
-    Body,
+    ThreadStart,
     *mut c_void,
 ) -> c_int;
 
@@ -61,7 +61,7 @@ unsafe extern "C" fn getaddrinfo(
         )
     };
     if name == c"hangs.test" {
-        let mut hanging = hanging();
+        let mut hanging = lock_resolver();
         hanging.0 += 1;
         CHANGED.notify_all();
         drop(CHANGED.wait_while(hanging, |hanging| !hanging.1));
@@ -81,11 +81,11 @@ unsafe extern "C" fn getaddrinfo(
 unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
-    body: Body,
+    body: ThreadStart,
     argument: *mut c_void,
 ) -> c_int {
-    if REFUSES.load(Ordering::SeqCst) {
-        REFUSED.fetch_add(1, Ordering::SeqCst);
+    if REJECTS_THREADS.load(Ordering::SeqCst) {
+        REJECTED_THREADS.fetch_add(1, Ordering::SeqCst);
         return libc::EAGAIN;
     }
     // SAFETY: the next function of that name has this type, and the arguments are those of the caller.
@@ -95,53 +95,53 @@ unsafe extern "C" fn pthread_create(
     }
 }
 
-fn hanging() -> MutexGuard<'static, (usize, bool)> {
-    HANGING.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_resolver() -> MutexGuard<'static, (usize, bool)> {
+    RESOLVER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn alone() -> MutexGuard<'static, ()> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    *hanging() = (0, false);
-    REFUSES.store(false, Ordering::SeqCst);
+fn begin_serial() -> MutexGuard<'static, ()> {
+    let alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    *lock_resolver() = (0, false);
+    REJECTS_THREADS.store(false, Ordering::SeqCst);
     alone
 }
 
 /// Ends the look-ups at the end of the test.
-struct Release;
+struct ReleaseOnDrop;
 
-impl Drop for Release {
+impl Drop for ReleaseOnDrop {
     fn drop(&mut self) {
-        hanging().1 = true;
+        lock_resolver().1 = true;
         CHANGED.notify_all();
     }
 }
 
-fn named(host: &str, server: &RunningServer) -> Settings {
+fn settings_for(host: &str, server: &RunningServer) -> Settings {
     let port = server.url().rsplit_once(':').unwrap().1.parse().unwrap();
     Settings::new(host, port)
 }
 
 /// A password file that the server does not ask for.
-fn password() -> tempfile::NamedTempFile {
+fn password_file() -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"secret").unwrap();
     file
 }
 
 fn connect(client: &Client) {
-    let wait = Wait {
+    let wait = WaitOptions {
         deadline: Some(Instant::now() + PATIENCE),
-        ..Wait::default()
+        ..WaitOptions::default()
     };
     client.wait("connecting", client.connect(), wait).unwrap();
     let get = client.get("key".into(), GetOptions::default());
-    client.wait("getting", get, Wait::default()).unwrap();
+    client.wait("getting", get, WaitOptions::default()).unwrap();
 }
 
 #[test]
-fn a_resolver_that_hangs_holds_up_its_own_clients_alone() {
-    let _alone = alone();
-    let release = Release;
+fn a_hanging_resolver_delays_only_the_clients_that_use_it() {
+    let _alone = begin_serial();
+    let release = ReleaseOnDrop;
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let nobody = Mailbox::new(|| {});
     let many = 10;
@@ -155,15 +155,15 @@ fn a_resolver_that_hangs_holds_up_its_own_clients_alone() {
         })
         .collect();
     let (looked_up, timeout) = CHANGED
-        .wait_timeout_while(hanging(), PATIENCE, |hanging| hanging.0 < many)
+        .wait_timeout_while(lock_resolver(), PATIENCE, |hanging| hanging.0 < many)
         .unwrap();
     assert!(!timeout.timed_out(), "{} of {many}", looked_up.0);
     drop(looked_up);
 
     let numeric = Client::new(Settings::from_url(&server.url()).unwrap()).unwrap();
     connect(&numeric);
-    let file = password();
-    let settings = named("works.test", &server)
+    let file = password_file();
+    let settings = settings_for("works.test", &server)
         .user_name("ann")
         .password_file(file.path())
         .allow_plaintext_credentials(true);
@@ -171,40 +171,40 @@ fn a_resolver_that_hangs_holds_up_its_own_clients_alone() {
     connect(&by_name);
 
     for (client, _) in &waiting {
-        client.close(Wait::default()).unwrap();
+        client.close(WaitOptions::default()).unwrap();
     }
-    by_name.close(Wait::default()).unwrap();
-    numeric.close(Wait::default()).unwrap();
+    by_name.close(WaitOptions::default()).unwrap();
+    numeric.close(WaitOptions::default()).unwrap();
     drop(release);
 }
 
 #[test]
-fn attempts_share_a_look_up_that_hangs() {
-    let _alone = alone();
-    let release = Release;
+fn connection_attempts_share_a_hanging_look_up() {
+    let _alone = begin_serial();
+    let release = ReleaseOnDrop;
     let settings = Settings::new("hangs.test", 1883)
         .connect_timeout(Duration::from_millis(20))
         .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
         .connect_limit(Duration::from_millis(500));
     let client = Client::new(settings).unwrap();
     let error = client
-        .wait("connecting", client.connect(), Wait::default())
+        .wait("connecting", client.connect(), WaitOptions::default())
         .unwrap_err()
         .into_error("connecting");
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert_eq!(hanging().0, 1);
-    client.close(Wait::default()).unwrap();
+    assert_eq!(lock_resolver().0, 1);
+    client.close(WaitOptions::default()).unwrap();
     drop(release);
 }
 
 #[test]
-fn a_refused_thread_is_a_failed_attempt() {
-    let _alone = alone();
+fn a_failed_thread_creation_fails_the_connection_attempt() {
+    let _alone = begin_serial();
     let server = RunningServer::start(Config::in_memory()).unwrap();
-    let file = password();
+    let file = password_file();
     let others = [
-        named("works.test", &server),
-        named("127.0.0.1", &server)
+        settings_for("works.test", &server),
+        settings_for("127.0.0.1", &server)
             .user_name("ann")
             .password_file(file.path())
             .allow_plaintext_credentials(true),
@@ -215,38 +215,38 @@ fn a_refused_thread_is_a_failed_attempt() {
             .connect_limit(PATIENCE);
         let hasty = settings.clone().connect_limit(Duration::ZERO);
         let (hasty, patient) = (Client::new(hasty).unwrap(), Client::new(settings).unwrap());
-        REFUSES.store(true, Ordering::SeqCst);
+        REJECTS_THREADS.store(true, Ordering::SeqCst);
         let error = hasty
-            .wait("connecting", hasty.connect(), Wait::default())
+            .wait("connecting", hasty.connect(), WaitOptions::default())
             .unwrap_err()
             .into_error("connecting");
         assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
         assert_eq!(error.outcome(), Outcome::NotDone);
-        REFUSED.store(0, Ordering::SeqCst);
+        REJECTED_THREADS.store(0, Ordering::SeqCst);
         let refuses = Barrier::new(2);
         std::thread::scope(|scope| {
-            let connecting = scope_unrefused(|| {
+            let connecting = with_threads_allowed(|| {
                 scope.spawn(|| {
                     refuses.wait();
                     connect(&patient);
                 })
             });
             refuses.wait();
-            while REFUSED.load(Ordering::SeqCst) < 3 {
+            while REJECTED_THREADS.load(Ordering::SeqCst) < 3 {
                 std::thread::yield_now();
             }
-            REFUSES.store(false, Ordering::SeqCst);
+            REJECTS_THREADS.store(false, Ordering::SeqCst);
             connecting.join().unwrap();
         });
-        patient.close(Wait::default()).unwrap();
-        hasty.close(Wait::default()).unwrap();
+        patient.close(WaitOptions::default()).unwrap();
+        hasty.close(WaitOptions::default()).unwrap();
     }
 }
 
 /// Starts a thread of the test itself.
-fn scope_unrefused<T>(start: impl FnOnce() -> T) -> T {
-    REFUSES.store(false, Ordering::SeqCst);
+fn with_threads_allowed<T>(start: impl FnOnce() -> T) -> T {
+    REJECTS_THREADS.store(false, Ordering::SeqCst);
     let started = start();
-    REFUSES.store(true, Ordering::SeqCst);
+    REJECTS_THREADS.store(true, Ordering::SeqCst);
     started
 }

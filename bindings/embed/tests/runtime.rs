@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use statestore::{GetOptions, Settings};
-use statestore_embed::{Client, Wait};
+use statestore_embed::{Client, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::channel;
@@ -36,7 +36,7 @@ fn has_threads(expected: &[&str]) -> bool {
 fn connect(settings: &Settings) -> Client {
     let client = Client::new(settings.clone()).unwrap();
     client
-        .wait("connecting", client.connect(), Wait::default())
+        .wait("connecting", client.connect(), WaitOptions::default())
         .unwrap();
     client
 }
@@ -49,23 +49,23 @@ fn all_clients_share_one_thread_which_ends_with_the_last() {
     for _ in 0..2 {
         let (one, other) = (connect(&settings), connect(&settings));
         assert!(has_threads(&["statestore"]));
-        one.close(Wait::default()).unwrap();
+        one.close(WaitOptions::default()).unwrap();
         assert!(has_threads(&["statestore"]));
         let get = other.get("key".into(), GetOptions::default());
-        other.wait("getting", get, Wait::default()).unwrap();
+        other.wait("getting", get, WaitOptions::default()).unwrap();
         let (ran, has_run) = channel();
         let job = move || ran.send(()).unwrap();
         other.callbacks().unwrap().post(Box::new(job)).ok().unwrap();
         has_run.recv().unwrap();
         assert!(has_threads(&["statestore", "statestore-call"]));
-        other.close(Wait::default()).unwrap();
+        other.close(WaitOptions::default()).unwrap();
         assert!(has_threads(&[]));
     }
     // A client that cannot connect ends by itself, and closing it waits for the threads nevertheless.
     let refused = Client::new(settings.client_id("not+allowed")).unwrap();
     refused
-        .wait("connecting", refused.connect(), Wait::default())
+        .wait("connecting", refused.connect(), WaitOptions::default())
         .unwrap_err();
-    refused.close(Wait::default()).unwrap();
+    refused.close(WaitOptions::default()).unwrap();
     assert!(has_threads(&[]));
 }

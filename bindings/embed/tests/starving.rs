@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use statestore::{GetOptions, ObserveOptions, SetOptions, Settings};
-use statestore_embed::{Client, Mailbox, Wait};
+use statestore_embed::{Client, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::fs::read_to_string;
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serializes the tests: they share one runtime, and check which thread drives it.
-static ALONE: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
 /// The ends of the pipes that the handler writes to when it begins, and reads from before it returns.
 static STOPPED: AtomicI32 = AtomicI32::new(-1);
 static CONTINUED: AtomicI32 = AtomicI32::new(-1);
 
-extern "C" fn stand_still(_: libc::c_int) {
+extern "C" fn block_in_handler(_: libc::c_int) {
     let mut byte = 0_u8;
     let byte = (&raw mut byte).cast();
     // SAFETY: both calls are allowed in a handler, with one byte that lives long enough.
@@ -35,11 +35,11 @@ extern "C" fn stand_still(_: libc::c_int) {
 }
 
 /// A thread that stands still until this is dropped.
-struct Stopped([libc::c_int; 4]);
+struct StoppedThread([libc::c_int; 4]);
 
-impl Stopped {
+impl StoppedThread {
     /// Stops a thread where it is.
-    fn thread(id: libc::pid_t) -> Self {
+    fn stop(id: libc::pid_t) -> Self {
         let mut ends = [0; 4];
         let mut byte = 0_u8;
         // SAFETY: the arrays have place for what is written, the handler lives as long as the program, and the thread runs.
@@ -48,7 +48,7 @@ impl Stopped {
             assert_eq!(libc::pipe(ends[2..].as_mut_ptr()), 0);
             STOPPED.store(ends[1], Ordering::SeqCst);
             CONTINUED.store(ends[2], Ordering::SeqCst);
-            libc::signal(libc::SIGUSR1, stand_still as *const () as usize);
+            libc::signal(libc::SIGUSR1, block_in_handler as *const () as usize);
             let process = libc::getpid();
             assert_eq!(
                 libc::syscall(libc::SYS_tgkill, process, id, libc::SIGUSR1),
@@ -60,9 +60,9 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedThread {
     fn drop(&mut self) {
-        // SAFETY: the ends are those of `thread`.
+        // SAFETY: the ends are those of `stop`.
         unsafe {
             libc::write(self.0[3], [0_u8].as_ptr().cast(), 1);
         }
@@ -70,7 +70,7 @@ impl Drop for Stopped {
 }
 
 /// Waits until a thread of this process sleeps.
-fn asleep(id: libc::pid_t) -> libc::pid_t {
+fn wait_until_asleep(id: libc::pid_t) -> libc::pid_t {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let stat = read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
@@ -91,14 +91,14 @@ fn connect(server: &RunningServer) -> Client {
     let client = Client::new(Settings::from_url(&server.url()).unwrap()).unwrap();
     let connecting = client.connect();
     client
-        .wait("connecting", connecting, Wait::default())
+        .wait("connecting", connecting, WaitOptions::default())
         .unwrap();
     client
 }
 
 fn get(client: &Client) {
     let get = client.get("key".into(), GetOptions::default());
-    client.wait("getting", get, Wait::default()).unwrap();
+    client.wait("getting", get, WaitOptions::default()).unwrap();
 }
 
 /// Starts an operation that no thread waits for in the runtime.
@@ -113,37 +113,39 @@ fn get_in_the_background(client: &Client) {
 }
 
 #[test]
-fn nobody_depends_on_a_thread_that_waits_for_an_event() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn other_threads_progress_while_one_that_waits_for_an_event_is_stopped() {
+    let _alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let client = connect(&server);
     let observe = client.observe("key".into(), ObserveOptions::default());
-    let feed = client.wait("observing", observe, Wait::default()).unwrap();
+    let feed = client
+        .wait("observing", observe, WaitOptions::default())
+        .unwrap();
     thread::scope(|scope| {
         let (begun, has_begun) = channel();
         let (client, feed) = (&client, &feed);
         let waiting = scope.spawn(move || {
             begun.send(this_thread()).unwrap();
-            let wait = Wait {
+            let wait = WaitOptions {
                 for_event: true,
-                ..Wait::default()
+                ..WaitOptions::default()
             };
             client.wait("waiting", feed.next(), wait).unwrap()
         });
-        let stopped = Stopped::thread(asleep(has_begun.recv().unwrap()));
+        let stopped = StoppedThread::stop(wait_until_asleep(has_begun.recv().unwrap()));
         get_in_the_background(client);
         get(client);
         let set = client.set("key".into(), "value".into(), SetOptions::default());
-        client.wait("setting", set, Wait::default()).unwrap();
+        client.wait("setting", set, WaitOptions::default()).unwrap();
         drop(stopped);
         assert!(waiting.join().unwrap().is_some());
     });
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }
 
 #[test]
-fn who_asks_for_the_runtime_and_does_not_come_keeps_nobody_waiting() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn a_stopped_thread_that_requested_the_runtime_does_not_block_other_threads() {
+    let _alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let client = connect(&server);
     thread::scope(|scope| {
@@ -164,17 +166,17 @@ fn who_asks_for_the_runtime_and_does_not_come_keeps_nobody_waiting() {
             begun.send(this_thread()).unwrap();
             get(other);
         });
-        let stopped = Stopped::thread(asleep(has_begun.recv().unwrap()));
+        let stopped = StoppedThread::stop(wait_until_asleep(has_begun.recv().unwrap()));
         release.send(()).unwrap();
         get_in_the_background(&client);
         drop(stopped);
         asking.join().unwrap();
     });
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }
 
 /// How often the runtime's own thread went to sleep.
-fn sleeps() -> u64 {
+fn context_switches() -> u64 {
     let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let path = tasks
         .find_map(|task| {
@@ -191,23 +193,25 @@ fn sleeps() -> u64 {
 }
 
 #[test]
-fn a_look_at_what_is_there_disturbs_nobody() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn polling_after_the_deadline_wakes_no_other_thread() {
+    let _alone = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let client = connect(&server);
     let observe = client.observe("key".into(), ObserveOptions::default());
-    let feed = client.wait("observing", observe, Wait::default()).unwrap();
+    let feed = client
+        .wait("observing", observe, WaitOptions::default())
+        .unwrap();
     // From here on it is the runtime's own thread that drives.
     get_in_the_background(&client);
-    let before = sleeps();
+    let before = context_switches();
     for _ in 0..1_000 {
-        let wait = Wait {
+        let wait = WaitOptions {
             deadline: Some(Instant::now()),
-            ..Wait::default()
+            ..WaitOptions::default()
         };
         client.wait("looking", feed.next(), wait).unwrap_err();
     }
-    let after = sleeps();
+    let after = context_switches();
     assert!(after - before < 50, "{before} to {after}");
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }

@@ -41,8 +41,8 @@ import { Guard, finish } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
-import { native, type NativeClient, type NativeFeed, type NativeGuard } from "./native.js";
-import { Operations, type Conduct } from "./operations.js";
+import { native, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
+import { Operations, type ResultOptions } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
 import { Transaction } from "./transaction.js";
@@ -73,7 +73,7 @@ export class Client extends EventEmitter implements Declared {
   }
 
   /** Connects with settings for the native half. */
-  static async connect(settings: object, conduct: Conduct, signal: AbortSignal | undefined): Promise<Client> {
+  static async connect(settings: object, conduct: ResultOptions, signal: AbortSignal | undefined): Promise<Client> {
     const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring), conduct));
     try {
       await operations.run("connect", { signal }, () => operations.native.connect(), results.nothing);
@@ -201,7 +201,7 @@ export class Client extends EventEmitter implements Declared {
         signal = args.signal(from);
         return this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"));
       },
-      (feed) => new Observer(this.#operations, feed as NativeFeed, shown),
+      (feed) => new Observer(this.#operations, feed as NativeEventStream, shown),
     );
     if (signal !== undefined) {
       observer.endWith(signal);

@@ -5,11 +5,11 @@ import { data } from "./arguments.js";
 import { Follower } from "./follower.js";
 import { Guard, Leadership } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
-import type { NativeElection, NativeFeed, NativeGuard } from "./native.js";
+import type { NativeElection, NativeEventStream, NativeGuard } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
-const leaders = results.news(results.leader);
+const leaders = results.eventReader(results.leader);
 
 export class Election implements Declared {
   readonly name: Buffer;
@@ -40,7 +40,7 @@ export class Election implements Declared {
       "election.observe",
       given,
       () => this.#native.observe(),
-      (feed) => new Follower(this.#operations, feed as NativeFeed, leaders),
+      (feed) => new Follower(this.#operations, feed as NativeEventStream, leaders),
     );
   }
 

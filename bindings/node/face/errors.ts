@@ -10,16 +10,16 @@ interface Details {
 }
 
 /** Marks instances of our classes, one of which descends from another class than the others. */
-const OURS = Symbol("statestore.error");
+const STATESTORE_ERROR = Symbol("statestore.error");
 
 /** What all of them have. */
-interface Members {
+interface ErrorMembers {
   code: ErrorCode;
   outcome: Outcome;
   retryable: boolean;
 }
 
-function prepare(error: Error & Partial<Members>, details: Details | undefined): void {
+function prepare(error: Error & Partial<ErrorMembers>, details: Details | undefined): void {
   const of = error.constructor as unknown as { code?: ErrorCode; retryable?: boolean };
   const members: Record<string, unknown> = {
     code: of.code ?? "OtherRefusal",
@@ -29,7 +29,7 @@ function prepare(error: Error & Partial<Members>, details: Details | undefined):
   for (const [name, value] of Object.entries(members)) {
     Object.defineProperty(error, name, { value, enumerable: true });
   }
-  Object.defineProperty(error, OURS, { value: true });
+  Object.defineProperty(error, STATESTORE_ERROR, { value: true });
 }
 
 function causedBy(details: Details | undefined): ErrorOptions | undefined {
@@ -50,7 +50,7 @@ export class StateStoreError extends Error {
     if (this !== StateStoreError) {
       return Function.prototype[Symbol.hasInstance].call(this, value);
     }
-    return typeof value === "object" && value !== null && OURS in value;
+    return typeof value === "object" && value !== null && STATESTORE_ERROR in value;
   }
 }
 

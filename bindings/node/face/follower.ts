@@ -4,17 +4,17 @@ import { quoted, time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { CancelledError, InvalidArgumentError, QueueFullError } from "./errors.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
-import { Iteration } from "./iteration.js";
-import type { NativeFeed } from "./native.js";
-import type { Operations, Read, Subject } from "./operations.js";
+import { InterruptibleIterator } from "./iteration.js";
+import type { NativeEventStream } from "./native.js";
+import type { Operations, ResultReader, Subject } from "./operations.js";
 import { isPromise } from "./realm.js";
 import * as results from "./results.js";
 import { setImmediate, setTimeout } from "./timers.js";
 
 export class Follower<T> implements Declared<T> {
   readonly #operations: Operations;
-  readonly #feed: NativeFeed;
-  readonly #read: Read<T | undefined>;
+  readonly #feed: NativeEventStream;
+  readonly #read: ResultReader<T | undefined>;
   readonly #subject: Subject | undefined;
   #isOver = false;
   /** A listener gets all items. */
@@ -23,7 +23,7 @@ export class Follower<T> implements Declared<T> {
   #signal: AbortSignal | undefined;
   #given: StateStoreError | undefined;
 
-  constructor(operations: Operations, feed: NativeFeed, read: Read<T | undefined>, subject?: Subject) {
+  constructor(operations: Operations, feed: NativeEventStream, read: ResultReader<T | undefined>, subject?: Subject) {
     this.#operations = operations;
     this.#feed = feed;
     this.#read = read;
@@ -108,7 +108,7 @@ export class Follower<T> implements Declared<T> {
       }
       return item;
     };
-    return new Iteration(next, () => this.close());
+    return new InterruptibleIterator(next, () => this.close());
   }
 
   async [asyncDispose](): Promise<void> {
@@ -120,7 +120,7 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
   readonly key: Buffer;
 
   /** `key` is as it is shown. */
-  constructor(operations: Operations, feed: NativeFeed, key: Buffer) {
+  constructor(operations: Operations, feed: NativeEventStream, key: Buffer) {
     super(operations, feed, results.observation, () => `the value of ${quoted(key)}`);
     this.key = key;
   }
@@ -131,7 +131,7 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
 }
 
 /** How long who is told waits, when too much is under way for the client to look for the next item. */
-const FULL = 10;
+const QUEUE_FULL_DELAY_MS = 10;
 
 /** Calls a function with all that comes, one after the other. */
 export async function tell<T>(follower: Follower<T>, listener: (item: T) => unknown): Promise<void> {
@@ -142,7 +142,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
     } catch (error) {
       if (error instanceof QueueFullError) {
         // It is the caller's other calls that are too many. What happens meanwhile waits in the feed.
-        await new Promise<void>((resolve) => void setTimeout(resolve, FULL).unref());
+        await new Promise<void>((resolve) => void setTimeout(resolve, QUEUE_FULL_DELAY_MS).unref());
         continue;
       }
       if (!(error instanceof TypeError)) {

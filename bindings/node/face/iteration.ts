@@ -5,7 +5,7 @@ import { asyncDispose } from "./disposal.js";
  * An asynchronous iterator that can be left while it waits. Unlike that of an async generator, its `return` does not wait for the
  * items that were asked for before: it ends their source, and they are `done`.
  */
-export class Iteration<T> implements AsyncIterableIterator<T> {
+export class InterruptibleIterator<T> implements AsyncIterableIterator<T> {
   readonly #next: () => Promise<T | undefined>;
   readonly #end: () => void;
   #isOver = false;

@@ -4,11 +4,11 @@ import type { Acquisition, CallOptions, Follower as DeclaredFollower, Holding, L
 import { Follower } from "./follower.js";
 import { Guard } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
-import type { NativeFeed, NativeGuard, NativeLease } from "./native.js";
+import type { NativeEventStream, NativeGuard, NativeLease } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
-const holders = results.news(results.holding);
+const holders = results.eventReader(results.holding);
 
 export class Lease implements Declared {
   readonly name: Buffer;
@@ -46,7 +46,7 @@ export class Lease implements Declared {
       "lease.observe",
       given,
       () => this.#native.observe(),
-      (feed) => new Follower(this.#operations, feed as NativeFeed, holders),
+      (feed) => new Follower(this.#operations, feed as NativeEventStream, holders),
     );
   }
 

@@ -19,7 +19,7 @@ export interface Failure {
 }
 
 /** The number of an operation that has begun, or why it could not begin. */
-export type Begun = number | Failure;
+export type BeginResult = number | Failure;
 
 export interface SetInput extends DelInput {
   condition?: string;
@@ -73,8 +73,8 @@ export interface NativeState {
   lostReason?: string;
 }
 
-export interface NativeFeed {
-  next(timeout?: number): Begun;
+export interface NativeEventStream {
+  next(timeout?: number): BeginResult;
   lostReason(): string | null;
   /** Why it ended, if it did not end with its client. */
   error(): Failure | null;
@@ -82,7 +82,7 @@ export interface NativeFeed {
 }
 
 export interface NativeScan {
-  nextPage(): Begun;
+  nextPage(): BeginResult;
 }
 
 /** Name and client id. */
@@ -95,30 +95,30 @@ export interface NativeGuard {
   reason(): Failure | null;
   lostReason(): string | null;
   loss(): Failure | null;
-  finish(hasFailed: boolean): Begun;
-  lost(): Begun;
-  watch(): Begun;
-  renew(): Begun;
-  set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
-  update(key: Uint8Array, options?: UpdateInput): Begun;
-  del(key: Uint8Array, options?: DelInput): Begun;
-  vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
-  proclaim(value: Uint8Array): Begun;
-  release(timeout?: number): Begun;
-  leave(): Begun;
+  finish(hasFailed: boolean): BeginResult;
+  lost(): BeginResult;
+  watch(): BeginResult;
+  renew(): BeginResult;
+  set(key: Uint8Array, value: Uint8Array, options?: SetInput): BeginResult;
+  update(key: Uint8Array, options?: UpdateInput): BeginResult;
+  del(key: Uint8Array, options?: DelInput): BeginResult;
+  vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): BeginResult;
+  proclaim(value: Uint8Array): BeginResult;
+  release(timeout?: number): BeginResult;
+  leave(): BeginResult;
 }
 
 export interface NativeLease {
-  acquire(): Begun;
-  release(): Begun;
-  holder(): Begun;
-  observe(): Begun;
+  acquire(): BeginResult;
+  release(): BeginResult;
+  holder(): BeginResult;
+  observe(): BeginResult;
 }
 
 export interface NativeElection {
-  campaign(value: Uint8Array): Begun;
-  leader(): Begun;
-  observe(): Begun;
+  campaign(value: Uint8Array): BeginResult;
+  leader(): BeginResult;
+  observe(): BeginResult;
 }
 
 export interface NativeClient {
@@ -127,27 +127,27 @@ export interface NativeClient {
   cancel(operation: number): void;
   answer(operation: number, value?: Uint8Array): void;
   keepAlive(yes: boolean): void;
-  connect(): Begun;
-  close(timeout?: number): Begun;
+  connect(): BeginResult;
+  close(timeout?: number): BeginResult;
   release(): void;
   clientId(): string;
   counters(): Record<string, number>;
   state(): NativeState;
-  states(): NativeFeed;
-  get(key: Uint8Array, timeout?: number, remaining?: boolean, eventual?: boolean): Begun;
-  getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean, eventual?: boolean): Begun;
-  capabilities(): Begun;
-  transact(operations: OperationInput[], options?: TransactInput): Begun;
-  set(key: Uint8Array, value: Uint8Array, options?: SetInput): Begun;
-  setMany(keys: Uint8Array[], values: Uint8Array[], options?: SetInput): Begun;
-  del(key: Uint8Array, options?: DelInput): Begun;
-  delMany(keys: Uint8Array[], options?: DelInput): Begun;
-  vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): Begun;
-  update(key: Uint8Array, options?: UpdateInput): Begun;
+  states(): NativeEventStream;
+  get(key: Uint8Array, timeout?: number, remaining?: boolean, eventual?: boolean): BeginResult;
+  getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean, eventual?: boolean): BeginResult;
+  capabilities(): BeginResult;
+  transact(operations: OperationInput[], options?: TransactInput): BeginResult;
+  set(key: Uint8Array, value: Uint8Array, options?: SetInput): BeginResult;
+  setMany(keys: Uint8Array[], values: Uint8Array[], options?: SetInput): BeginResult;
+  del(key: Uint8Array, options?: DelInput): BeginResult;
+  delMany(keys: Uint8Array[], options?: DelInput): BeginResult;
+  vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): BeginResult;
+  update(key: Uint8Array, options?: UpdateInput): BeginResult;
   scan(pattern: Uint8Array, timeout?: number): NativeScan;
-  observe(key: Uint8Array, kept?: number, timeout?: number): Begun;
+  observe(key: Uint8Array, kept?: number, timeout?: number): BeginResult;
   lease(name: Uint8Array, options?: LockInput): NativeLease;
-  lock(name: Uint8Array, options?: LockInput): Begun;
+  lock(name: Uint8Array, options?: LockInput): BeginResult;
   election(name: Uint8Array, options?: LockInput): NativeElection;
 }
 

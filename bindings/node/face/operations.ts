@@ -3,22 +3,22 @@ import type { StateStoreError } from "../index.js";
 import { options, signal, type Options } from "./arguments.js";
 import { CallSite, CancelledError, failed } from "./errors.js";
 import type { Call } from "./known.js";
-import type { Begun, Failure, NativeClient } from "./native.js";
+import type { BeginResult, Failure, NativeClient } from "./native.js";
 import { isError, isUint8Array, TextDecoder } from "./realm.js";
 import { Signals } from "./signals.js";
 import { setImmediate } from "./timers.js";
 
 /** Slots of one result in what `drain` returns. */
-const SLOTS = 4;
+const RESULT_SLOTS = 4;
 
 /** Makes a result of the two values that the native half gives. */
-export type Read<T> = (a: unknown, b: unknown) => T;
+export type ResultReader<T> = (a: unknown, b: unknown) => T;
 
 /** Names the bytes of a result in errors about them, by their index if there are several. */
 export type Subject = (index?: number) => string;
 
 /** How the operations of a client come out. */
-export interface Conduct {
+export interface ResultOptions {
   /** Bytes as text. */
   asText: boolean;
   /** Errors with the line of their call, whether it is awaited or not. */
@@ -26,16 +26,16 @@ export interface Conduct {
 }
 
 /** Asks for the new value of an update. */
-export type Question = (operation: number, a: unknown, b: unknown) => void;
+export type ValueRequest = (operation: number, a: unknown, b: unknown) => void;
 
-interface Waiting {
+interface PendingOperation {
   /** Takes the two values of the native half. */
   resolve(values: [unknown, unknown]): void;
   reject(failure: Failure): void;
   /** Present if it can be given up. */
   signal: AbortSignal | undefined;
   /** Present if it is an update: asked for the new value. */
-  question: Question | undefined;
+  question: ValueRequest | undefined;
 }
 
 /** UTF-8 that is none is an error, and a byte order mark is a part of the text. */
@@ -48,7 +48,7 @@ const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, 
 export class Operations {
   readonly #native: NativeClient;
   /** By their numbers, which the native half gives anew when they are free. */
-  readonly #waiting: (Waiting | undefined)[] = [];
+  readonly #waiting: (PendingOperation | undefined)[] = [];
   readonly signals = new Signals();
   readonly #drain = () => this.#settle();
   readonly #asText: boolean;
@@ -60,7 +60,7 @@ export class Operations {
   wakeUps = 0;
 
   /** `create` gets the function that is called when there are results. */
-  constructor(create: (ring: () => void) => NativeClient, { asText, callStacks }: Conduct) {
+  constructor(create: (ring: () => void) => NativeClient, { asText, callStacks }: ResultOptions) {
     this.#asText = asText;
     this.#callStacks = callStacks;
     this.#native = create(() => {
@@ -104,9 +104,9 @@ export class Operations {
   async run<T>(
     call: Call,
     given: object | null | undefined,
-    begin: (from: Options) => Begun,
-    read: Read<T>,
-    { question, subject }: { question?: Question; subject?: Subject } = NONE,
+    begin: (from: Options) => BeginResult,
+    read: ResultReader<T>,
+    { question, subject }: { question?: ValueRequest; subject?: Subject } = NONE,
   ): Promise<T> {
     const site = this.callSite(this.run);
     let aborting: AbortSignal | undefined;
@@ -189,8 +189,8 @@ export class Operations {
     }
     // The numbers of ended operations are free again, and the function of an update may begin an operation under one of them. So
     // the whole batch is taken out before the first result is delivered.
-    const batch: (Waiting | undefined)[] = [];
-    for (let slot = 1; slot < results.length; slot += SLOTS) {
+    const batch: (PendingOperation | undefined)[] = [];
+    for (let slot = 1; slot < results.length; slot += RESULT_SLOTS) {
       const operation = results[slot] as number;
       const waiting = this.#waiting[operation];
       batch.push(waiting);
@@ -201,13 +201,13 @@ export class Operations {
     }
     for (const [index, waiting] of batch.entries()) {
       if (waiting !== undefined) {
-        this.#give(waiting, results, 1 + index * SLOTS);
+        this.#give(waiting, results, 1 + index * RESULT_SLOTS);
       }
     }
   }
 
   /** Delivers one result, or one question. */
-  #give(waiting: Waiting, results: unknown[], slot: number): void {
+  #give(waiting: PendingOperation, results: unknown[], slot: number): void {
     const failure = results[slot + 1] as Failure | true | undefined;
     if (failure === true) {
       waiting.question?.(results[slot] as number, results[slot + 2], results[slot + 3]);

@@ -181,7 +181,7 @@ export function leader(found: unknown): Leader | null {
 }
 
 /** An item of a feed that may tell of a failure, which is thrown as it is; `undefined` at its end. */
-export function news<T>(read: (found: unknown) => T): (is: unknown, detail: unknown) => T | undefined {
+export function eventReader<T>(read: (found: unknown) => T): (is: unknown, detail: unknown) => T | undefined {
   return (is, detail) => {
     switch (is) {
       case null:

@@ -1,6 +1,6 @@
 /** Scans as async iterators. */
-import { Iteration } from "./iteration.js";
-import type { Begun, NativeScan } from "./native.js";
+import { InterruptibleIterator } from "./iteration.js";
+import type { BeginResult, NativeScan } from "./native.js";
 import type { Operations, Subject } from "./operations.js";
 import * as results from "./results.js";
 
@@ -14,7 +14,7 @@ export function scan(
   let keys: Iterator<Buffer> = [][Symbol.iterator]();
   let isOver = false;
   /** The page under way. */
-  let fetching: Begun | undefined;
+  let fetching: BeginResult | undefined;
 
   const fetch = async (): Promise<Buffer[] | null> => {
     try {
@@ -52,7 +52,7 @@ export function scan(
       }
     }
   };
-  const inTurn = (): Promise<Buffer | undefined> => {
+  const nextPageInOrder = (): Promise<Buffer | undefined> => {
     waiting += 1;
     // Nothing else waits for this promise: V8 follows such a chain to the line of the caller.
     const mine = last === undefined ? turn() : last.then(turn, turn);
@@ -60,7 +60,7 @@ export function scan(
     return mine;
   };
 
-  return new Iteration(inTurn, () => {
+  return new InterruptibleIterator(nextPageInOrder, () => {
     isOver = true;
     keys = [][Symbol.iterator]();
     if (typeof fetching === "number") {

@@ -3,7 +3,7 @@ import { AsyncResource } from "node:async_hooks";
 import type { Data, Entry, UpdateOptions, UpdateOutcome } from "../index.js";
 import { data, quoted, updateInput } from "./arguments.js";
 import type { Call } from "./known.js";
-import type { Begun, UpdateInput } from "./native.js";
+import type { BeginResult, UpdateInput } from "./native.js";
 import type { Operations } from "./operations.js";
 import * as results from "./results.js";
 
@@ -14,7 +14,7 @@ export async function update(
   operations: Operations,
   call: Call,
   key: Uint8Array,
-  begin: (input: UpdateInput) => Begun,
+  begin: (input: UpdateInput) => BeginResult,
   change: Change,
   options: UpdateOptions | undefined,
 ): Promise<UpdateOutcome> {

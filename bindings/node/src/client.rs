@@ -1,10 +1,10 @@
 //! The client.
-use crate::bell::Bell;
-use crate::desk::{Begun, Desk};
 use crate::election::NativeElection;
-use crate::failure::thrown;
-use crate::feed::{NativeFeed, Source};
+use crate::event_loop_waker::EventLoopWaker;
+use crate::event_stream::{NativeEventStream, TypedStream};
+use crate::failure::throw;
 use crate::lease::NativeLease;
+use crate::operation_table::{BeginResult, OperationTable};
 use crate::options::{self, DelInput, LockInput, SetInput, TransactInput, UpdateInput};
 use crate::reply::{Reply, StateOutput, number};
 use crate::scan::NativeScan;
@@ -14,16 +14,16 @@ use napi::bindgen_prelude::{Array, Either, Function, Uint8Array};
 use napi::{CleanupEnvHook, Env, Result};
 use napi_derive::napi;
 use statestore::{ScanOptions, Transaction};
-use statestore_embed::{Action, Client, Error};
+use statestore_embed::{Client, Error, OperationDescriptor};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 /// A client of one environment.
 #[napi]
 pub struct NativeClient {
-    desk: Rc<Desk>,
+    desk: Rc<OperationTable>,
     /// Present until the client was let go of.
-    at_exit: RefCell<Option<CleanupEnvHook<Weak<Desk>>>>,
+    at_exit: RefCell<Option<CleanupEnvHook<Weak<OperationTable>>>>,
 }
 
 /// An operation of a transaction: a SET if it has a value, otherwise a DEL.
@@ -72,9 +72,9 @@ impl NativeClient {
     /// Creates a client that is not connected yet. `ring` is called when there are results to [drain](Self::drain).
     #[napi(constructor)]
     pub fn new(env: &Env, settings: SettingsInput, ring: Function<'_, (), ()>) -> Result<Self> {
-        let settings = settings.build().map_err(|error| thrown(env, error))?;
-        let client = Client::new(settings).map_err(|error| thrown(env, error))?;
-        let desk = Desk::new(client, Bell::new(&ring)?);
+        let settings = settings.build().map_err(|error| throw(env, error))?;
+        let client = Client::new(settings).map_err(|error| throw(env, error))?;
+        let desk = OperationTable::new(client, EventLoopWaker::new(&ring)?);
         // The environment may end with operations under way. The value of a removed hook is never freed, so
         // it must not keep the client.
         let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&desk), |desk| {
@@ -101,24 +101,24 @@ impl NativeClient {
     #[napi]
     pub fn answer(&self, operation: u32, value: Option<&[u8]>) {
         self.desk
-            .answer(operation, value.map(Bytes::copy_from_slice));
+            .send_value(operation, value.map(Bytes::copy_from_slice));
     }
 
     /// Sets whether this client keeps the process alive.
     #[napi]
     pub fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
-        self.desk.bell.keep_alive(env, yes)
+        self.desk.waker.keep_alive(env, yes)
     }
 
     /// Begins to connect. Call this once, before any other operation.
     #[napi]
-    pub fn connect(&self) -> Begun {
+    pub fn connect(&self) -> BeginResult {
         let connect = self.desk.client.connect();
         self.desk.submit("connecting", connect, Reply::Done)
     }
 
     #[napi]
-    pub fn close(&self, timeout: Option<f64>) -> Begun {
+    pub fn close(&self, timeout: Option<f64>) -> BeginResult {
         let timeout = timeout.map_or(statestore::Client::CLOSE_TIMEOUT, options::time);
         self.desk.close_client(timeout)
     }
@@ -135,11 +135,7 @@ impl NativeClient {
 
     #[napi]
     pub fn client_id(&self, env: &Env) -> Result<String> {
-        let core = self
-            .desk
-            .client
-            .core()
-            .map_err(|error| thrown(env, error))?;
+        let core = self.desk.client.core().map_err(|error| throw(env, error))?;
         Ok(core.client_id().clone())
     }
 
@@ -148,8 +144,8 @@ impl NativeClient {
         let core = self
             .desk
             .client
-            .known()
-            .map_err(|error| thrown(env, error))?;
+            .connected_core()
+            .map_err(|error| throw(env, error))?;
         let counters = core.counters();
         Ok(CountersOutput {
             sent: number(counters.sent),
@@ -178,23 +174,23 @@ impl NativeClient {
         let core = self
             .desk
             .client
-            .known()
-            .map_err(|error| thrown(env, error))?;
+            .connected_core()
+            .map_err(|error| throw(env, error))?;
         let state = core.state().borrow().clone();
         Ok(state.into())
     }
 
     /// Returns the states of the connection, the present one first.
     #[napi]
-    pub fn states(&self, env: &Env) -> Result<NativeFeed> {
+    pub fn states(&self, env: &Env) -> Result<NativeEventStream> {
         let states = self
             .desk
             .client
             .states()
-            .map_err(|error| thrown(env, error))?;
-        Ok(NativeFeed::new(
+            .map_err(|error| throw(env, error))?;
+        Ok(NativeEventStream::new(
             Rc::clone(&self.desk),
-            Source::States(states),
+            TypedStream::States(states),
         ))
     }
 
@@ -205,7 +201,7 @@ impl NativeClient {
         timeout: Option<f64>,
         remaining: Option<bool>,
         eventual: Option<bool>,
-    ) -> Begun {
+    ) -> BeginResult {
         let remaining = remaining.unwrap_or_default();
         let options = options::get(timeout, remaining, eventual.unwrap_or_default());
         let get = self.desk.client.get(Bytes::copy_from_slice(key), options);
@@ -224,7 +220,7 @@ impl NativeClient {
         timeout: Option<f64>,
         remaining: Option<bool>,
         eventual: Option<bool>,
-    ) -> Begun {
+    ) -> BeginResult {
         let remaining = remaining.unwrap_or_default();
         let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
         let options = options::get(timeout, remaining, eventual.unwrap_or_default());
@@ -238,7 +234,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn capabilities(&self) -> Begun {
+    pub fn capabilities(&self) -> BeginResult {
         let asked = self.desk.client.capabilities();
         self.desk
             .submit("asking the store", asked, Reply::Capabilities)
@@ -249,7 +245,7 @@ impl NativeClient {
         &self,
         operations: Vec<OperationInput>,
         options: Option<TransactInput>,
-    ) -> Begun {
+    ) -> BeginResult {
         let read = operations
             .into_iter()
             .try_fold(Transaction::new(), |all, operation| operation.add_to(all))
@@ -270,7 +266,7 @@ impl NativeClient {
         keys: Vec<Uint8Array>,
         values: Vec<Uint8Array>,
         options: Option<SetInput>,
-    ) -> Begun {
+    ) -> BeginResult {
         let options = match options::set(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -284,7 +280,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn del_many(&self, keys: Vec<Uint8Array>, options: Option<DelInput>) -> Begun {
+    pub fn del_many(&self, keys: Vec<Uint8Array>, options: Option<DelInput>) -> BeginResult {
         let options = match options::del(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -295,7 +291,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> Begun {
+    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> BeginResult {
         let options = match options::set(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -306,7 +302,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> Begun {
+    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> BeginResult {
         let options = match options::del(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -316,7 +312,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> Begun {
+    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> BeginResult {
         let options = match options::del(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -327,7 +323,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
+    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> BeginResult {
         let options = options::update(options);
         self.desk.update(None, Bytes::copy_from_slice(key), options)
     }
@@ -336,20 +332,20 @@ impl NativeClient {
     pub fn scan(&self, env: &Env, pattern: &[u8], timeout: Option<f64>) -> Result<NativeScan> {
         let options = ScanOptions::new().timeout(timeout.map(options::time));
         let scan = self.desk.client.scan(pattern, options);
-        let scan = scan.map_err(|error| thrown(env, error))?;
+        let scan = scan.map_err(|error| throw(env, error))?;
         Ok(NativeScan::new(Rc::clone(&self.desk), scan))
     }
 
     /// Keeps up to `kept` observations; only the latest without it.
     #[napi]
-    pub fn observe(&self, key: &[u8], kept: Option<u32>, timeout: Option<f64>) -> Begun {
+    pub fn observe(&self, key: &[u8], kept: Option<u32>, timeout: Option<f64>) -> BeginResult {
         let options = options::observe(kept, timeout);
         let observe = self
             .desk
             .client
             .observe(Bytes::copy_from_slice(key), options);
         self.desk.submit("observing", observe, |feed| {
-            Reply::Feed(Source::Observations(feed))
+            Reply::Feed(TypedStream::Observations(feed))
         })
     }
 
@@ -357,18 +353,18 @@ impl NativeClient {
     pub fn lease(&self, env: &Env, name: &[u8], options: Option<LockInput>) -> Result<NativeLease> {
         let options = options::lock(options);
         let lease = self.desk.client.lease(name, &options.lease);
-        let lease = lease.map_err(|error| thrown(env, error))?;
+        let lease = lease.map_err(|error| throw(env, error))?;
         Ok(NativeLease::new(Rc::clone(&self.desk), lease))
     }
 
     #[napi]
-    pub fn lock(&self, name: &[u8], options: Option<LockInput>) -> Begun {
+    pub fn lock(&self, name: &[u8], options: Option<LockInput>) -> BeginResult {
         let lock = self
             .desk
             .client
             .lock(Bytes::copy_from_slice(name), options::lock(options));
         self.desk
-            .submit(Action::event("locking"), lock, Reply::Guard)
+            .submit(OperationDescriptor::event("locking"), lock, Reply::Guard)
     }
 
     #[napi]
@@ -379,7 +375,7 @@ impl NativeClient {
         options: Option<LockInput>,
     ) -> Result<NativeElection> {
         let election = self.desk.client.election(name, &options::lock(options));
-        let election = election.map_err(|error| thrown(env, error))?;
+        let election = election.map_err(|error| throw(env, error))?;
         Ok(NativeElection::new(Rc::clone(&self.desk), election))
     }
 }

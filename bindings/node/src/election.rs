@@ -1,21 +1,21 @@
 //! Elections.
-use crate::desk::{Begun, Desk};
-use crate::feed::Source;
+use crate::event_stream::TypedStream;
+use crate::operation_table::{BeginResult, OperationTable};
 use crate::reply::Reply;
 use bytes::Bytes;
 use napi_derive::napi;
-use statestore_embed::{Action, Election};
+use statestore_embed::{Election, OperationDescriptor};
 use std::rc::Rc;
 
 /// An election by its name.
 #[napi]
 pub struct NativeElection {
-    desk: Rc<Desk>,
+    desk: Rc<OperationTable>,
     election: Election,
 }
 
 impl NativeElection {
-    pub(crate) fn new(desk: Rc<Desk>, election: Election) -> Self {
+    pub(crate) fn new(desk: Rc<OperationTable>, election: Election) -> Self {
         Self { desk, election }
     }
 }
@@ -23,23 +23,26 @@ impl NativeElection {
 #[napi]
 impl NativeElection {
     #[napi]
-    pub fn campaign(&self, value: &[u8]) -> Begun {
+    pub fn campaign(&self, value: &[u8]) -> BeginResult {
         let campaign = self.election.campaign(Bytes::copy_from_slice(value));
-        self.desk
-            .submit(Action::event("campaigning"), campaign, Reply::Guard)
+        self.desk.submit(
+            OperationDescriptor::event("campaigning"),
+            campaign,
+            Reply::Guard,
+        )
     }
 
     #[napi]
-    pub fn leader(&self) -> Begun {
+    pub fn leader(&self) -> BeginResult {
         let leader = self.election.leader();
         self.desk.submit("asking who leads", leader, Reply::Leader)
     }
 
     #[napi]
-    pub fn observe(&self) -> Begun {
+    pub fn observe(&self) -> BeginResult {
         let observe = self.election.observe();
         self.desk.submit("following an election", observe, |feed| {
-            Reply::Feed(Source::Leaders(feed))
+            Reply::Feed(TypedStream::Leaders(feed))
         })
     }
 }

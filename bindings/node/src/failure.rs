@@ -47,7 +47,7 @@ impl From<Error> for Failure {
 /// The name, the number and whether it is retryable, of every kind of error.
 #[napi(object, object_from_js = false)]
 #[derive(Debug)]
-pub struct Kind {
+pub struct ErrorKindInfo {
     pub name: String,
     pub code: u32,
     pub retryable: bool,
@@ -55,8 +55,8 @@ pub struct Kind {
 
 /// Returns all kinds of errors.
 #[napi]
-pub fn error_kinds() -> Vec<Kind> {
-    let kind = |kind: ErrorKind| Kind {
+pub fn error_kinds() -> Vec<ErrorKindInfo> {
+    let kind = |kind: ErrorKind| ErrorKindInfo {
         name: format!("{kind:?}"),
         code: kind.code().into(),
         retryable: kind.is_retryable(),
@@ -65,7 +65,7 @@ pub fn error_kinds() -> Vec<Kind> {
 }
 
 /// Throws a failure as it is; the face catches it and throws an error of its own.
-pub(crate) fn thrown(env: &Env, error: Error) -> napi::Error {
+pub(crate) fn throw(env: &Env, error: Error) -> napi::Error {
     match env.throw(Failure::from(error)) {
         Ok(()) => napi::Error::from_status(Status::PendingException),
         Err(error) => error,

@@ -1,6 +1,6 @@
 //! A held lease: a lock, or the leadership of an election.
-use crate::desk::{Begun, Desk};
-use crate::failure::{Failure, thrown};
+use crate::failure::{Failure, throw};
+use crate::operation_table::{BeginResult, OperationTable};
 use crate::options::{self, DelInput, SetInput, UpdateInput};
 use crate::reply::{self, Reply};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::LostReason;
-use statestore_embed::{Action, Guard, Work};
+use statestore_embed::{Guard, OperationDescriptor, WorkOutcome};
 use std::rc::Rc;
 
 const WAITING_FOR_THE_END: &str = "waiting for the end of a lease";
@@ -16,12 +16,12 @@ const WAITING_FOR_THE_END: &str = "waiting for the end of a lease";
 /// A guard.
 #[napi]
 pub struct NativeGuard {
-    desk: Rc<Desk>,
+    desk: Rc<OperationTable>,
     guard: Guard,
 }
 
 impl NativeGuard {
-    pub(crate) fn new(desk: Rc<Desk>, guard: Guard) -> Self {
+    pub(crate) fn new(desk: Rc<OperationTable>, guard: Guard) -> Self {
         Self { desk, guard }
     }
 }
@@ -31,13 +31,13 @@ impl NativeGuard {
     /// Returns the name of the holder and its client id.
     #[napi]
     pub fn holder<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
-        let holder = self.guard.holder().map_err(|error| thrown(env, error))?;
+        let holder = self.guard.holder().map_err(|error| throw(env, error))?;
         reply::holder(env, holder)
     }
 
     #[napi]
     pub fn token(&self, env: &Env) -> Result<String> {
-        let token = self.guard.token().map_err(|error| thrown(env, error))?;
+        let token = self.guard.token().map_err(|error| throw(env, error))?;
         Ok(token.to_string())
     }
 
@@ -50,7 +50,7 @@ impl NativeGuard {
     /// Returns why the lease is no longer valid.
     #[napi]
     pub fn reason(&self, env: &Env) -> Result<Option<Failure>> {
-        let reason = self.guard.reason().map_err(|error| thrown(env, error))?;
+        let reason = self.guard.reason().map_err(|error| throw(env, error))?;
         Ok(reason.map(Failure::from))
     }
 
@@ -65,23 +65,23 @@ impl NativeGuard {
     /// Returns the error for work that succeeded although the lease was lost.
     #[napi]
     pub fn loss(&self, env: &Env) -> Result<Option<Failure>> {
-        let loss = self.guard.loss().map_err(|error| thrown(env, error))?;
+        let loss = self.guard.loss().map_err(|error| throw(env, error))?;
         Ok(loss.map(Failure::from))
     }
 
     /// Releases the lease at the end of work under it.
     #[napi]
-    pub fn finish(&self, has_failed: bool) -> Begun {
-        let finish = self.guard.finish(Work::of_block(has_failed), None);
+    pub fn finish(&self, has_failed: bool) -> BeginResult {
+        let finish = self.guard.finish(WorkOutcome::from_block(has_failed), None);
         self.desk
             .submit_return("giving a lease back", finish, Reply::Done)
     }
 
     /// Begins to wait until the lease is no longer valid.
     #[napi]
-    pub fn lost(&self) -> Begun {
+    pub fn lost(&self) -> BeginResult {
         self.desk.submit(
-            Action::event(WAITING_FOR_THE_END),
+            OperationDescriptor::event(WAITING_FOR_THE_END),
             self.guard.lost(),
             Reply::Lost,
         )
@@ -89,22 +89,22 @@ impl NativeGuard {
 
     /// Waits like [`lost`](Self::lost), without the limit on operations under way. Called once for each guard.
     #[napi]
-    pub fn watch(&self) -> Begun {
+    pub fn watch(&self) -> BeginResult {
         self.desk.submit_return(
-            Action::event(WAITING_FOR_THE_END),
+            OperationDescriptor::event(WAITING_FOR_THE_END),
             self.guard.lost(),
             Reply::Lost,
         )
     }
 
     #[napi]
-    pub fn renew(&self) -> Begun {
+    pub fn renew(&self) -> BeginResult {
         self.desk
             .submit("renewing a lease", self.guard.renew(), Reply::Version)
     }
 
     #[napi]
-    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> Begun {
+    pub fn set(&self, key: &[u8], value: &[u8], options: Option<SetInput>) -> BeginResult {
         let options = match options::set(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -115,13 +115,13 @@ impl NativeGuard {
     }
 
     #[napi]
-    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> Begun {
+    pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> BeginResult {
         let (key, options) = (Bytes::copy_from_slice(key), options::update(options));
         self.desk.update(Some(&self.guard), key, options)
     }
 
     #[napi]
-    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> Begun {
+    pub fn del(&self, key: &[u8], options: Option<DelInput>) -> BeginResult {
         let options = match options::del(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -131,7 +131,7 @@ impl NativeGuard {
     }
 
     #[napi]
-    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> Begun {
+    pub fn vdel(&self, key: &[u8], value: &[u8], options: Option<DelInput>) -> BeginResult {
         let options = match options::del(options) {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
@@ -144,20 +144,20 @@ impl NativeGuard {
 
     /// Begins to proclaim a value, for the leadership of an election.
     #[napi]
-    pub fn proclaim(&self, value: &[u8]) -> Begun {
+    pub fn proclaim(&self, value: &[u8]) -> BeginResult {
         let proclaim = self.guard.proclaim(Bytes::copy_from_slice(value));
         self.desk.submit("proclaiming", proclaim, Reply::Set)
     }
 
     #[napi]
-    pub fn release(&self, timeout: Option<f64>) -> Begun {
+    pub fn release(&self, timeout: Option<f64>) -> BeginResult {
         let release = self.guard.release(timeout.map(options::time));
         self.desk
             .submit_return("giving a lease back", release, Reply::Release)
     }
 
     #[napi]
-    pub fn leave(&self) -> Begun {
+    pub fn leave(&self) -> BeginResult {
         self.desk
             .submit_return("leaving a lease", self.guard.leave(), Reply::Done)
     }

@@ -1,6 +1,6 @@
 //! Leases.
-use crate::desk::{Begun, Desk};
-use crate::feed::Source;
+use crate::event_stream::TypedStream;
+use crate::operation_table::{BeginResult, OperationTable};
 use crate::reply::Reply;
 use napi_derive::napi;
 use statestore_embed::Lease;
@@ -9,12 +9,12 @@ use std::rc::Rc;
 /// A lease by its name.
 #[napi]
 pub struct NativeLease {
-    desk: Rc<Desk>,
+    desk: Rc<OperationTable>,
     lease: Lease,
 }
 
 impl NativeLease {
-    pub(crate) fn new(desk: Rc<Desk>, lease: Lease) -> Self {
+    pub(crate) fn new(desk: Rc<OperationTable>, lease: Lease) -> Self {
         Self { desk, lease }
     }
 }
@@ -22,31 +22,31 @@ impl NativeLease {
 #[napi]
 impl NativeLease {
     #[napi]
-    pub fn acquire(&self) -> Begun {
+    pub fn acquire(&self) -> BeginResult {
         let acquire = self.lease.acquire();
         self.desk
             .submit("taking a lease", acquire, Reply::Acquisition)
     }
 
     #[napi]
-    pub fn release(&self) -> Begun {
+    pub fn release(&self) -> BeginResult {
         let release = self.lease.release();
         self.desk
             .submit("giving a lease back", release, Reply::Release)
     }
 
     #[napi]
-    pub fn holder(&self) -> Begun {
+    pub fn holder(&self) -> BeginResult {
         let holder = self.lease.holder();
         self.desk
             .submit("asking who holds a lease", holder, Reply::Holding)
     }
 
     #[napi]
-    pub fn observe(&self) -> Begun {
+    pub fn observe(&self) -> BeginResult {
         let observe = self.lease.observe();
         self.desk.submit("following a lease", observe, |feed| {
-            Reply::Feed(Source::Holders(feed))
+            Reply::Feed(TypedStream::Holders(feed))
         })
     }
 }

@@ -5,10 +5,10 @@
 //! `face/native.ts` uses it.
 //!
 //! # From a call to its promise
-//! 1. The face calls a method here, on the thread of its event loop. [`Desk::submit`](desk::Desk) begins the operation and
+//! 1. The face calls a method here, on the thread of its event loop. [`OperationTable::submit`](operation_table::OperationTable) begins the operation and
 //!    returns its number, under which the face keeps its promise; or the error, if it could not begin.
 //! 2. The result is posted to the mailbox of the client, on the runtime's thread. The first one rings the
-//!    [bell](bell::Bell), which calls into the event loop; further ones only join the queue.
+//!    [bell](event_loop_waker::Bell), which calls into the event loop; further ones only join the queue.
 //! 3. The face calls [`drain`](client::NativeClient::drain), which turns a bounded number of results into JavaScript
 //!    values, and settles the promises.
 //!
@@ -25,16 +25,16 @@
     reason = "napi decides how arguments come"
 )]
 
-mod bell;
 mod client;
-mod desk;
 mod election;
+mod event_loop_waker;
+mod event_stream;
 mod failure;
-mod feed;
 mod guard;
 mod hlc;
 mod lease;
 mod log;
+mod operation_table;
 mod options;
 mod reply;
 mod scan;

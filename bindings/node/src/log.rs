@@ -1,5 +1,5 @@
 //! Log records of the library, for a function of JavaScript.
-use crate::bell::Bell;
+use crate::event_loop_waker::EventLoopWaker;
 use napi::bindgen_prelude::Function;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -20,24 +20,24 @@ pub struct RecordOutput {
 #[napi]
 pub struct NativeLog {
     mailbox: Arc<Mailbox<Record>>,
-    bell: Arc<Bell>,
+    bell: Arc<EventLoopWaker>,
 }
 
 #[napi]
 impl NativeLog {
-    /// Forwards all records of this process of at least `level` to this object, in place of another log. `ring` is called when
+    /// Forwards all records of this process of at least `level` to this object, in place of another log. `wake` is called when
     /// there are records to [drain](Self::drain). It does not keep the process alive.
     #[napi(constructor)]
     pub fn new(env: &Env, level: String, ring: Function<'_, (), ()>) -> Result<Self> {
         let level = level
             .parse::<Level>()
             .map_err(|_| napi::Error::from_reason(format!("`{level}` is not a level")))?;
-        let bell = Arc::new(Bell::new(&ring)?);
+        let bell = Arc::new(EventLoopWaker::new(&ring)?);
         bell.keep_alive(env, false)?;
         let mine = Arc::clone(&bell);
-        let mailbox = Mailbox::new(move || mine.ring());
+        let mailbox = Mailbox::new(move || mine.wake());
         log::to_mailbox(level, Arc::clone(&mailbox))
-            .map_err(|error| crate::failure::thrown(env, error))?;
+            .map_err(|error| crate::failure::throw(env, error))?;
         Ok(Self { mailbox, bell })
     }
 
@@ -65,6 +65,6 @@ impl NativeLog {
     #[napi]
     pub fn stop(&self) {
         self.mailbox.close();
-        self.bell.silence();
+        self.bell.close();
     }
 }

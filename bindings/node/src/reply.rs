@@ -1,9 +1,9 @@
 //! Conversion of results to JavaScript, in two slots of an array. The flat form is the cheapest for hundreds of thousands of
 //! results.
-use crate::desk::Desk;
+use crate::event_stream::{NativeEventStream, TypedStream};
 use crate::failure::Failure;
-use crate::feed::{NativeFeed, Source};
 use crate::guard::NativeGuard;
+use crate::operation_table::OperationTable;
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, BufferSlice, JavaScriptClassExt, Null, ToNapiValue};
 use napi::{Env, Result};
@@ -12,7 +12,7 @@ use statestore::{
     Capabilities, ConnectionState, DelOutcome, Entry, Expiry, Hlc, Holder, Holding, Leader,
     LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
-use statestore_embed::{Acquisition, Error, Guard, Many};
+use statestore_embed::{Acquisition, Error, Guard, WriteResults};
 use std::rc::Rc;
 
 /// The result of an operation. *Or null* means that both slots are `null`.
@@ -25,7 +25,7 @@ pub(crate) enum Reply {
     Entries(Vec<Option<Entry>>),
     /// A list of the value and the milliseconds that it has left or null, and the version; or null.
     Remaining(Option<Entry>),
-    /// A list with the two places of [`Remaining`](Self::Remaining) for each.
+    /// A list with the two places of [`RemainingTime`](Self::RemainingTime) for each.
     AllRemaining(Vec<Option<Entry>>),
     /// A list: conditions, remaining times, the most operations or null, eventual reads.
     Capabilities(Capabilities),
@@ -34,16 +34,16 @@ pub(crate) enum Reply {
     /// Whether it applied; the version.
     Set(SetOutcome),
     /// A list with three places for each: the failure or nothing, and the two of [`Set`](Self::Set).
-    Sets(Many<SetOutcome>),
+    Sets(WriteResults<SetOutcome>),
     /// The same list, with the two slots of [`Del`](Self::Del).
-    Dels(Many<DelOutcome>),
+    Dels(WriteResults<DelOutcome>),
     /// A word; the version if it has one.
     Del(DelOutcome),
     Vdel(VdelOutcome),
     Update(UpdateOutcome),
     /// A list of keys, or null.
     Page(Option<Vec<Bytes>>),
-    Feed(Source),
+    Feed(TypedStream),
     /// A word and the value, the version or the count; and the version of the value. Or null.
     Observation(Option<Observation>),
     /// A word and the [state](StateOutput), or null.
@@ -55,9 +55,9 @@ pub(crate) enum Reply {
     /// The holder and the value, or null.
     Leader(Option<Leader>),
     /// `true` and the holding, `false` and the failure, or null.
-    HolderNews(Option<std::result::Result<Option<Holding>, Error>>),
+    HolderEvent(Option<std::result::Result<Option<Holding>, Error>>),
     /// `true` and a list of holder and value, `false` and the failure, or null.
-    LeaderNews(Option<std::result::Result<Option<Leader>, Error>>),
+    LeaderEvent(Option<std::result::Result<Option<Leader>, Error>>),
     /// A word.
     Release(Release),
     /// A word.
@@ -66,13 +66,13 @@ pub(crate) enum Reply {
 }
 
 /// Writes the two slots of one result.
-struct Slots<'a, 'env> {
+struct SlotWriter<'a, 'env> {
     env: &'a Env,
     array: &'a mut Array<'env>,
     first: u32,
 }
 
-impl Slots<'_, '_> {
+impl SlotWriter<'_, '_> {
     fn put(&mut self, a: impl ToNapiValue, b: impl ToNapiValue) -> Result<()> {
         self.array.set(self.first, a)?;
         self.array.set(self.first + 1, b)
@@ -84,11 +84,11 @@ impl Reply {
     pub(crate) fn write(
         self,
         env: &Env,
-        desk: &Rc<Desk>,
+        desk: &Rc<OperationTable>,
         array: &mut Array<'_>,
         first: u32,
     ) -> Result<()> {
-        let mut slots = Slots { env, array, first };
+        let mut slots = SlotWriter { env, array, first };
         match self {
             Self::Done(()) => slots.put((), ()),
             Self::Entry(Some(entry)) => {
@@ -126,17 +126,17 @@ impl Reply {
                 slots.put(number(operation as u64), text(version.as_ref()))
             }
             Self::Entry(None) | Self::Remaining(None) | Self::Page(None) => slots.put(Null, Null),
-            Self::Entries(entries) => slots.put(list(env, entries)?, ()),
+            Self::Entries(entries) => slots.put(entry_list(env, entries)?, ()),
             Self::Set(outcome) => slots.put(outcome.is_applied(), text(outcome.version())),
             Self::Sets(outcomes) => {
                 let places = |set: SetOutcome| (set.is_applied(), text(set.version()));
-                slots.put(each(env, outcomes, places)?, ())
+                slots.put(result_list(env, outcomes, places)?, ())
             }
             Self::Del(outcome) => {
                 let (is, version) = deleted(&outcome);
                 slots.put(is, version)
             }
-            Self::Dels(outcomes) => slots.put(each(env, outcomes, |del| deleted(&del))?, ()),
+            Self::Dels(outcomes) => slots.put(result_list(env, outcomes, |del| deleted(&del))?, ()),
             Self::Vdel(outcome) => match outcome {
                 VdelOutcome::Deleted { version } => slots.put("deleted", text(version.as_ref())),
                 VdelOutcome::Absent => slots.put("absent", Null),
@@ -148,24 +148,24 @@ impl Reply {
             },
             Self::Page(Some(keys)) => slots.put(buffers(env, &keys)?, ()),
             Self::Feed(source) => {
-                let feed = NativeFeed::new(Rc::clone(desk), source);
+                let feed = NativeEventStream::new(Rc::clone(desk), source);
                 slots.put(feed.into_instance(env)?, ())
             }
             Self::Observation(observation) => slots.observation(observation),
             Self::State(state) => slots.state(state),
-            Self::Guard(guard) => slots.put(held(env, desk, guard)?, ()),
+            Self::Guard(guard) => slots.put(guard_instance(env, desk, guard)?, ()),
             Self::Acquisition(Acquisition::Acquired(guard)) => {
-                slots.put(held(env, desk, guard)?, ())
+                slots.put(guard_instance(env, desk, guard)?, ())
             }
             Self::Acquisition(Acquisition::Held(by)) => slots.put(Null, holding(env, by)?),
             Self::Holding(found) => slots.put(holding(env, found)?, ()),
             Self::Leader(found) => slots.put(leader(env, found)?, ()),
-            Self::HolderNews(news) => match news {
+            Self::HolderEvent(news) => match news {
                 None => slots.put(Null, Null),
                 Some(Ok(found)) => slots.put(true, holding(env, found)?),
                 Some(Err(error)) => slots.put(false, Failure::from(error)),
             },
-            Self::LeaderNews(news) => match news {
+            Self::LeaderEvent(news) => match news {
                 None => slots.put(Null, Null),
                 Some(Ok(found)) => slots.put(true, leader(env, found)?),
                 Some(Err(error)) => slots.put(false, Failure::from(error)),
@@ -178,7 +178,7 @@ impl Reply {
     }
 }
 
-impl Slots<'_, '_> {
+impl SlotWriter<'_, '_> {
     fn observation(&mut self, observation: Option<Observation>) -> Result<()> {
         match observation {
             Some(Observation::Set { value, version }) => {
@@ -282,7 +282,7 @@ fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
     Ok(parts)
 }
 
-fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
+fn entry_list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
     let mut list = env.create_array(0)?;
     for entry in entries {
         if let Some(entry) = entry {
@@ -297,9 +297,9 @@ fn list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
 }
 
 /// Returns the result of each of several writes.
-fn each<T, A: ToNapiValue, B: ToNapiValue>(
+fn result_list<T, A: ToNapiValue, B: ToNapiValue>(
     env: &Env,
-    outcomes: Many<T>,
+    outcomes: WriteResults<T>,
     places: impl Fn(T) -> (A, B),
 ) -> Result<Array<'_>> {
     let mut list = env.create_array(0)?;
@@ -345,9 +345,9 @@ fn text(version: Option<&Hlc>) -> Option<String> {
     version.map(ToString::to_string)
 }
 
-fn held<'env>(
+fn guard_instance<'env>(
     env: &'env Env,
-    desk: &Rc<Desk>,
+    desk: &Rc<OperationTable>,
     guard: Guard,
 ) -> Result<napi::bindgen_prelude::ClassInstance<'env, NativeGuard>> {
     NativeGuard::new(Rc::clone(desk), guard).into_instance(env)

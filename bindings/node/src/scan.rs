@@ -1,5 +1,5 @@
 //! Scans.
-use crate::desk::{Begun, Desk};
+use crate::operation_table::{BeginResult, OperationTable};
 use crate::reply::Reply;
 use napi_derive::napi;
 use statestore_embed::Scan;
@@ -8,12 +8,12 @@ use std::rc::Rc;
 /// The keys that match a pattern, page by page.
 #[napi]
 pub struct NativeScan {
-    desk: Rc<Desk>,
+    desk: Rc<OperationTable>,
     scan: Scan,
 }
 
 impl NativeScan {
-    pub(crate) fn new(desk: Rc<Desk>, scan: Scan) -> Self {
+    pub(crate) fn new(desk: Rc<OperationTable>, scan: Scan) -> Self {
         Self { desk, scan }
     }
 }
@@ -22,7 +22,7 @@ impl NativeScan {
 impl NativeScan {
     /// Begins to fetch the next page.
     #[napi]
-    pub fn next_page(&self) -> Begun {
+    pub fn next_page(&self) -> BeginResult {
         self.desk
             .submit("scanning", self.scan.next_page(), Reply::Page)
     }

@@ -49,7 +49,7 @@ const RECONNECT_DELAY: (f64, f64) = (100.0, 30_000.0);
 impl SettingsInput {
     pub(crate) fn build(self) -> Result<Settings, Error> {
         let settings = self.base()?;
-        Ok(self.beside(settings))
+        Ok(self.apply_to(settings))
     }
 
     fn base(&self) -> Result<Settings, Error> {
@@ -67,7 +67,7 @@ impl SettingsInput {
         }
     }
 
-    fn beside(self, to: Settings) -> Settings {
+    fn apply_to(self, to: Settings) -> Settings {
         let to = with(to, self.tls, Settings::tls);
         let to = with(to, self.client_id, Settings::client_id);
         let to = with(to, self.clean_start, Settings::clean_start);

@@ -49,7 +49,7 @@ test("several writes are given as an object, a map or pairs, and each has its ou
   }
 });
 
-test("what is passed may change after the call", async (t) => {
+test("arguments may change after the call", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const key = Buffer.from("key");
   const value = Buffer.from("value");
@@ -67,7 +67,7 @@ test("a large value comes back as it went", async (t) => {
   assert((await client.get("large")).value.equals(value));
 });
 
-test("a call without an answer ends at its time, or when its signal fires", async (t) => {
+test("a call without a response ends at its timeout, or when its signal fires", async (t) => {
   const server = await serverOf(t);
   const [client, idle] = [await clientOf(t, server), await clientOf(t, server)];
   process.kill(server.pid, "SIGSTOP");
@@ -137,7 +137,7 @@ test("update calls its function, which may take its time, until it wins", async 
   assert.equal((await clients[0].get("count")).value.toString(), "15");
 });
 
-test("what the function of an update throws ends it, and the key stays", async (t) => {
+test("an exception of the update function ends the update and leaves the key unchanged", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   await client.set("key", "value");
   const error = new Error("no");
@@ -147,7 +147,7 @@ test("what the function of an update throws ends it, and the key stays", async (
   assert.equal((await client.set("key", "other")).applied, true);
 });
 
-test("an update can be given up while its function works", async (t) => {
+test("an update can be cancelled while its function runs", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const controller = new AbortController();
   let answer;
@@ -160,7 +160,7 @@ test("an update can be given up while its function works", async (t) => {
   assert.equal(await client.get("key"), null);
 });
 
-test("withLock gives the lock back whatever its work does", async (t) => {
+test("withLock releases the lock when its work succeeds or fails", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   assert.equal(await client.withLock("door", async (guard) => (guard.isValid() ? 7 : 0)), 7);
   const error = new Error("no");
@@ -168,7 +168,7 @@ test("withLock gives the lock back whatever its work does", async (t) => {
   assert.equal(await client.lease("door").holder(), null);
 });
 
-test("closing ends what is under way, and refuses what comes later", async (t) => {
+test("closing ends operations under way, and rejects later ones", async (t) => {
   const server = await serverOf(t);
   const client = await connect(server.url);
   const observer = await client.observe("key");
@@ -205,7 +205,7 @@ test("a connection that cannot be made rejects, and leaves nothing that runs", a
   await assert.rejects(connect("mqtt://127.0.0.1:1", { signal: AbortSignal.abort(new Error("enough")) }), { code: "Cancelled" });
 });
 
-test("states are told, the connection comes back, and observers learn that they missed something", async (t) => {
+test("states are delivered, the connection recovers, and observers report missed changes", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 20 });
   const states = [];
@@ -249,7 +249,7 @@ test("with an endless limit the first connection waits for its server", async (t
   }
 });
 
-test("while the network is away, only the newest value of a key waits for it", async (t) => {
+test("during an outage, only the newest value of a key waits", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 20 });
   const lost = once(client, "state");
@@ -265,7 +265,7 @@ test("while the network is away, only the newest value of a key waits for it", a
   assert.equal((await client.get("key")).value.toString(), "2");
 });
 
-test("a client that gives its connection up says so, and still has to be closed", async (t) => {
+test("a client that gives up reconnecting reports it, and still has to be closed", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server, { reconnectDelayMin: 1, reconnectDelayMax: 10, reconnectLimit: 50 });
   const closed = new Promise((resolve) => client.on("state", (state) => state.is === "closed" && resolve(state.reason)));
@@ -275,7 +275,7 @@ test("a client that gives its connection up says so, and still has to be closed"
   assert.equal(client.state().is, "closed");
 });
 
-test("a call is given up that is aborted while its arguments are read", async (t) => {
+test("a call that is aborted while its arguments are read is cancelled", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server);
   process.kill(server.pid, "SIGSTOP");

@@ -70,7 +70,7 @@ test("listeners of observers and of the log run in the context of the call that 
   assert.equal(await next, "next");
 });
 
-test("a signal that several calls share gives each of them up in its own context", async (t) => {
+test("a shared signal cancels each call in its own context", async (t) => {
   const client = await connected(t);
   const controller = new AbortController();
   const observer = await client.observe("key");

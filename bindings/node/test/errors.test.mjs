@@ -39,7 +39,7 @@ test("the stack of an error leads to the line of the call", async (t) => {
   }
 });
 
-test("the stack of an error names who made the call", async (t) => {
+test("the stack of an error names the caller", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const guard = await client.lock("door");
   await guard.set("guarded", "value");
@@ -143,7 +143,7 @@ async function consume(keys) {
   }
 }
 
-test("a server that does not start says why", async (t) => {
+test("a server that does not start reports why", async (t) => {
   await assert.rejects(startServer({ binary: "/no/such/statestored" }), (error) => {
     assert.match(error.message, /^\/no\/such\/statestored does not start: spawn .* ENOENT; set STATESTORED/);
     assert.equal(error.cause.code, "ENOENT");

@@ -80,7 +80,7 @@ test("a store without transactions has them through intents", async () => {
   proxy.close();
 });
 
-test("an operation that cannot be is named", async () => {
+test("an invalid operation is named", async () => {
   const transaction = client.transaction().set("a", "1").set("b", "2", { expiresIn: 0 });
   await assert.rejects(client.transact(transaction), (error) => error instanceof InvalidArgumentError && error.operation === 1);
   await assert.rejects(client.get(""), (error) => error.operation === undefined);

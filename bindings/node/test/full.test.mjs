@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { connect } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
-test("a listener goes on when too many calls are under way, and such a client can be closed", async (t) => {
+test("a listener continues at the operation limit, and the client can be closed", async (t) => {
   const server = await serverOf(t);
   const [client, other] = [await connect(server.url), await clientOf(t, server)];
   const [few, many] = [await client.observe("silent"), await client.observe("silent")];
@@ -48,7 +48,7 @@ test("a listener goes on when too many calls are under way, and such a client ca
   assert.throws(() => client.scan("*"), { code: "Closed" });
 });
 
-test("a lock is given back when too many calls are under way", async (t) => {
+test("a lock is released at the operation limit", async (t) => {
   const server = await serverOf(t);
   const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
   const observer = await client.observe("silent");
@@ -67,7 +67,7 @@ test("a lock is given back when too many calls are under way", async (t) => {
   assert.equal(await other.lease("door").holder(), null);
 });
 
-test("the signal of a guard that comes when too many calls are under way fires at its end", async (t) => {
+test("the signal of a guard acquired at the operation limit fires at its end", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const observer = await client.observe("silent");
   const locking = client.lock("door");

@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 import { LockLostError, logTo } from "statestore";
 import { clientOf, serverOf } from "./system.mjs";
 
-test("the signal of a guard fires when the lock cannot be renewed, before anybody else can have it", async (t) => {
+test("the signal of a guard fires when the lock cannot be renewed, before another client can acquire it", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server);
   const guard = await client.lock("door", { duration: 300 });
@@ -28,7 +28,7 @@ test("the signal of a guard fires when the lock cannot be renewed, before anybod
   await assert.rejects(guard.set("account", "1"), { code: "LockLost", outcome: "not_done" });
 });
 
-test("a lock is given back although the call for that is given up at once", async (t) => {
+test("a lock is released although the release call is cancelled at once", async (t) => {
   const server = await serverOf(t);
   const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
   const given = [];
@@ -46,7 +46,7 @@ test("a lock is given back although the call for that is given up at once", asyn
   }
 });
 
-test("giving a lock back takes no longer than it may, and goes on then", async (t) => {
+test("a release is bounded by its timeout and continues in the background", async (t) => {
   const server = await serverOf(t);
   const [client, other] = [await clientOf(t, server), await clientOf(t, server)];
   const [guard, lead] = [await client.lock("door"), await client.election("chief").campaign("me")];
@@ -58,7 +58,7 @@ test("giving a lock back takes no longer than it may, and goes on then", async (
   await (await other.lock("door", { wait: 30_000 })).release();
 });
 
-test("the signal fires when the lock is given back, left, or its client is closed", async (t) => {
+test("the signal fires when the lock is released, left, or its client is closed", async (t) => {
   const server = await serverOf(t);
   const [a, b] = [await clientOf(t, server), await clientOf(t, server)];
   const ends = { null: [(guard) => guard.release(), (guard) => guard.leave()], Closed: [() => a.close()] };
@@ -219,7 +219,7 @@ test("the lead of an election passes on", async (t) => {
   await leadership.resign();
 });
 
-test("a guard that nobody looks at any more goes on holding its lock", async (t) => {
+test("an unreferenced guard keeps its lock", async (t) => {
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc");
   const client = await clientOf(t, await serverOf(t));

@@ -6,7 +6,7 @@ import { connect, Hlc, TimedOutError } from "statestore";
 import { run } from "./child.mjs";
 import { clientOf, serverOf } from "./system.mjs";
 
-test("everything shows what it is", async (t) => {
+test("util.inspect shows every object", async (t) => {
   const client = await clientOf(t, await serverOf(t), { clientId: "me", encoding: "utf8" });
   const guard = await client.lock("door");
   const observer = await client.observe("key");
@@ -69,7 +69,7 @@ test("with an encoding, keys, values and names come out as text", async (t) => {
   await assert.rejects(connect(server.url, { encoding: "hex" }), { code: "InvalidArgument", message: /^encoding must be utf8/ });
 });
 
-test("what is no text is an error with its bytes, and what comes next is not lost", async (t) => {
+test("a value that does not decode is an error with its bytes, and the next item is not lost", async (t) => {
   const server = await serverOf(t);
   const [client, bytes] = [await clientOf(t, server, { encoding: "utf-8" }), await clientOf(t, server)];
   const observer = await client.observe("key", { overflow: "all" });
@@ -83,7 +83,7 @@ test("what is no text is an error with its bytes, and what comes next is not los
   assert.equal((await observer.next()).value, "text");
 });
 
-test("a listener is told the next text, and the error is an uncaughtException", async (t) => {
+test("a listener receives the next text, and the error is an uncaughtException", async (t) => {
   const { exit, printed } = await run(t, await serverOf(t), `
     const [client, bytes] = [await connect(url, { encoding: "utf8" }), await connect(url)];
     process.on("uncaughtException", (error) => console.log(error.name, error.bytes));
@@ -97,7 +97,7 @@ test("a listener is told the next text, and the error is an uncaughtException", 
   assert.deepEqual([exit, printed], [0, "TypeError <Buffer ff>\ntext"]);
 });
 
-test("waiting for what comes next ends at its time, and misses nothing", async (t) => {
+test("a wait for the next item ends at its timeout, and misses nothing", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const observer = await client.observe("key");
   for (const timeout of [0, 20]) {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import { clientOf, serverOf } from "./system.mjs";
 
-test("a slow consumer of all is told what it missed, and memory stays bounded", async (t) => {
+test("a slow consumer of all observations learns how many it missed, and memory stays bounded", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const slow = await client.observe("key", { overflow: { all: 100 } });
   const fast = await client.observe("key", { overflow: "all" });
@@ -96,7 +96,7 @@ test("a callback is called with one observation at a time", async (t) => {
   observer.close();
 });
 
-test("an observer can be waited for by several, and each observation goes to one", async (t) => {
+test("several calls can wait for one observer, and each observation goes to one", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const observer = await client.observe("key", { overflow: "all" });
   const next = [observer.next(), observer.next(), observer.next()];
@@ -106,7 +106,7 @@ test("an observer can be waited for by several, and each observation goes to one
   assert.deepEqual((await Promise.all(next)).map(({ value }) => String(value)).sort(), ["1", "2", "3"]);
 });
 
-test("waiting for an observation can be given up, and none is lost by that", async (t) => {
+test("a cancelled wait for an observation loses none", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const observer = await client.observe("key", { overflow: "all" });
   await assert.rejects(observer.next({ signal: AbortSignal.timeout(1) }), { code: "Cancelled" });
@@ -116,7 +116,7 @@ test("waiting for an observation can be given up, and none is lost by that", asy
   assert.equal(await observer.next(), undefined);
 });
 
-test("an observer says why it ended, and for await throws unless it was closed", async (t) => {
+test("an observer reports why it ended, and for await throws unless it was closed", async (t) => {
   const server = await serverOf(t);
   const first = await clientOf(t, server, { clientId: "twin" });
   const ended = [await first.observe("key"), await first.lease("door").observe(), await first.election("chief").observe()];

@@ -68,14 +68,14 @@ test("each package has the texts of its licences", () => {
   }
 });
 
-test("nothing looks around in the network when it is loaded", () => {
+test("loading the package opens no connection", () => {
   // A report would have the names of all peers of the process looked up.
   const refuse = "process.report.getReport = () => { throw new Error('a report was asked for'); };";
   const load = "console.log(typeof require('statestore').connect)";
   assert.equal(execFileSync(process.execPath, ["--eval", refuse + load], { cwd: project, encoding: "utf8" }), "function\n");
 });
 
-test("it loads nothing of Node that takes long", () => {
+test("the package loads no slow module of Node", () => {
   const script = `
     const Module = require("node:module");
     const { _load } = Module;
@@ -136,7 +136,7 @@ for (const name of ["quickstart.mjs", "quickstart.cjs"]) {
   });
 }
 
-test("http-cache.mjs serves what another instance was told", async (t) => {
+test("http-cache.mjs serves values that another instance stored", async (t) => {
   const server = await serverOf(t);
   const [one, two] = [start(t, "http-cache.mjs", server, { PORT: "0" }), start(t, "http-cache.mjs", server, { PORT: "0" })];
   const [first, second] = [await one.line(), await two.line()];

@@ -33,7 +33,7 @@ test("an open client keeps the process alive", async (t) => {
   assert.deepEqual(await child.exited, [0, null]);
 });
 
-test("unref lets the process go, with calls under way too, and ref keeps it", async (t) => {
+test("unref lets the process exit, with calls under way too, and ref keeps it alive", async (t) => {
   const server = await serverOf(t);
   const code = `
     const client = await connect(url);
@@ -64,7 +64,7 @@ test("a process ends in the middle of its calls", async (t) => {
   }
 });
 
-test("what a callback throws is an uncaught exception, and the observer goes on", async (t) => {
+test("an exception of a callback is uncaught, and the observer continues", async (t) => {
   const server = await serverOf(t);
   const { exit, printed } = await run(t, server, `
     process.on("uncaughtException", (error) => console.log("uncaught", error.message));
@@ -103,7 +103,7 @@ test("ESM and CommonJS share one module", async (t) => {
   assert.equal(printed, "true 0 true");
 });
 
-test("what the library logs goes to a function, without keys or values", async (t) => {
+test("log records are passed to a function, without keys or values", async (t) => {
   const server = await serverOf(t);
   const child = start(t, server, `
     import { logTo } from "statestore";

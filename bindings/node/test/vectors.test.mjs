@@ -11,7 +11,7 @@ const vectors = (name) => JSON.parse(readFileSync(join(import.meta.dirname, "../
 /** Each character of a vector's string is a byte. */
 const bytes = (text) => Buffer.from(text, "latin1");
 
-test("versions are read and written as the vectors say", () => {
+test("versions are parsed and formatted as in the vectors", () => {
   let read = 0;
   for (const { name, text, decode, encode } of vectors("hlc.json").texts) {
     if (!isUtf8(bytes(text))) {
@@ -33,7 +33,7 @@ test("versions are read and written as the vectors say", () => {
   assert(read > 5);
 });
 
-test("versions are ordered as the vectors say", () => {
+test("versions are ordered as in the vectors", () => {
   const rising = vectors("hlc.json").rising.map((text) => Hlc.parse(bytes(text).toString()));
   for (const [i, a] of rising.entries()) {
     for (const [j, b] of rising.entries()) {

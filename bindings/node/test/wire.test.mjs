@@ -5,7 +5,7 @@ import { connect, Hlc, StateStoreError } from "statestore";
 import { peerOf, plan } from "./peer.mjs";
 
 /** No healthy step comes near it, so that a hang becomes a failure; in milliseconds. */
-const GUARD = 30_000;
+const HANG_TIMEOUT = 30_000;
 
 const bytes = (text) => Buffer.from(text, "latin1");
 const written = (buffer) => buffer.toString("latin1");
@@ -79,7 +79,7 @@ class Player {
         this.#observer = await this.#client.observe(key);
         return { is: "observing" };
       case "next":
-        return plain(await this.#observer.next({ signal: AbortSignal.timeout(GUARD) }));
+        return plain(await this.#observer.next({ signal: AbortSignal.timeout(HANG_TIMEOUT) }));
       case "stop":
         this.#observer.close();
         return { is: "stopped" };

@@ -23,11 +23,11 @@ pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) ->
 }
 
 /// Arguments for which a call may wait, and so may be `math.inf`.
-const WAITS: [&str; 2] = ["timeout", "wait"];
+const UNBOUNDED_ARGUMENTS: [&str; 2] = ["timeout", "wait"];
 
 /// Reads a time: seconds, or a `datetime.timedelta`.
 pub(crate) fn time(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
-    if WAITS.contains(&name) {
+    if UNBOUNDED_ARGUMENTS.contains(&name) {
         return limit(name, value);
     }
     let Some(value) = value else { return Ok(None) };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The callbacks of one client. One thread calls them, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Callbacks {
+pub(crate) struct CallbackRegistry {
     thread: OnceLock<u64>,
     running: Mutex<Option<Py<PyAny>>>,
     /// Callbacks that may still be called.
@@ -25,7 +25,7 @@ pub(crate) struct Callback {
 
 impl Callback {
     /// Keeps the subscription, for [`cancel`](Self::cancel).
-    pub(crate) fn began(&self, subscription: Subscription) {
+    pub(crate) fn set_subscription(&self, subscription: Subscription) {
         *lock(&self.subscription) = Some(subscription);
     }
 
@@ -49,7 +49,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Callbacks {
+impl CallbackRegistry {
     /// Registers a function. The caller of the function owns it; the client has only a weak reference, for the garbage
     /// collector.
     pub(crate) fn register(&self, function: Py<PyAny>, context: Py<PyAny>) -> Arc<Callback> {
@@ -102,9 +102,9 @@ impl Callbacks {
         context: &Py<PyAny>,
         make: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
     ) -> PyResult<()> {
-        self.note_thread(py)?;
-        *self.place() = Some(callback.clone_ref(py));
-        let _running = Running(self);
+        self.record_thread(py)?;
+        *self.lock_running() = Some(callback.clone_ref(py));
+        let _running = RunningCall(self);
         let item = make(py)?;
         let context = context.bind(py);
         context
@@ -112,7 +112,7 @@ impl Callbacks {
             .map(drop)
     }
 
-    fn note_thread(&self, py: Python<'_>) -> PyResult<()> {
+    fn record_thread(&self, py: Python<'_>) -> PyResult<()> {
         if self.thread.get().is_none() {
             let ident = py.import("threading")?.call_method0("get_ident")?;
             // There is one such thread, so it cannot be another one.
@@ -128,20 +128,22 @@ impl Callbacks {
 
     /// Returns the callback that runs now.
     pub(crate) fn running(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.place().as_ref().map(|callback| callback.clone_ref(py))
+        self.lock_running()
+            .as_ref()
+            .map(|callback| callback.clone_ref(py))
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
+    fn lock_running(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
         lock(&self.running)
     }
 }
 
 /// The time of one call.
-struct Running<'a>(&'a Callbacks);
+struct RunningCall<'a>(&'a CallbackRegistry);
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
-        let callback = self.0.place().take();
+        let callback = self.0.lock_running().take();
         // The destructor may run code of the program, which may access this value.
         drop(callback);
     }

@@ -1,15 +1,15 @@
 //! The client.
 use crate::argument::{limit, time};
+use crate::call_mode::CallMode;
 use crate::error;
 use crate::event_loop::EventLoop;
-use crate::face::Face;
 use crate::locks::Locks;
 use crate::observer::{check_callback, observer};
 use crate::pipeline::Pipeline;
 use crate::scan::Scan;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::update::{self, Change};
+use crate::update::{self, ChangeFunction};
 use crate::{options, outcome};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -18,7 +18,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use statestore::ScanOptions;
 use std::sync::Arc;
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// A client of the state store.
 #[pyclass(frozen, subclass, extends = Locks, module = "statestore._native")]
@@ -44,10 +44,10 @@ impl Client {
             return Err(PyTypeError::new_err(message));
         };
         let settings = settings.get();
-        let face = if asyncio {
-            Face::Asyncio(EventLoop::running(py)?)
+        let mode = if asyncio {
+            CallMode::Asyncio(EventLoop::running(py)?)
         } else {
-            Face::Blocking
+            CallMode::Blocking
         };
         let client = statestore_embed::Client::new(settings.core.clone())
             .map_err(|error| error::to_python(py, &error))?;
@@ -55,7 +55,7 @@ impl Client {
         let module = module.unbind();
         let shared = Arc::new(Shared {
             client,
-            face,
+            mode,
             codec,
             module,
             callbacks: Arc::default(),
@@ -78,7 +78,7 @@ impl Client {
 
     /// The MQTT client id; also after the client was closed.
     fn client_id(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.known(py)?.client_id())
+        Ok(self.connected_core(py)?.client_id())
     }
 
     /// What the client has seen so far, or until it was closed: `Counters`.
@@ -87,7 +87,7 @@ impl Client {
     ///     >>> client.counters().completed
     ///     1
     fn counters(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        outcome::counters(py, &self.known(py)?.counters())
+        outcome::counters(py, &self.connected_core(py)?.counters())
     }
 
     /// How the connection is now: a `State`. After `close` its kind is ``"closed"``.
@@ -95,14 +95,14 @@ impl Client {
     ///     >>> client.state()
     ///     State(kind='connected', reason=None, lost_reason=None)
     fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let state = self.known(py)?.state().borrow().clone();
+        let state = self.connected_core(py)?.state().borrow().clone();
         outcome::state(py, &state)
     }
 
     /// Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
     /// `observe`.
     #[pyo3(signature = (callback=None))]
-    fn states(&self, py: Python<'_>, callback: Any<'_, '_>) -> PyResult<Py<PyAny>> {
+    fn states(&self, py: Python<'_>, callback: OptionalArgument<'_, '_>) -> PyResult<Py<PyAny>> {
         let callback = check_callback(callback)?;
         let feed = self.shared.client.states();
         let feed = feed.map_err(|error| error::to_python(py, &error))?;
@@ -129,9 +129,9 @@ impl Client {
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        remaining: Any<'_, 'py>,
-        eventual: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
+        remaining: OptionalArgument<'_, 'py>,
+        eventual: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let get = self
@@ -156,9 +156,9 @@ impl Client {
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
-        remaining: Any<'_, 'py>,
-        eventual: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
+        remaining: OptionalArgument<'_, 'py>,
+        eventual: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
         let get = self
@@ -203,17 +203,17 @@ impl Client {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        condition: Any<'_, 'py>,
-        expires_in: Any<'_, 'py>,
-        fencing_token: Any<'_, 'py>,
-        persist: Any<'_, 'py>,
-        coalesce: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        condition: OptionalArgument<'_, 'py>,
+        expires_in: OptionalArgument<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        persist: OptionalArgument<'_, 'py>,
+        coalesce: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::Set {
+        let options = options::SetArguments {
             condition,
             expires_in,
             fencing_token,
@@ -246,16 +246,16 @@ impl Client {
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
-        condition: Any<'_, 'py>,
-        expires_in: Any<'_, 'py>,
-        fencing_token: Any<'_, 'py>,
-        persist: Any<'_, 'py>,
-        coalesce: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        condition: OptionalArgument<'_, 'py>,
+        expires_in: OptionalArgument<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        persist: OptionalArgument<'_, 'py>,
+        coalesce: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let values = self.shared.codec.read_pairs("values", values)?;
-        let options = options::Set {
+        let options = options::SetArguments {
             condition,
             expires_in,
             fencing_token,
@@ -266,7 +266,7 @@ impl Client {
         };
         let set = self.shared.client.set_many(values, options.read()?);
         self.shared.run(py, "SET", set, |py, _, outcomes| {
-            outcome::each(py, &outcomes, outcome::set)
+            outcome::result_list(py, &outcomes, outcome::set)
         })
     }
 
@@ -285,10 +285,10 @@ impl Client {
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        if_version: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        if_version: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let options = options::del(fencing_token, if_version, timeout, retry)?;
@@ -311,15 +311,15 @@ impl Client {
         &self,
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let keys = self.shared.codec.read_each("keys", keys)?;
         let options = options::del(fencing_token, None, timeout, retry)?;
         let del = self.shared.client.del_many(keys, options);
         self.shared.run(py, "DEL", del, |py, _, outcomes| {
-            outcome::each(py, &outcomes, outcome::del)
+            outcome::result_list(py, &outcomes, outcome::del)
         })
     }
 
@@ -339,10 +339,10 @@ impl Client {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        if_version: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        if_version: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
@@ -364,7 +364,7 @@ impl Client {
         &self,
         py: Python<'_>,
         pattern: &Bound<'_, PyAny>,
-        timeout: Any<'_, '_>,
+        timeout: OptionalArgument<'_, '_>,
     ) -> PyResult<Py<PyAny>> {
         let pattern = self.shared.codec.read("pattern", pattern)?;
         let timeout = time("timeout", timeout)?;
@@ -374,7 +374,7 @@ impl Client {
             .scan(&pattern, ScanOptions::new().timeout(timeout));
         let scan = scan.map_err(|error| error::to_python(py, &error))?;
         let scan = Scan::of(&self.shared, scan, &pattern);
-        self.shared.dress(py, "Scan", scan)
+        self.shared.wrap(py, "Scan", scan)
     }
 
     /// Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
@@ -383,10 +383,10 @@ impl Client {
     ///     [SetOutcome(applied=True, ...), None, Deleted(version=...)]
     fn pipeline(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let pipeline = Pipeline::of(&self.shared);
-        self.shared.dress(py, "Pipeline", pipeline)
+        self.shared.wrap(py, "Pipeline", pipeline)
     }
 
-    /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
+    /// Follows a key from now on: an `Observer`, whose observations are `SetArguments`, `Deleted`, `Resync` and `Lagged`. Changes
     /// after this call are not missed.
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
@@ -406,9 +406,9 @@ impl Client {
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
-        callback: Any<'_, 'py>,
-        overflow: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
+        callback: OptionalArgument<'_, 'py>,
+        overflow: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let callback = check_callback(callback)?;
@@ -428,7 +428,7 @@ impl Client {
             })
     }
 
-    /// Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
+    /// Changes a key by what it holds, without a lock: `AppliedOperation` (true), or `Unchanged` (false).
     ///
     /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
     /// is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.
@@ -451,12 +451,12 @@ impl Client {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         change: &Bound<'py, PyAny>,
-        expires_in: Any<'_, 'py>,
-        persist: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
+        expires_in: OptionalArgument<'_, 'py>,
+        persist: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let change = Change::new(change, &self.shared.codec)?;
+        let change = ChangeFunction::new(change, &self.shared.codec)?;
         let options = options::update(expires_in, persist, timeout)?;
         update::run(py, &self.shared, None, key, options, change)
     }
@@ -466,7 +466,11 @@ impl Client {
     ///
     /// The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
     #[pyo3(signature = (*, timeout=None), text_signature = "($self, *, timeout=5.0)")]
-    fn close<'py>(&self, py: Python<'py>, timeout: Any<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn close<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: OptionalArgument<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.shared.close(py, limit("timeout", timeout)?)
     }
 
@@ -490,8 +494,8 @@ impl Client {
 }
 
 impl Client {
-    fn known(&self, py: Python<'_>) -> PyResult<&statestore::Client> {
-        let core = self.shared.client.known();
+    fn connected_core(&self, py: Python<'_>) -> PyResult<&statestore::Client> {
+        let core = self.shared.client.connected_core();
         core.map_err(|error| error::to_python(py, &error))
     }
 }

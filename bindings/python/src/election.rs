@@ -5,7 +5,7 @@ use crate::observer::{check_callback, observer};
 use crate::outcome;
 use crate::shared::Shared;
 use pyo3::prelude::*;
-use statestore_embed::Action;
+use statestore_embed::OperationDescriptor;
 use std::sync::Arc;
 
 /// An election by its name: one leader at a time, who proclaims a value.
@@ -62,11 +62,11 @@ impl Election {
         let campaign = self.inner.campaign(value);
         self.shared.run(
             py,
-            Action::event("campaigning"),
+            OperationDescriptor::event("campaigning"),
             campaign,
             move |py, _, guard| {
                 let guard = Guard::new(py, &shared, guard)?;
-                shared.dress(py, "Leadership", Leadership { guard })
+                shared.wrap(py, "Leadership", Leadership { guard })
             },
         )
     }
@@ -107,7 +107,7 @@ impl Election {
                         .map_err(|error| crate::error::to_python(py, &error))?
                     {
                         Some(leader) => outcome::leader(py, codec, &leader),
-                        None => outcome::nobody(py),
+                        None => outcome::no_holder(py),
                     },
                 )
             })
@@ -140,7 +140,7 @@ impl Leadership {
     /// The guard of the lock behind it, for guarded writes.
     #[getter]
     fn guard(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.guard.shared.dress(py, "Guard", self.guard.clone())
+        self.guard.shared.wrap(py, "Guard", self.guard.clone())
     }
 
     /// Proclaims another value; see `SetOutcome`.
@@ -174,7 +174,7 @@ impl Leadership {
         let resign = self.guard.inner.release(time("timeout", timeout)?);
         self.guard
             .shared
-            .give_back(py, "resigning", resign, |py, outcome| {
+            .run_release(py, "resigning", resign, |py, outcome| {
                 outcome::release(py, outcome)
             })
     }

@@ -8,22 +8,25 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 #[cfg(unix)]
 use statestore_embed::Signal;
-use statestore_embed::{Action, Client, Error, Mailbox, Operation};
+use statestore_embed::{Client, Error, Mailbox, Operation, OperationDescriptor};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// Makes the object of a result, in the event loop.
-pub(crate) type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+pub(crate) type ObjectFactory = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// A function that converts the result of an operation to an item.
-type Complete<T> = Box<dyn FnOnce(Result<T, Error>) -> Item + Send>;
+type CompletionFn<T> = Box<dyn FnOnce(Result<T, Error>) -> MailboxItem + Send>;
 
 /// Something to be done in the event loop.
-pub(crate) enum Item {
+pub(crate) enum MailboxItem {
     /// A future gets its result.
-    Done { future: Py<PyAny>, make: Make },
+    Done {
+        future: Py<PyAny>,
+        make: ObjectFactory,
+    },
     /// Python is called.
     Call(Box<dyn FnOnce(Python<'_>) + Send>),
 }
@@ -33,7 +36,7 @@ const NO_LOOP: &str = "no running event loop of asyncio, which statestore.aio ne
                        trio, call the blocking client in a worker thread";
 
 /// Most items in one turn of the loop, so that others have theirs.
-const TURN: usize = 1024;
+const ITEMS_PER_TURN: usize = 1024;
 
 /// The event loop of a client, and the mailbox that it empties.
 ///
@@ -43,14 +46,14 @@ const TURN: usize = 1024;
 pub(crate) struct EventLoop {
     object: Py<PyAny>,
     create_future: Py<PyAny>,
-    mailbox: Arc<Mailbox<Item>>,
+    mailbox: Arc<Mailbox<MailboxItem>>,
 }
 
 impl EventLoop {
     /// Returns the state for the event loop that runs on this thread.
     pub(crate) fn running(py: Python<'_>) -> PyResult<Arc<Self>> {
-        let object = running(py).map_err(|_| PyRuntimeError::new_err(NO_LOOP))?;
-        let drain = Py::new(py, Drain::default())?;
+        let object = running_loop(py).map_err(|_| PyRuntimeError::new_err(NO_LOOP))?;
+        let drain = Py::new(py, DrainCallback::default())?;
         let mailbox = match Self::with_reader(&object, &drain)? {
             Some(mailbox) => mailbox,
             None => Self::with_calls(&object, &drain),
@@ -67,8 +70,8 @@ impl EventLoop {
     #[cfg(unix)]
     fn with_reader(
         object: &Bound<'_, PyAny>,
-        drain: &Py<Drain>,
-    ) -> PyResult<Option<Arc<Mailbox<Item>>>> {
+        drain: &Py<DrainCallback>,
+    ) -> PyResult<Option<Arc<Mailbox<MailboxItem>>>> {
         let signal = Arc::new(Signal::new()?);
         let descriptor = signal.as_fd().as_raw_fd();
         match object.call_method1("add_reader", (descriptor, drain)) {
@@ -78,18 +81,24 @@ impl EventLoop {
             }
             Err(error) => return Err(error),
         }
-        let bell = Bell(Arc::clone(&signal));
+        let bell = LoopWaker(Arc::clone(&signal));
         // The object is new, so the value is not set yet.
         let _ = drain.get().signal.set(signal);
         Ok(Some(Mailbox::new(move || bell.0.set())))
     }
 
     #[cfg(not(unix))]
-    fn with_reader(_: &Bound<'_, PyAny>, _: &Py<Drain>) -> PyResult<Option<Arc<Mailbox<Item>>>> {
+    fn with_reader(
+        _: &Bound<'_, PyAny>,
+        _: &Py<DrainCallback>,
+    ) -> PyResult<Option<Arc<Mailbox<MailboxItem>>>> {
         Ok(None)
     }
 
-    fn with_calls(object: &Bound<'_, PyAny>, drain: &Py<Drain>) -> Arc<Mailbox<Item>> {
+    fn with_calls(
+        object: &Bound<'_, PyAny>,
+        drain: &Py<DrainCallback>,
+    ) -> Arc<Mailbox<MailboxItem>> {
         let drain = drain.clone_ref(object.py());
         let object = object.clone().unbind();
         Mailbox::new(move || {
@@ -104,7 +113,7 @@ impl EventLoop {
 
     /// Refuses calls from outside of this loop.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
-        if running(py)?.is(&self.object) {
+        if running_loop(py)?.is(&self.object) {
             return Ok(());
         }
         let is_closed = self.object.call_method0(py, "is_closed")?;
@@ -120,7 +129,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -134,7 +143,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         client: &Client,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -160,7 +169,7 @@ impl EventLoop {
         &self,
         py: Python<'py>,
         convert: C,
-        submit: impl FnOnce(Complete<T>) -> Result<Operation, Error>,
+        submit: impl FnOnce(CompletionFn<T>) -> Result<Operation, Error>,
     ) -> PyResult<Bound<'py, PyAny>>
     where
         C: FnOnce(Python<'_>, Result<T, Error>) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -168,7 +177,7 @@ impl EventLoop {
         self.check(py)?;
         let future = self.create_future.bind(py).invoke(())?.unbind();
         let waiting = future.clone_ref(py);
-        let complete = Box::new(move |result| Item::Done {
+        let complete = Box::new(move |result| MailboxItem::Done {
             future: waiting,
             make: Box::new(move |py| convert(py, result)),
         });
@@ -179,22 +188,22 @@ impl EventLoop {
     /// Runs a function in the event loop.
     pub(crate) fn call(&self, call: impl FnOnce(Python<'_>) + Send + 'static) {
         // The mailbox is open as long as its client is.
-        let _ = self.mailbox.post(Item::Call(Box::new(call)));
+        let _ = self.mailbox.post(MailboxItem::Call(Box::new(call)));
     }
 }
 
 /// Returns the loop that runs on this thread.
-fn running(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     RUNNING.import(py, "asyncio", "get_running_loop")?.call0()
 }
 
 /// Calls the loop for each batch, and a last time when the mailbox is gone.
 #[cfg(unix)]
-struct Bell(Arc<Signal>);
+struct LoopWaker(Arc<Signal>);
 
 #[cfg(unix)]
-impl Drop for Bell {
+impl Drop for LoopWaker {
     fn drop(&mut self) {
         self.0.set();
     }
@@ -203,14 +212,14 @@ impl Drop for Bell {
 /// A callable for the event loop that empties the mailbox.
 #[pyclass(frozen, module = "statestore._native")]
 #[derive(Debug, Default)]
-struct Drain {
-    mailbox: OnceLock<Weak<Mailbox<Item>>>,
+struct DrainCallback {
+    mailbox: OnceLock<Weak<Mailbox<MailboxItem>>>,
     #[cfg(unix)]
     signal: OnceLock<Arc<Signal>>,
 }
 
 #[pymethods]
-impl Drain {
+impl DrainCallback {
     fn __call__(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         #[cfg(unix)]
@@ -218,22 +227,22 @@ impl Drain {
             signal.clear();
         }
         if let Some(mailbox) = this.mailbox.get().and_then(Weak::upgrade) {
-            if mailbox.drain(TURN, |item| item.run(py)) {
+            if mailbox.drain(ITEMS_PER_TURN, |item| item.run(py)) {
                 // The hook is not called again before the mailbox was empty.
-                running(py)?.invoke_method(intern!(py, "call_soon"), (slf,))?;
+                running_loop(py)?.invoke_method(intern!(py, "call_soon"), (slf,))?;
             }
             return Ok(());
         }
         #[cfg(unix)]
         if let Some(signal) = this.signal.get() {
             let descriptor = signal.as_fd().as_raw_fd();
-            running(py)?.call_method1("remove_reader", (descriptor,))?;
+            running_loop(py)?.call_method1("remove_reader", (descriptor,))?;
         }
         Ok(())
     }
 }
 
-impl Item {
+impl MailboxItem {
     fn run(self, py: Python<'_>) {
         let (future, make) = match self {
             Self::Call(call) => return call(py),

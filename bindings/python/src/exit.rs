@@ -1,7 +1,7 @@
 //! Closing clients when the interpreter ends.
 use crate::client::Client;
 use pyo3::prelude::*;
-use statestore_embed::Stopped;
+use statestore_embed::WaitError;
 use std::time::{Duration, Instant};
 
 /// Ends the callbacks of a client that is about to be collected, before its garbage is taken apart.
@@ -24,7 +24,7 @@ pub(crate) fn close_each<'py>(
     let is_left = |client: &Bound<'py, Client>| {
         let client = client.get().shared.client.clone();
         let closed = py.detach(|| client.close_within(until));
-        matches!(closed, Err(Stopped::TimedOut))
+        matches!(closed, Err(WaitError::TimedOut))
     };
     clients.into_iter().filter(is_left).collect()
 }

@@ -5,10 +5,10 @@ use crate::hlc::Hlc;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
-use crate::update::{self, Change};
+use crate::update::{self, ChangeFunction};
 use pyo3::prelude::*;
-use statestore_embed::Action;
-use statestore_embed::Work;
+use statestore_embed::OperationDescriptor;
+use statestore_embed::WorkOutcome;
 use std::sync::Arc;
 
 /// Holds a lock, renews it, and knows when it is lost.
@@ -104,7 +104,7 @@ impl Guard {
         };
         self.shared.run(
             py,
-            Action::event("waiting for the loss of a lock"),
+            OperationDescriptor::event("waiting for the loss of a lock"),
             lost,
             |py, _, lost| outcome::lost_reason(py, lost),
         )
@@ -157,9 +157,9 @@ impl Guard {
             // Also if nothing can be asked any more, because the client was closed.
             Some(loss) if !has_failed => Err(error::to_python(py, &loss)),
             _ => {
-                let finish = self.inner.finish(Work::of_block(has_failed), None);
+                let finish = self.inner.finish(WorkOutcome::from_block(has_failed), None);
                 self.shared
-                    .give_back(py, "giving a lock back", finish, |py, ()| Ok(py.None()))
+                    .run_release(py, "giving a lock back", finish, |py, ()| Ok(py.None()))
             }
         }
     }
@@ -176,7 +176,7 @@ impl Guard {
     ) -> PyResult<Bound<'py, PyAny>> {
         let release = self.inner.release(time("timeout", timeout)?);
         self.shared
-            .give_back(py, "giving a lock back", release, |py, outcome| {
+            .run_release(py, "giving a lock back", release, |py, outcome| {
                 outcome::release(py, outcome)
             })
     }
@@ -185,7 +185,7 @@ impl Guard {
     fn leave<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let leave = self.inner.leave();
         self.shared
-            .give_back(py, "leaving a lock", leave, |py, ()| Ok(py.None()))
+            .run_release(py, "leaving a lock", leave, |py, ()| Ok(py.None()))
     }
 
     /// As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
@@ -212,7 +212,7 @@ impl Guard {
     ) -> PyResult<Bound<'py, PyAny>> {
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::Set {
+        let options = options::SetArguments {
             condition,
             expires_in,
             fencing_token: None,
@@ -247,7 +247,7 @@ impl Guard {
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
-        let change = Change::new(change, &self.shared.codec)?;
+        let change = ChangeFunction::new(change, &self.shared.codec)?;
         let options = options::update(expires_in, persist, timeout)?;
         update::run(py, &self.shared, Some(&self.inner), key, options, change)
     }

@@ -55,9 +55,9 @@ fn call<'py>(
     arguments: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     /// Stops the thread when it is unwound.
-    struct Stop;
+    struct ParkOnUnwind;
 
-    impl Drop for Stop {
+    impl Drop for ParkOnUnwind {
         fn drop(&mut self) {
             loop {
                 std::thread::park();
@@ -74,7 +74,7 @@ fn call<'py>(
         ) -> *mut ffi::PyObject;
     }
 
-    let stop = Stop;
+    let stop = ParkOnUnwind;
     // SAFETY: this thread is attached to the interpreter, and both objects live until it returns.
     let returned =
         unsafe { PyObject_Call(callable.as_ptr(), arguments.as_ptr(), std::ptr::null_mut()) };

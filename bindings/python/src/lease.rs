@@ -61,7 +61,7 @@ impl Lease {
             move |py, codec, acquired| match acquired {
                 Acquisition::Acquired(guard) => {
                     let guard = Guard::new(py, &shared, guard)?;
-                    shared.dress(py, "Guard", guard)
+                    shared.wrap(py, "Guard", guard)
                 }
                 Acquisition::Held(by) => outcome::held(py, codec, by.as_ref()),
             },
@@ -111,7 +111,7 @@ impl Lease {
                         .map_err(|error| crate::error::to_python(py, &error))?
                     {
                         Some(holding) => outcome::holding(py, codec, &holding),
-                        None => outcome::nobody(py),
+                        None => outcome::no_holder(py),
                     },
                 )
             })

@@ -1,11 +1,12 @@
 //! The native half of the Python package `statestore`.
 //!
 //! The blocking face of the package and the asyncio face derive from the classes here. A method creates the future of its
-//! operation. The [face](face::Face) of the client either waits for it or passes it to the event loop. So there is one
+//! operation. The [face](call_mode::CallMode) of the client either waits for it or passes it to the event loop. So there is one
 //! definition of every call, with its arguments, defaults and documentation.
 #![deny(unsafe_code)]
 
 mod argument;
+mod call_mode;
 mod callbacks;
 mod client;
 mod codec;
@@ -15,7 +16,6 @@ mod election;
 mod error;
 mod event_loop;
 mod exit;
-mod face;
 mod guard;
 mod hlc;
 mod interpreter;

@@ -7,10 +7,10 @@ use crate::options;
 use crate::shared::Shared;
 use crate::transactions::Transactions;
 use pyo3::prelude::*;
-use statestore_embed::Action;
+use statestore_embed::OperationDescriptor;
 use std::sync::Arc;
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The lock methods of a client. `Client` derives from this class, and errors about arguments name `Client`.
 #[pyclass(
@@ -34,7 +34,7 @@ impl Locks {
 
 #[pymethods]
 impl Locks {
-    /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
+    /// The lease of this name, which is a key of the store: a `LeaseArguments`. Nothing is sent.
     ///
     /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
     /// own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
@@ -50,15 +50,15 @@ impl Locks {
         &self,
         py: Python<'_>,
         name: &Bound<'_, PyAny>,
-        duration: Any<'_, '_>,
-        renewal: Any<'_, '_>,
-        holder: Any<'_, '_>,
-        resume: Any<'_, '_>,
-        timeout: Any<'_, '_>,
-        foreign_lease_max: Any<'_, '_>,
+        duration: OptionalArgument<'_, '_>,
+        renewal: OptionalArgument<'_, '_>,
+        holder: OptionalArgument<'_, '_>,
+        resume: OptionalArgument<'_, '_>,
+        timeout: OptionalArgument<'_, '_>,
+        foreign_lease_max: OptionalArgument<'_, '_>,
     ) -> PyResult<Py<PyAny>> {
         let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
+        let options = options::LeaseArguments {
             duration,
             renewal,
             holder,
@@ -70,7 +70,7 @@ impl Locks {
         let lease = self.shared.client.lease(&name, &options);
         let lease = lease.map_err(|error| error::to_python(py, &error))?;
         let lease = Lease::of(&self.shared, lease, &name);
-        self.shared.dress(py, "Lease", lease)
+        self.shared.wrap(py, "Lease", lease)
     }
 
     /// Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
@@ -90,16 +90,16 @@ impl Locks {
         &self,
         py: Python<'py>,
         name: &Bound<'py, PyAny>,
-        duration: Any<'_, 'py>,
-        renewal: Any<'_, 'py>,
-        holder: Any<'_, 'py>,
-        resume: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        foreign_lease_max: Any<'_, 'py>,
-        wait: Any<'_, 'py>,
+        duration: OptionalArgument<'_, 'py>,
+        renewal: OptionalArgument<'_, 'py>,
+        holder: OptionalArgument<'_, 'py>,
+        resume: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        foreign_lease_max: OptionalArgument<'_, 'py>,
+        wait: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
+        let options = options::LeaseArguments {
             duration,
             renewal,
             holder,
@@ -110,11 +110,15 @@ impl Locks {
         let options = options.read_lock(&self.shared.codec, wait)?;
         let shared = Arc::clone(&self.shared);
         let lock = self.shared.client.lock(name, options);
-        self.shared
-            .run(py, Action::event("locking"), lock, move |py, _, guard| {
+        self.shared.run(
+            py,
+            OperationDescriptor::event("locking"),
+            lock,
+            move |py, _, guard| {
                 let guard = Guard::new(py, &shared, guard)?;
-                shared.dress(py, "Guard", guard)
-            })
+                shared.wrap(py, "Guard", guard)
+            },
+        )
     }
 
     /// The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
@@ -130,16 +134,16 @@ impl Locks {
         &self,
         py: Python<'_>,
         name: &Bound<'_, PyAny>,
-        duration: Any<'_, '_>,
-        renewal: Any<'_, '_>,
-        holder: Any<'_, '_>,
-        resume: Any<'_, '_>,
-        timeout: Any<'_, '_>,
-        foreign_lease_max: Any<'_, '_>,
-        wait: Any<'_, '_>,
+        duration: OptionalArgument<'_, '_>,
+        renewal: OptionalArgument<'_, '_>,
+        holder: OptionalArgument<'_, '_>,
+        resume: OptionalArgument<'_, '_>,
+        timeout: OptionalArgument<'_, '_>,
+        foreign_lease_max: OptionalArgument<'_, '_>,
+        wait: OptionalArgument<'_, '_>,
     ) -> PyResult<Py<PyAny>> {
         let name = self.shared.codec.read("name", name)?;
-        let options = options::Lease {
+        let options = options::LeaseArguments {
             duration,
             renewal,
             holder,
@@ -151,6 +155,6 @@ impl Locks {
         let election = self.shared.client.election(&name, &options);
         let election = election.map_err(|error| error::to_python(py, &error))?;
         let election = Election::of(&self.shared, election, &name);
-        self.shared.dress(py, "Election", election)
+        self.shared.wrap(py, "Election", election)
     }
 }

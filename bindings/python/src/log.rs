@@ -9,11 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Disconnected when the thread that logs has ended. A forked child does not have the thread of its parent.
-static ENDED: PerProcess<Mutex<Option<Receiver<()>>>> =
+static LOG_THREAD_ENDED: PerProcess<Mutex<Option<Receiver<()>>>> =
     PerProcess::new(Mutex::new(None), || Mutex::new(None));
 
 /// How long the end waits for records that are being logged.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Levels as `logging` numbers them; TRACE is 5.
 const LEVELS: [(Level, u8); 5] = [
@@ -32,13 +32,13 @@ pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyR
     let least = levels.find(|(_, number)| *number >= level);
     let least = least.map_or(Level::ERROR, |(level, _)| *level);
     let (sender, receiver) = channel();
-    let teller = Teller {
+    let teller = LogCallback {
         callback,
         _ended: sender,
     };
-    log::to_callback(least, move |record| teller.tell(&record))
+    log::to_callback(least, move |record| teller.report(&record))
         .map_err(|error| error::to_python(py, &error))?;
-    if let Ok(mut ended) = ENDED.get().lock() {
+    if let Ok(mut ended) = LOG_THREAD_ENDED.get().lock() {
         *ended = Some(receiver);
     }
     Ok(())
@@ -47,23 +47,27 @@ pub(crate) fn forward_log(py: Python<'_>, level: u8, callback: Py<PyAny>) -> PyR
 /// Logs nothing any more, and waits until what was logged before has been told.
 #[pyfunction]
 pub(crate) fn stop_log(py: Python<'_>) {
-    let ended = ENDED.get().lock().ok().and_then(|mut ended| ended.take());
+    let ended = LOG_THREAD_ENDED
+        .get()
+        .lock()
+        .ok()
+        .and_then(|mut ended| ended.take());
     log::off();
     if let Some(ended) = ended {
         py.detach(move || {
             // The channel is disconnected when the thread drops the callback.
-            let _ = ended.recv_timeout(PATIENCE);
+            let _ = ended.recv_timeout(STOP_TIMEOUT);
         });
     }
 }
 
-struct Teller {
+struct LogCallback {
     callback: Py<PyAny>,
     _ended: Sender<()>,
 }
 
-impl Teller {
-    fn tell(&self, record: &Record) {
+impl LogCallback {
+    fn report(&self, record: &Record) {
         let number = LEVELS.iter().find(|(level, _)| *level == record.level);
         let number = number.map_or(40, |(_, number)| *number);
         Python::try_attach(|py| {

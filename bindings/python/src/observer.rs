@@ -1,17 +1,17 @@
 //! Streams of events: changes of a key, of the connection, of the holder of a lease or the leader.
 use crate::argument::{time, wrong_type};
-use crate::callbacks::{Callback, Callbacks};
+use crate::call_mode::CallMode;
+use crate::callbacks::{Callback, CallbackRegistry};
 use crate::codec::Codec;
 use crate::context;
 use crate::error;
-use crate::event_loop::Make;
-use crate::face::Face;
+use crate::event_loop::ObjectFactory;
 use crate::outcome;
 use crate::shared::Shared;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use statestore::{LostReason, Outcome};
-use statestore_embed::{Action, End, Error, ErrorKind, Feed};
+use statestore_embed::{Error, ErrorKind, EventStream, OperationDescriptor, StreamEnd};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,34 +22,34 @@ use std::time::{Duration, Instant};
 const WAITING: &str = "waiting for an observation";
 
 /// Ready when there is something to take.
-type Ready = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+type ReadyFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// A function that creates an object from an item.
-type MakeItem<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
+type ItemConverter<T> = fn(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>>;
 
 /// Where observations come from, whatever they are of.
-trait Source: Send + Sync {
-    fn ready(&self) -> Ready;
-    fn try_next(&self) -> Result<Poll<Option<Make>>, Error>;
+trait ObservationSource: Send + Sync {
+    fn ready(&self) -> ReadyFuture;
+    fn try_next(&self) -> Result<Poll<Option<ObjectFactory>>, Error>;
     /// Calls a callback with each item.
-    fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error>;
+    fn subscribe(&self, callback: &Arc<Callback>) -> Result<(), Error>;
     fn lost_reason(&self) -> Result<Option<LostReason>, Error>;
     fn error(&self) -> Result<Option<Error>, Error>;
     fn stop(&self) -> Result<(), Error>;
 }
 
-struct Of<T> {
-    feed: Feed<T>,
+struct StreamSource<T> {
+    feed: EventStream<T>,
     codec: Arc<Codec>,
-    make: MakeItem<T>,
-    callbacks: Arc<Callbacks>,
+    make: ItemConverter<T>,
+    callbacks: Arc<CallbackRegistry>,
     /// Whether the last item contains the reason of the end.
-    tells_its_end: bool,
+    last_item_has_reason: bool,
 }
 
-impl<T: Send + 'static> Of<T> {
+impl<T: Send + 'static> StreamSource<T> {
     /// Returns a function that creates an object from an item later.
-    fn maker(&self) -> impl Fn(T) -> Make + Send + 'static + use<T> {
+    fn item_factory(&self) -> impl Fn(T) -> ObjectFactory + Send + 'static + use<T> {
         let (make, codec) = (self.make, Arc::clone(&self.codec));
         move |item| {
             let codec = Arc::clone(&codec);
@@ -58,24 +58,24 @@ impl<T: Send + 'static> Of<T> {
     }
 }
 
-impl<T: Send + 'static> Source for Of<T> {
-    fn ready(&self) -> Ready {
+impl<T: Send + 'static> ObservationSource for StreamSource<T> {
+    fn ready(&self) -> ReadyFuture {
         Box::pin(self.feed.ready())
     }
 
-    fn try_next(&self) -> Result<Poll<Option<Make>>, Error> {
+    fn try_next(&self) -> Result<Poll<Option<ObjectFactory>>, Error> {
         let item = self.feed.try_next()?;
-        Ok(item.map(|item| item.map(self.maker())))
+        Ok(item.map(|item| item.map(self.item_factory())))
     }
 
-    fn tell(&self, callback: &Arc<Callback>) -> Result<(), Error> {
+    fn subscribe(&self, callback: &Arc<Callback>) -> Result<(), Error> {
         let told = Arc::clone(callback);
-        let maker = self.maker();
+        let maker = self.item_factory();
         let callbacks = Arc::clone(&self.callbacks);
-        let end = (!self.tells_its_end).then_some(self.feed.end()?.clone());
+        let end = (!self.last_item_has_reason).then_some(self.feed.end()?.clone());
         let client = self.feed.client();
         let subscription = client.subscribe(&self.feed, move |item| {
-            let make: Make = match (item, end.as_ref().and_then(End::error)) {
+            let make: ObjectFactory = match (item, end.as_ref().and_then(StreamEnd::error)) {
                 (Some(item), _) => maker(item),
                 // No other item reports an end for a reason other than a close.
                 (None, Some(error)) => Box::new(move |py| Err(error::to_python(py, &error))),
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Source for Of<T> {
                 }
             });
         })?;
-        callback.began(subscription);
+        callback.set_subscription(subscription);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl<T: Send + 'static> Source for Of<T> {
     }
 
     fn error(&self) -> Result<Option<Error>, Error> {
-        if self.tells_its_end {
+        if self.last_item_has_reason {
             return Ok(None);
         }
         self.feed.error()
@@ -129,7 +129,7 @@ pub(crate) fn end_callbacks() {
 #[derive(Clone)]
 pub(crate) struct Observer {
     shared: Arc<Shared>,
-    source: Arc<dyn Source>,
+    source: Arc<dyn ObservationSource>,
     /// The key or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
     /// The callback that receives the observations on the callback thread.
@@ -151,23 +151,23 @@ pub(crate) fn observer<T: Send + 'static>(
     py: Python<'_>,
     shared: &Arc<Shared>,
     key: Option<&[u8]>,
-    feed: Feed<T>,
+    feed: EventStream<T>,
     callback: Option<Py<PyAny>>,
-    make: MakeItem<T>,
+    make: ItemConverter<T>,
 ) -> PyResult<Py<PyAny>> {
     let codec = Arc::clone(&shared.codec);
-    let source = Of {
+    let source = StreamSource {
         feed,
         codec,
         make,
         callbacks: Arc::clone(&shared.callbacks),
-        tells_its_end: key.is_none(),
+        last_item_has_reason: key.is_none(),
     };
     let has_callback = callback.is_some();
-    let callback = match (&shared.face, callback) {
-        (Face::Blocking, Some(callback)) => {
+    let callback = match (&shared.mode, callback) {
+        (CallMode::Blocking, Some(callback)) => {
             let callback = shared.callbacks.register(callback, context::current(py)?);
-            let told = source.tell(&callback);
+            let told = source.subscribe(&callback);
             told.map_err(|error| error::to_python(py, &error))?;
             Some(callback)
         }
@@ -180,7 +180,7 @@ pub(crate) fn observer<T: Send + 'static>(
         callback,
         has_callback,
     };
-    shared.dress(py, "Observer", observer)
+    shared.wrap(py, "Observer", observer)
 }
 
 /// Rejects an object that is not callable, before any request is sent.
@@ -227,7 +227,7 @@ impl Observer {
         py: Python<'py>,
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let look = self.looking(py, timeout, false)?;
+        let look = self.pending_observation(py, timeout, false)?;
         loop {
             if let Some(item) = self.take(py)? {
                 return Ok(item);
@@ -239,13 +239,13 @@ impl Observer {
     }
 
     /// Returns an object that is called again and again for the next observation, in asyncio for the callback too.
-    #[pyo3(name = "_looking", signature = (timeout, for_callback=false))]
-    fn looking(
+    #[pyo3(name = "_pending_observation", signature = (timeout, for_callback=false))]
+    fn pending_observation(
         &self,
         py: Python<'_>,
         timeout: Option<&Bound<'_, PyAny>>,
         for_callback: bool,
-    ) -> PyResult<Looking> {
+    ) -> PyResult<PendingObservation> {
         if self.has_callback && !for_callback {
             // In a forked process, that is the reason.
             self.source
@@ -257,7 +257,7 @@ impl Observer {
             ));
         }
         let timeout = time("timeout", timeout)?;
-        Ok(Looking {
+        Ok(PendingObservation {
             observer: self.clone(),
             timeout,
             // A time-out too long to represent counts as none.
@@ -304,17 +304,17 @@ impl Observer {
 /// Looks for the next observation, at most until a deadline.
 #[pyclass(frozen, module = "statestore._native")]
 #[derive(Debug)]
-struct Looking {
+struct PendingObservation {
     observer: Observer,
     timeout: Option<Duration>,
     until: Option<Instant>,
 }
 
 #[pymethods]
-impl Looking {
+impl PendingObservation {
     /// Returns the observation, or an operation that ends when there may be one.
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Face::Asyncio(event_loop) = &self.observer.shared.face {
+        if let CallMode::Asyncio(event_loop) = &self.observer.shared.mode {
             event_loop.check(py)?;
         }
         match self.observer.take(py)? {
@@ -330,14 +330,14 @@ impl Looking {
     }
 }
 
-impl Looking {
+impl PendingObservation {
     /// Waits until there is something to take: whether there may be.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let ready = in_time(self.observer.source.ready(), self.timeout, self.until);
+        let ready = with_timeout(self.observer.source.ready(), self.timeout, self.until);
         let shared = &self.observer.shared;
-        shared.run_either(
+        shared.run_with_result(
             py,
-            Action::event(WAITING),
+            OperationDescriptor::event(WAITING),
             ready,
             |py, _, ready| match ready {
                 Ok(()) => true.into_py_any(py),
@@ -350,8 +350,8 @@ impl Looking {
 }
 
 /// Waits for an item; fails if none arrives in time.
-async fn in_time(
-    ready: Ready,
+async fn with_timeout(
+    ready: ReadyFuture,
     timeout: Option<Duration>,
     until: Option<Instant>,
 ) -> Result<(), Error> {

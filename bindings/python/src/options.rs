@@ -11,23 +11,23 @@ use statestore::{
     Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
 };
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// How many observations are kept by `overflow="all"`.
-const KEPT: usize = 1024;
+const DEFAULT_KEPT: usize = 1024;
 
 /// The options of SET as Python values; `None` is the default.
-pub(crate) struct Set<'a, 'py> {
-    pub(crate) condition: Any<'a, 'py>,
-    pub(crate) expires_in: Any<'a, 'py>,
-    pub(crate) fencing_token: Any<'a, 'py>,
-    pub(crate) persist: Any<'a, 'py>,
-    pub(crate) coalesce: Any<'a, 'py>,
-    pub(crate) timeout: Any<'a, 'py>,
-    pub(crate) retry: Any<'a, 'py>,
+pub(crate) struct SetArguments<'a, 'py> {
+    pub(crate) condition: OptionalArgument<'a, 'py>,
+    pub(crate) expires_in: OptionalArgument<'a, 'py>,
+    pub(crate) fencing_token: OptionalArgument<'a, 'py>,
+    pub(crate) persist: OptionalArgument<'a, 'py>,
+    pub(crate) coalesce: OptionalArgument<'a, 'py>,
+    pub(crate) timeout: OptionalArgument<'a, 'py>,
+    pub(crate) retry: OptionalArgument<'a, 'py>,
 }
 
-impl Set<'_, '_> {
+impl SetArguments<'_, '_> {
     pub(crate) fn read(&self) -> PyResult<SetOptions> {
         const CONDITIONS: &[(&str, Condition)] = &[
             ("always", Condition::Always),
@@ -50,9 +50,9 @@ impl Set<'_, '_> {
 
 /// Reads the options of GET; `None` is the default.
 pub(crate) fn get(
-    remaining: Any<'_, '_>,
-    eventual: Any<'_, '_>,
-    timeout: Any<'_, '_>,
+    remaining: OptionalArgument<'_, '_>,
+    eventual: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
 ) -> PyResult<GetOptions> {
     Ok(GetOptions::new()
         .remaining(flag("remaining", remaining)?.unwrap_or_default())
@@ -62,10 +62,10 @@ pub(crate) fn get(
 
 /// Reads the options of a transaction; `None` is the default.
 pub(crate) fn transact(
-    persist: Any<'_, '_>,
-    timeout: Any<'_, '_>,
-    again: Any<'_, '_>,
-    through_intents: Any<'_, '_>,
+    persist: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
+    again: OptionalArgument<'_, '_>,
+    through_intents: OptionalArgument<'_, '_>,
 ) -> PyResult<TransactOptions> {
     Ok(TransactOptions::new()
         .through_intents(flag("through_intents", through_intents)?.unwrap_or_default())
@@ -76,10 +76,10 @@ pub(crate) fn transact(
 
 /// Reads the options of DEL and VDEL; `None` is the default.
 pub(crate) fn del(
-    fencing_token: Any<'_, '_>,
-    if_version: Any<'_, '_>,
-    timeout: Any<'_, '_>,
-    again: Any<'_, '_>,
+    fencing_token: OptionalArgument<'_, '_>,
+    if_version: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
+    again: OptionalArgument<'_, '_>,
 ) -> PyResult<DelOptions> {
     Ok(DelOptions::new()
         .fencing_token(hlc("fencing_token", fencing_token)?)
@@ -90,9 +90,9 @@ pub(crate) fn del(
 
 /// Reads the options of an update; `None` is the default.
 pub(crate) fn update(
-    expires_in: Any<'_, '_>,
-    persist: Any<'_, '_>,
-    timeout: Any<'_, '_>,
+    expires_in: OptionalArgument<'_, '_>,
+    persist: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
 ) -> PyResult<UpdateOptions> {
     Ok(UpdateOptions::new()
         .expires_in(limit("expires_in", expires_in)?)
@@ -100,7 +100,7 @@ pub(crate) fn update(
         .timeout(time("timeout", timeout)?))
 }
 
-fn hlc(name: &str, value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
+fn hlc(name: &str, value: OptionalArgument<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
     let Some(value) = value else { return Ok(None) };
     match value.cast::<Hlc>() {
         Ok(hlc) => Ok(Some(hlc.get().0.clone())),
@@ -108,7 +108,7 @@ fn hlc(name: &str, value: Any<'_, '_>) -> PyResult<Option<statestore::Hlc>> {
     }
 }
 
-fn retry(value: Any<'_, '_>) -> PyResult<Retry> {
+fn retry(value: OptionalArgument<'_, '_>) -> PyResult<Retry> {
     const WORDS: &[(&str, Retry)] = &[
         ("safe", Retry::Safe),
         ("always", Retry::Always),
@@ -118,9 +118,14 @@ fn retry(value: Any<'_, '_>) -> PyResult<Retry> {
 }
 
 /// Reads the options of an observation; `None` is the default.
-pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<ObserveOptions> {
-    const WORDS: &[(&str, Overflow)] =
-        &[("latest", Overflow::Latest), ("all", Overflow::All(KEPT))];
+pub(crate) fn observe(
+    overflow: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
+) -> PyResult<ObserveOptions> {
+    const WORDS: &[(&str, Overflow)] = &[
+        ("latest", Overflow::Latest),
+        ("all", Overflow::All(DEFAULT_KEPT)),
+    ];
     let overflow = match overflow {
         None => Overflow::Latest,
         Some(value) if value.is_instance_of::<PyString>() => word("overflow", Some(value), WORDS)?,
@@ -139,16 +144,16 @@ pub(crate) fn observe(overflow: Any<'_, '_>, timeout: Any<'_, '_>) -> PyResult<O
 }
 
 /// The options of a lease as Python values; `None` is the default.
-pub(crate) struct Lease<'a, 'py> {
-    pub(crate) duration: Any<'a, 'py>,
-    pub(crate) renewal: Any<'a, 'py>,
-    pub(crate) holder: Any<'a, 'py>,
-    pub(crate) resume: Any<'a, 'py>,
-    pub(crate) timeout: Any<'a, 'py>,
-    pub(crate) foreign_lease_max: Any<'a, 'py>,
+pub(crate) struct LeaseArguments<'a, 'py> {
+    pub(crate) duration: OptionalArgument<'a, 'py>,
+    pub(crate) renewal: OptionalArgument<'a, 'py>,
+    pub(crate) holder: OptionalArgument<'a, 'py>,
+    pub(crate) resume: OptionalArgument<'a, 'py>,
+    pub(crate) timeout: OptionalArgument<'a, 'py>,
+    pub(crate) foreign_lease_max: OptionalArgument<'a, 'py>,
 }
 
-impl Lease<'_, '_> {
+impl LeaseArguments<'_, '_> {
     pub(crate) fn read(&self, codec: &Codec) -> PyResult<LeaseOptions> {
         let default = LeaseOptions::default();
         let holder = self.holder.map(|name| codec.read("holder", name));
@@ -162,14 +167,18 @@ impl Lease<'_, '_> {
             .foreign_lease_max(foreign_lease_max.unwrap_or(default.foreign_lease_max)))
     }
 
-    pub(crate) fn read_lock(&self, codec: &Codec, wait: Any<'_, '_>) -> PyResult<LockOptions> {
+    pub(crate) fn read_lock(
+        &self,
+        codec: &Codec,
+        wait: OptionalArgument<'_, '_>,
+    ) -> PyResult<LockOptions> {
         Ok(LockOptions::new()
             .lease(self.read(codec)?)
             .wait(time("wait", wait)?))
     }
 }
 
-fn renewal(value: Any<'_, '_>) -> PyResult<Renewal> {
+fn renewal(value: OptionalArgument<'_, '_>) -> PyResult<Renewal> {
     const WORDS: &[(&str, Renewal)] = &[("third", Renewal::Third), ("manual", Renewal::Manual)];
     match value {
         Some(value) if !value.is_instance_of::<PyString>() => {

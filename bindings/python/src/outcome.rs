@@ -13,7 +13,7 @@ use statestore::{
     LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
-type Result = PyResult<Py<PyAny>>;
+type ObjectResult = PyResult<Py<PyAny>>;
 
 /// A class, or an object that is the only one of its kind.
 macro_rules! result {
@@ -31,7 +31,7 @@ fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
     at.map(version)
 }
 
-pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
+pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> ObjectResult {
     let value = codec.write(py, &entry.value)?;
     let expires_in = match entry.expires_in {
         Expiry::Never => f64::INFINITY.into_pyobject(py)?.into_any(),
@@ -42,19 +42,19 @@ pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> Result {
     Ok(made.unbind())
 }
 
-pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry>) -> Result {
+pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry>) -> ObjectResult {
     match found {
         Some(found) => entry(py, codec, found),
         None => Ok(py.None()),
     }
 }
 
-pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> Result {
+pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> ObjectResult {
     let arguments = (outcome.is_applied(), optional_version(outcome.version()));
     Ok(result!(py, "SetOutcome")?.invoke(arguments)?.unbind())
 }
 
-pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
+pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> ObjectResult {
     let arguments = (
         store.conditions,
         store.remaining_time,
@@ -64,7 +64,7 @@ pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> Result {
     Ok(result!(py, "Capabilities")?.invoke(arguments)?.unbind())
 }
 
-pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> Result {
+pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> ObjectResult {
     let arguments = match outcome {
         TransactionOutcome::Applied(versions) => {
             let versions = versions.iter().map(|at| optional_version(at.as_ref()));
@@ -80,16 +80,16 @@ pub(crate) fn transaction(py: Python<'_>, outcome: &TransactionOutcome) -> Resul
         .unbind())
 }
 
-fn deleted(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
+fn deleted(py: Python<'_>, at: Option<&statestore::Hlc>) -> ObjectResult {
     let made = result!(py, "Deleted")?.invoke((optional_version(at),))?;
     Ok(made.unbind())
 }
 
-fn absent(py: Python<'_>) -> Result {
+fn absent(py: Python<'_>) -> ObjectResult {
     Ok(result!(py, "ABSENT")?.clone().unbind())
 }
 
-fn mismatch(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
+fn mismatch(py: Python<'_>, at: Option<&statestore::Hlc>) -> ObjectResult {
     if at.is_none() {
         return Ok(result!(py, "MISMATCH")?.clone().unbind());
     }
@@ -97,7 +97,7 @@ fn mismatch(py: Python<'_>, at: Option<&statestore::Hlc>) -> Result {
     Ok(made.unbind())
 }
 
-pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
+pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> ObjectResult {
     match outcome {
         DelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         DelOutcome::Absent => absent(py),
@@ -107,11 +107,11 @@ pub(crate) fn del(py: Python<'_>, outcome: &DelOutcome) -> Result {
 
 /// Returns a list with the result of each of several requests. If any failed, raises the first failure, whose `results` contain
 /// all results.
-pub(crate) fn each<T, E>(
+pub(crate) fn result_list<T, E>(
     py: Python<'_>,
     outcomes: &[std::result::Result<T, E>],
-    outcome: impl Fn(Python<'_>, &T) -> Result,
-) -> Result
+    outcome: impl Fn(Python<'_>, &T) -> ObjectResult,
+) -> ObjectResult
 where
     E: Clone + Into<statestore_embed::Error>,
 {
@@ -130,7 +130,7 @@ where
     Err(PyErr::from_value(raised))
 }
 
-pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
+pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> ObjectResult {
     match outcome {
         VdelOutcome::Deleted { version } => deleted(py, version.as_ref()),
         VdelOutcome::Absent => absent(py),
@@ -138,7 +138,7 @@ pub(crate) fn vdel(py: Python<'_>, outcome: &VdelOutcome) -> Result {
     }
 }
 
-pub(crate) fn update(py: Python<'_>, outcome: &UpdateOutcome) -> Result {
+pub(crate) fn update(py: Python<'_>, outcome: &UpdateOutcome) -> ObjectResult {
     match outcome {
         UpdateOutcome::Applied { version: at } => {
             Ok(result!(py, "Applied")?.invoke((version(at),))?.unbind())
@@ -147,7 +147,7 @@ pub(crate) fn update(py: Python<'_>, outcome: &UpdateOutcome) -> Result {
     }
 }
 
-pub(crate) fn release(py: Python<'_>, outcome: Release) -> Result {
+pub(crate) fn release(py: Python<'_>, outcome: Release) -> ObjectResult {
     let made = match outcome {
         Release::Released => result!(py, "RELEASED")?,
         Release::NotHeld => result!(py, "NOT_HELD")?,
@@ -155,7 +155,7 @@ pub(crate) fn release(py: Python<'_>, outcome: Release) -> Result {
     Ok(made.clone().unbind())
 }
 
-pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observation) -> Result {
+pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observation) -> ObjectResult {
     match observation {
         Observation::Set { value, version: at } => {
             let value = codec.write(py, &value)?;
@@ -168,19 +168,23 @@ pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observatio
     }
 }
 
-pub(crate) fn holder(py: Python<'_>, codec: &Codec, holder: &Holder) -> Result {
+pub(crate) fn holder(py: Python<'_>, codec: &Codec, holder: &Holder) -> ObjectResult {
     let name = codec.write(py, holder.name())?;
     let made = result!(py, "Holder")?.invoke((name, holder.client_id()))?;
     Ok(made.unbind())
 }
 
-pub(crate) fn holding(py: Python<'_>, codec: &Codec, holding: &Holding) -> Result {
+pub(crate) fn holding(py: Python<'_>, codec: &Codec, holding: &Holding) -> ObjectResult {
     let holder = holder(py, codec, &holding.holder)?;
     let made = result!(py, "Holding")?.invoke((holder, version(&holding.version)))?;
     Ok(made.unbind())
 }
 
-pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Holding>) -> Result {
+pub(crate) fn optional_holding(
+    py: Python<'_>,
+    codec: &Codec,
+    found: Option<&Holding>,
+) -> ObjectResult {
     match found {
         Some(found) => holding(py, codec, found),
         None => Ok(py.None()),
@@ -188,12 +192,12 @@ pub(crate) fn optional_holding(py: Python<'_>, codec: &Codec, found: Option<&Hol
 }
 
 /// Returns `Held`: another holder has the lease.
-pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> Result {
+pub(crate) fn held(py: Python<'_>, codec: &Codec, by: Option<&Holding>) -> ObjectResult {
     let by = optional_holding(py, codec, by)?;
     Ok(result!(py, "Held")?.invoke((by,))?.unbind())
 }
 
-pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
+pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> ObjectResult {
     let holder = holder(py, codec, &leader.holder)?;
     let value = match &leader.value {
         Some(value) => Some(codec.write(py, value)?),
@@ -203,11 +207,11 @@ pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> Result {
 }
 
 /// Returns `NOBODY`, the observation that there is no holder. `None` is the end of the observations.
-pub(crate) fn nobody(py: Python<'_>) -> Result {
+pub(crate) fn no_holder(py: Python<'_>) -> ObjectResult {
     Ok(result!(py, "NOBODY")?.clone().unbind())
 }
 
-pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
+pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> ObjectResult {
     let (kind, reason, lost_reason) = match state {
         ConnectionState::Connected => ("connected", None, None),
         ConnectionState::Reconnecting(reason) => ("reconnecting", Some(reason), None),
@@ -224,11 +228,11 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> Result {
 }
 
 /// Returns the word for a lost reason.
-pub(crate) fn lost_reason(py: Python<'_>, lost_reason: Option<LostReason>) -> Result {
+pub(crate) fn lost_reason(py: Python<'_>, lost_reason: Option<LostReason>) -> ObjectResult {
     lost_reason.map(LostReason::as_str).into_py_any(py)
 }
 
-pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> Result {
+pub(crate) fn counters(py: Python<'_>, counters: &Counters) -> ObjectResult {
     let named = PyDict::new(py);
     macro_rules! copy {
         ($($name:ident)*) => { $( named.set_item(stringify!($name), counters.$name)?; )* };

@@ -12,10 +12,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Maximum number of requests of one pipeline that are under way.
-const AT_A_TIME: usize = 256;
+const MAX_IN_FLIGHT: usize = 256;
 
 /// A request that was not sent yet.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ enum Reply {
     Vdel(VdelOutcome),
 }
 
-type Replies = Vec<Result<Reply, Error>>;
+type PipelineReplies = Vec<Result<Reply, Error>>;
 
 impl Request {
     fn begin(self, client: &Client) -> Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>> {
@@ -71,7 +71,7 @@ impl Reply {
 }
 
 /// Sends requests in their order, without waiting for each other.
-async fn together(client: Client, requests: Vec<Request>) -> Result<Replies, Error> {
+async fn execute_all(client: Client, requests: Vec<Request>) -> Result<PipelineReplies, Error> {
     // An unusable client reports its error once.
     client.core()?;
     let mut waiting = requests.into_iter();
@@ -91,7 +91,7 @@ async fn together(client: Client, requests: Vec<Request>) -> Result<Replies, Err
                     }
                 },
             );
-            let room = AT_A_TIME - under_way.len();
+            let room = MAX_IN_FLIGHT - under_way.len();
             let before = begun;
             for request in waiting.by_ref().take(room) {
                 under_way.push((begun, request.begin(&client)));
@@ -154,9 +154,9 @@ impl Pipeline {
     fn get<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
-        remaining: Any<'_, 'py>,
-        eventual: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
+        remaining: OptionalArgument<'_, 'py>,
+        eventual: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
         let options = options::get(remaining, eventual, timeout)?;
@@ -175,17 +175,17 @@ impl Pipeline {
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        condition: Any<'_, 'py>,
-        expires_in: Any<'_, 'py>,
-        fencing_token: Any<'_, 'py>,
-        persist: Any<'_, 'py>,
-        coalesce: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        condition: OptionalArgument<'_, 'py>,
+        expires_in: OptionalArgument<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        persist: OptionalArgument<'_, 'py>,
+        coalesce: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let codec = &slf.get().shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::Set {
+        let options = options::SetArguments {
             condition,
             expires_in,
             fencing_token,
@@ -205,10 +205,10 @@ impl Pipeline {
     fn delete<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        if_version: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        if_version: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let key = slf.get().shared.codec.read("key", key)?;
         let options = options::del(fencing_token, if_version, timeout, retry)?;
@@ -224,10 +224,10 @@ impl Pipeline {
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        if_version: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        if_version: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let codec = &slf.get().shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
@@ -243,10 +243,10 @@ impl Pipeline {
     fn execute<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let requests = std::mem::take(&mut *lock(&self.requests));
         let client = self.shared.client.clone();
-        let replies = together(client, requests);
+        let replies = execute_all(client, requests);
         self.shared
             .run(py, "executing a pipeline", replies, |py, codec, replies| {
-                outcome::each(py, &replies, |py, reply| reply.write(py, codec))
+                outcome::result_list(py, &replies, |py, reply| reply.write(py, codec))
             })
     }
 }

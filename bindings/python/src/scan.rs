@@ -1,5 +1,5 @@
 //! Scans.
-use crate::face::Face;
+use crate::call_mode::CallMode;
 use crate::shared::Shared;
 use bytes::Bytes;
 use pyo3::IntoPyObjectExt;
@@ -14,12 +14,12 @@ pub(crate) struct Scan {
     shared: Arc<Shared>,
     inner: statestore_embed::Scan,
     pattern: Arc<[u8]>,
-    fetched: Arc<Mutex<Fetched>>,
+    fetched: Arc<Mutex<ScanBuffer>>,
 }
 
 /// Keys from the store that were not taken yet. A cancelled call leaves its page here.
 #[derive(Debug, Default)]
-struct Fetched {
+struct ScanBuffer {
     keys: VecDeque<Bytes>,
     /// There is no further page.
     is_last: bool,
@@ -103,14 +103,14 @@ impl Scan {
         let fetching = self
             .shared
             .run(py, "scanning", fetch, |py, _, ()| Ok(py.None()))?;
-        match self.shared.face {
-            Face::Blocking => self.take(py),
+        match self.shared.mode {
+            CallMode::Blocking => self.take(py),
             // The caller that awaits this calls again for the page.
-            Face::Asyncio(_) => Ok(fetching),
+            CallMode::Asyncio(_) => Ok(fetching),
         }
     }
 }
 
-fn lock(fetched: &Mutex<Fetched>) -> MutexGuard<'_, Fetched> {
+fn lock(fetched: &Mutex<ScanBuffer>) -> MutexGuard<'_, ScanBuffer> {
     fetched.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyString};
 use std::sync::Arc;
 use std::time::Duration;
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(30);
@@ -37,37 +37,37 @@ impl Settings {
     )]
     fn new(
         py: Python<'_>,
-        url: Any<'_, '_>,
-        env: Any<'_, '_>,
-        encoding: Any<'_, '_>,
-        client_id: Any<'_, '_>,
-        clean_start: Any<'_, '_>,
-        session_expiry: Any<'_, '_>,
-        keep_alive: Any<'_, '_>,
-        ping_timeout: Any<'_, '_>,
-        connect_timeout: Any<'_, '_>,
-        connect_limit: Any<'_, '_>,
-        request_timeout: Any<'_, '_>,
-        fail_fast: Any<'_, '_>,
-        max_in_flight: Any<'_, '_>,
-        max_queued: Any<'_, '_>,
-        max_buffered_bytes: Any<'_, '_>,
-        max_packet_bytes: Any<'_, '_>,
-        max_value_bytes: Any<'_, '_>,
-        reconnect_delay_min: Any<'_, '_>,
-        reconnect_delay_max: Any<'_, '_>,
-        reconnect_limit: Any<'_, '_>,
-        user_name: Any<'_, '_>,
-        password: Any<'_, '_>,
-        password_file: Any<'_, '_>,
-        sat_file: Any<'_, '_>,
-        allow_plaintext_credentials: Any<'_, '_>,
-        tls: Any<'_, '_>,
-        ca_file: Any<'_, '_>,
-        cert_file: Any<'_, '_>,
-        key_file: Any<'_, '_>,
-        key_password_file: Any<'_, '_>,
-        server_name: Any<'_, '_>,
+        url: OptionalArgument<'_, '_>,
+        env: OptionalArgument<'_, '_>,
+        encoding: OptionalArgument<'_, '_>,
+        client_id: OptionalArgument<'_, '_>,
+        clean_start: OptionalArgument<'_, '_>,
+        session_expiry: OptionalArgument<'_, '_>,
+        keep_alive: OptionalArgument<'_, '_>,
+        ping_timeout: OptionalArgument<'_, '_>,
+        connect_timeout: OptionalArgument<'_, '_>,
+        connect_limit: OptionalArgument<'_, '_>,
+        request_timeout: OptionalArgument<'_, '_>,
+        fail_fast: OptionalArgument<'_, '_>,
+        max_in_flight: OptionalArgument<'_, '_>,
+        max_queued: OptionalArgument<'_, '_>,
+        max_buffered_bytes: OptionalArgument<'_, '_>,
+        max_packet_bytes: OptionalArgument<'_, '_>,
+        max_value_bytes: OptionalArgument<'_, '_>,
+        reconnect_delay_min: OptionalArgument<'_, '_>,
+        reconnect_delay_max: OptionalArgument<'_, '_>,
+        reconnect_limit: OptionalArgument<'_, '_>,
+        user_name: OptionalArgument<'_, '_>,
+        password: OptionalArgument<'_, '_>,
+        password_file: OptionalArgument<'_, '_>,
+        sat_file: OptionalArgument<'_, '_>,
+        allow_plaintext_credentials: OptionalArgument<'_, '_>,
+        tls: OptionalArgument<'_, '_>,
+        ca_file: OptionalArgument<'_, '_>,
+        cert_file: OptionalArgument<'_, '_>,
+        key_file: OptionalArgument<'_, '_>,
+        key_password_file: OptionalArgument<'_, '_>,
+        server_name: OptionalArgument<'_, '_>,
     ) -> PyResult<Self> {
         let (url, env) = (text("url", url)?, flag("env", env)?);
         let found = match (&url, env.unwrap_or_default()) {
@@ -109,7 +109,7 @@ impl Settings {
             max_value_bytes = number("max_value_bytes", max_value_bytes)?;
             reconnect_limit = limit("reconnect_limit", reconnect_limit)?;
             user_name = text("user_name", user_name)?;
-            password = secret(password)?;
+            password = password_bytes(password)?;
             password_file = path("password_file", password_file)?;
             sat_file = path("sat_file", sat_file)?;
             allow_plaintext_credentials =
@@ -139,7 +139,7 @@ impl Settings {
     }
 }
 
-fn secret(value: Any<'_, '_>) -> PyResult<Option<Vec<u8>>> {
+fn password_bytes(value: OptionalArgument<'_, '_>) -> PyResult<Option<Vec<u8>>> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(text) = value.cast::<PyString>() {
         Ok(Some(text.to_str()?.as_bytes().to_vec()))

@@ -1,22 +1,22 @@
 //! State that a client shares with the objects that it creates.
-use crate::callbacks::Callbacks;
+use crate::call_mode::{self, CallMode};
+use crate::callbacks::CallbackRegistry;
 use crate::codec::Codec;
 use crate::error;
-use crate::face::{self, Face};
 use crate::interpreter::Invoke;
 use pyo3::prelude::*;
-use statestore_embed::{Action, Client, Error};
+use statestore_embed::{Client, Error, OperationDescriptor};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) client: Client,
-    pub(crate) face: Face,
+    pub(crate) mode: CallMode,
     pub(crate) codec: Arc<Codec>,
     /// The module with the classes of this client's objects.
     pub(crate) module: Py<PyModule>,
-    pub(crate) callbacks: Arc<Callbacks>,
+    pub(crate) callbacks: Arc<CallbackRegistry>,
 }
 
 impl Shared {
@@ -24,32 +24,32 @@ impl Shared {
     pub(crate) fn run<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, &Codec, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.run_either(py, action, operation, |py, codec, result| {
+        self.run_with_result(py, action, operation, |py, codec, result| {
             let value = result.map_err(|error| error::to_python(py, &error))?;
             convert(py, codec, value)
         })
     }
 
     /// Runs an operation like [`run`](Self::run); `convert` also converts an error.
-    pub(crate) fn run_either<'py, T: Send + 'static>(
+    pub(crate) fn run_with_result<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, &Codec, Result<T, Error>) -> PyResult<Py<PyAny>>
         + Send
         + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match &self.face {
-            Face::Blocking => {
-                let result = face::wait(py, &self.client, action, operation)?;
+        match &self.mode {
+            CallMode::Blocking => {
+                let result = call_mode::wait(py, &self.client, action, operation)?;
                 Ok(convert(py, &self.codec, result)?.into_bound(py))
             }
-            Face::Asyncio(event_loop) => {
+            CallMode::Asyncio(event_loop) => {
                 let codec = Arc::clone(&self.codec);
                 let convert = move |py: Python<'_>, result| convert(py, &codec, result);
                 event_loop.submit(py, &self.client, action, operation, convert)
@@ -58,22 +58,22 @@ impl Shared {
     }
 
     /// Runs a release without the limit on operations under way.
-    pub(crate) fn give_back<'py, T: Send + 'static>(
+    pub(crate) fn run_release<'py, T: Send + 'static>(
         &self,
         py: Python<'py>,
-        action: impl Into<Action>,
+        action: impl Into<OperationDescriptor>,
         operation: impl Future<Output = Result<T, Error>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
         let convert = |py: Python<'_>, result: Result<T, Error>| {
             convert(py, result.map_err(|error| error::to_python(py, &error))?)
         };
-        match &self.face {
-            Face::Blocking => {
-                let result = face::wait(py, &self.client, action, operation)?;
+        match &self.mode {
+            CallMode::Blocking => {
+                let result = call_mode::wait(py, &self.client, action, operation)?;
                 Ok(convert(py, result)?.into_bound(py))
             }
-            Face::Asyncio(event_loop) => {
+            CallMode::Asyncio(event_loop) => {
                 event_loop.submit_return(py, &self.client, action, operation, convert)
             }
         }
@@ -91,8 +91,8 @@ impl Shared {
         if is_closed.map_err(|error| error::to_python(py, &error))? {
             return Ok(py.None().into_bound(py));
         }
-        let Face::Asyncio(event_loop) = &self.face else {
-            return face::close(py, client, timeout, &self.callbacks);
+        let CallMode::Asyncio(event_loop) = &self.mode else {
+            return call_mode::close(py, client, timeout, &self.callbacks);
         };
         let closing = event_loop.submit_close(py, client, timeout, |py, closed| match closed {
             Ok(()) => Ok(py.None()),
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// Creates an object of a client, in the class that the face has for it.
-    pub(crate) fn dress<T>(
+    pub(crate) fn wrap<T>(
         &self,
         py: Python<'_>,
         class: &str,

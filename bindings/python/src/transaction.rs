@@ -4,7 +4,7 @@ use crate::shared::Shared;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Several writes, of which `Client.transact` carries out all or none.
 #[pyclass(frozen, subclass, module = "statestore._native")]
@@ -62,14 +62,14 @@ impl Transaction {
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
-        condition: Any<'_, 'py>,
-        expires_in: Any<'_, 'py>,
-        fencing_token: Any<'_, 'py>,
+        condition: OptionalArgument<'_, 'py>,
+        expires_in: OptionalArgument<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let this = slf.get();
         let codec = &this.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
-        let options = options::Set {
+        let options = options::SetArguments {
             condition,
             expires_in,
             fencing_token,
@@ -88,8 +88,8 @@ impl Transaction {
     fn delete<'a, 'py>(
         slf: &'a Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
-        fencing_token: Any<'_, 'py>,
-        if_version: Any<'_, 'py>,
+        fencing_token: OptionalArgument<'_, 'py>,
+        if_version: OptionalArgument<'_, 'py>,
     ) -> PyResult<&'a Bound<'py, Self>> {
         let this = slf.get();
         let key = this.shared.codec.read("key", key)?;

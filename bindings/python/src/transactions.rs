@@ -6,7 +6,7 @@ use crate::transaction::Transaction;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-type Any<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The part of a client that needs a store that can do more than all stores.
 #[pyclass(name = "Client", frozen, subclass, module = "statestore._native")]
@@ -39,7 +39,7 @@ impl Transactions {
     /// Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent.
     fn transaction(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let transaction = Transaction::of(&self.shared);
-        self.shared.dress(py, "Transaction", transaction)
+        self.shared.wrap(py, "Transaction", transaction)
     }
 
     /// Carries out all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were carried
@@ -60,10 +60,10 @@ impl Transactions {
         &self,
         py: Python<'py>,
         transaction: &Bound<'py, Transaction>,
-        persist: Any<'_, 'py>,
-        timeout: Any<'_, 'py>,
-        retry: Any<'_, 'py>,
-        through_intents: Any<'_, 'py>,
+        persist: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+        retry: OptionalArgument<'_, 'py>,
+        through_intents: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = options::transact(persist, timeout, retry, through_intents)?;
         let operations = transaction.get().operations();

@@ -1,10 +1,10 @@
 //! Calling the function of an update.
 use crate::argument::wrong_type;
+use crate::call_mode::{self, CallMode};
 use crate::codec::Codec;
 use crate::context;
 use crate::error;
 use crate::event_loop::EventLoop;
-use crate::face::{self, Face};
 use crate::interpreter::Invoke;
 use crate::outcome;
 use crate::shared::Shared;
@@ -22,12 +22,12 @@ use tokio::sync::{mpsc, oneshot};
 
 const UPDATING: &str = "updating";
 
-type Updates = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
+type UpdateFuture = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 type NewValue = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
 
 /// The function of an update, and the exception that it raised.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct ChangeFunction {
     function: Arc<Py<PyAny>>,
     codec: Arc<Codec>,
     /// The context of the caller (`contextvars`), in which an event loop calls the function.
@@ -35,7 +35,7 @@ pub(crate) struct Change {
     raised: Arc<Mutex<Option<PyErr>>>,
 }
 
-impl Change {
+impl ChangeFunction {
     /// # Errors
     /// `TypeError`: it is not callable.
     pub(crate) fn new(function: &Bound<'_, PyAny>, codec: &Arc<Codec>) -> PyResult<Self> {
@@ -57,7 +57,7 @@ impl Change {
     }
 
     /// Returns the result of an update, or raises the exception of the function.
-    fn told(&self, py: Python<'_>, outcome: &UpdateOutcome) -> PyResult<Py<PyAny>> {
+    fn result(&self, py: Python<'_>, outcome: &UpdateOutcome) -> PyResult<Py<PyAny>> {
         match self.raised() {
             Some(raised) => Err(raised),
             None => outcome::update(py, outcome),
@@ -65,18 +65,18 @@ impl Change {
     }
 
     /// Calls the function on this thread.
-    fn here(&self, py: Python<'_>, old: Option<&Entry>) -> Option<Bytes> {
+    fn call_here(&self, py: Python<'_>, old: Option<&Entry>) -> Option<Bytes> {
         let result = self.call(py, old);
         self.read(result)
     }
 
     /// Calls the function in an event loop. It may return something to be awaited.
-    fn there(&self, event_loop: &EventLoop, old: Option<Entry>) -> NewValue {
+    fn call_in_loop(&self, event_loop: &EventLoop, old: Option<Entry>) -> NewValue {
         let (sender, receiver) = oneshot::channel();
         let this = self.clone();
         event_loop.call(move |py| {
             let context = Arc::clone(&this.context);
-            let asked = Asked(Mutex::new(Some((this, old, sender))));
+            let asked = ChangeCall(Mutex::new(Some((this, old, sender))));
             let ran = Bound::new(py, asked)
                 .and_then(|asked| context.bind(py).invoke_method(intern!(py, "run"), (asked,)));
             if let Err(error) = ran {
@@ -91,7 +91,7 @@ impl Change {
         self.function.bind(py).invoke((old,))
     }
 
-    fn answer(
+    fn send_result(
         self,
         py: Python<'_>,
         result: PyResult<Bound<'_, PyAny>>,
@@ -110,7 +110,7 @@ impl Change {
         });
         match awaited {
             Ok(Ok(future)) => {
-                let when_done = WhenDone(Mutex::new(Some((self, sender))));
+                let when_done = ChangeDone(Mutex::new(Some((self, sender))));
                 let added = Bound::new(py, when_done)
                     .and_then(|done| future.call_method1("add_done_callback", (done,)));
                 if let Err(error) = added {
@@ -142,29 +142,33 @@ impl Change {
 }
 
 /// The function, the entry that it gets, and the receiver of its result.
-type Question = (Change, Option<Entry>, oneshot::Sender<Option<Bytes>>);
+type ValueRequest = (
+    ChangeFunction,
+    Option<Entry>,
+    oneshot::Sender<Option<Bytes>>,
+);
 
 /// A question of an update, to be asked in the context of the caller.
 #[pyclass(frozen, module = "statestore._native")]
-struct Asked(Mutex<Option<Question>>);
+struct ChangeCall(Mutex<Option<ValueRequest>>);
 
 #[pymethods]
-impl Asked {
+impl ChangeCall {
     fn __call__(&self, py: Python<'_>) {
         let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((change, old, sender)) = asked {
             let result = change.call(py, old.as_ref());
-            change.answer(py, result, sender);
+            change.send_result(py, result, sender);
         }
     }
 }
 
 /// Takes the result of a coroutine that computes the new value.
 #[pyclass(frozen, module = "statestore._native")]
-struct WhenDone(Mutex<Option<(Change, oneshot::Sender<Option<Bytes>>)>>);
+struct ChangeDone(Mutex<Option<(ChangeFunction, oneshot::Sender<Option<Bytes>>)>>);
 
 #[pymethods]
-impl WhenDone {
+impl ChangeDone {
     fn __call__(&self, py: Python<'_>, future: &Bound<'_, PyAny>) {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((change, sender)) = waiting {
@@ -182,7 +186,7 @@ fn begin<C>(
     key: Bytes,
     options: UpdateOptions,
     change: C,
-) -> Updates
+) -> UpdateFuture
 where
     C: FnMut(Option<Entry>) -> NewValue + Send + 'static,
 {
@@ -199,20 +203,20 @@ pub(crate) fn run<'py>(
     guard: Option<&Guard>,
     key: Bytes,
     options: UpdateOptions,
-    change: Change,
+    change: ChangeFunction,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match &shared.face {
-        Face::Blocking => {
-            let outcome = here(py, &shared.client, guard, key, options, &change)?;
+    match &shared.mode {
+        CallMode::Blocking => {
+            let outcome = update_on_this_thread(py, &shared.client, guard, key, options, &change)?;
             let outcome = outcome.map_err(|error| error::to_python(py, &error))?;
-            Ok(change.told(py, &outcome)?.into_bound(py))
+            Ok(change.result(py, &outcome)?.into_bound(py))
         }
-        Face::Asyncio(event_loop) => {
+        CallMode::Asyncio(event_loop) => {
             let (event_loop, calls) = (Arc::clone(event_loop), change.clone());
-            let change_there = move |old| calls.there(&event_loop, old);
+            let change_there = move |old| calls.call_in_loop(&event_loop, old);
             let update = begin(&shared.client, guard, key, options, change_there);
             shared.run(py, UPDATING, update, move |py, _, outcome| {
-                change.told(py, &outcome)
+                change.result(py, &outcome)
             })
         }
     }
@@ -220,13 +224,13 @@ pub(crate) fn run<'py>(
 
 /// Waits for an update, and computes its values on this thread between the waits. All connections and locks of the process
 /// depend on the runtime, which other threads can drive meanwhile.
-fn here(
+fn update_on_this_thread(
     py: Python<'_>,
     client: &Client,
     guard: Option<&Guard>,
     key: Bytes,
     options: UpdateOptions,
-    change: &Change,
+    change: &ChangeFunction,
 ) -> PyResult<Result<UpdateOutcome, Error>> {
     let (posed, mut questions) = mpsc::unbounded_channel();
     let ask = move |old| -> NewValue {
@@ -239,19 +243,21 @@ fn here(
     loop {
         let next = poll_fn(|context| {
             if let Poll::Ready(outcome) = update.as_mut().poll(context) {
-                return Poll::Ready(outcome.map(Next::Outcome));
+                return Poll::Ready(outcome.map(UpdateEvent::Outcome));
             }
             match questions.poll_recv(context) {
-                Poll::Ready(Some((old, answer))) => Poll::Ready(Ok(Next::Question(old, answer))),
+                Poll::Ready(Some((old, answer))) => {
+                    Poll::Ready(Ok(UpdateEvent::ValueRequest(old, answer)))
+                }
                 // The update has the other end.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
         });
-        match face::wait(py, client, UPDATING, next)? {
-            Ok(Next::Outcome(outcome)) => return Ok(Ok(outcome)),
-            Ok(Next::Question(old, answer)) => {
+        match call_mode::wait(py, client, UPDATING, next)? {
+            Ok(UpdateEvent::Outcome(outcome)) => return Ok(Ok(outcome)),
+            Ok(UpdateEvent::ValueRequest(old, answer)) => {
                 // The update, which waits for it, is right here.
-                let _ = answer.send(change.here(py, old.as_ref()));
+                let _ = answer.send(change.call_here(py, old.as_ref()));
             }
             Err(error) => return Ok(Err(error)),
         }
@@ -259,7 +265,7 @@ fn here(
 }
 
 /// An event that an update waits for on its thread.
-enum Next {
+enum UpdateEvent {
     Outcome(UpdateOutcome),
-    Question(Option<Entry>, oneshot::Sender<Option<Bytes>>),
+    ValueRequest(Option<Entry>, oneshot::Sender<Option<Bytes>>),
 }

@@ -3,7 +3,7 @@ from faces import FACES
 
 from statestore.testing import Server, find_server
 
-GUARD = 30  # seconds; no healthy step comes near it, so that a hang becomes a failure
+HANG_TIMEOUT = 30  # seconds; no healthy step comes near it, so that a hang becomes a failure
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -156,7 +156,7 @@ def test_an_unknown_encoding(face, statestore_server):
         face.run(face.module.connect(statestore_server.url, encoding="klingon"))
 
 
-def test_nobody_listens(face):
+def test_an_unreachable_broker(face):
     with pytest.raises(ConnectionError) as raised:
         face.run(face.module.connect("unix:///nonexistent/socket"))
     assert raised.value.kind == "Unreachable"
@@ -200,7 +200,7 @@ def test_a_setting_replaces_that_of_the_url(face, statestore_server):
     face.run(client.close())
 
 
-def test_every_call_of_a_closed_client_says_that_it_is_closed(face, connect):
+def test_every_call_of_a_closed_client_raises_closed_error(face, connect):
     client = connect()
     guard = face.run(client.lock("held"))
     lease = client.lease("lease")
@@ -236,7 +236,7 @@ def test_every_call_of_a_closed_client_says_that_it_is_closed(face, connect):
         face.run(guard.set("k", "v"))
 
 
-def test_a_closed_client_still_knows_what_it_was(face, connect):
+def test_a_closed_client_keeps_its_id_and_counters(face, connect):
     client = connect(client_id="known")
     face.run(client.get("key"))
     face.run(client.close())
@@ -264,7 +264,7 @@ def test_an_encoding_is_that_of_both_ways(face, connect):
         face.run(client.set("key", "☃"))
 
 
-def test_what_is_not_text_is_an_error_and_the_observations_go_on(face, connect):
+def test_a_value_that_does_not_decode_raises_and_observations_continue(face, connect):
     client = connect(encoding="utf-8")
     observer = face.run(client.observe("key", overflow="all"))
     face.run(client.set("key", b"\xff"))
@@ -275,7 +275,7 @@ def test_what_is_not_text_is_an_error_and_the_observations_go_on(face, connect):
     assert observer.key == "key"
 
 
-def test_a_key_that_is_not_text_costs_no_other_key(face, connect):
+def test_a_key_that_does_not_decode_loses_no_other_key(face, connect):
     client = connect(encoding="utf-8")
     keys = ["a", b"\xff", "b", b"\xfe", b"\xfd", "c"]
     for key in keys:

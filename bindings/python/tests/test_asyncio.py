@@ -12,10 +12,10 @@ import uvloop
 import statestore
 from statestore import aio
 
-GUARD = 30
+HANG_TIMEOUT = 30
 
 
-def run(server, main, loop=None, guard=GUARD):
+def run(server, main, loop=None, guard=HANG_TIMEOUT):
     async def connected():
         async with aio.connect(server.url) as client:
             return await asyncio.wait_for(main(client), guard)
@@ -129,7 +129,7 @@ def test_a_cancelled_call_leaves_its_observation_to_the_next_one(overflow, state
     run(statestore_server, main)
 
 
-def test_who_waits_for_a_short_time_again_and_again_misses_nothing(statestore_server):
+def test_repeated_short_waits_miss_no_observation(statestore_server):
     async def main(client):
         observer = await client.observe("key", overflow="all")
         seen = []
@@ -148,14 +148,14 @@ def test_who_waits_for_a_short_time_again_and_again_misses_nothing(statestore_se
     run(statestore_server, main)
 
 
-def test_several_wait_for_one_observer(statestore_server):
+def test_concurrent_waits_on_one_observer(statestore_server):
     async def main(client):
         observer = await client.observe("key", overflow="all")
-        waiting = [asyncio.create_task(observer.next(timeout=GUARD)) for _ in range(5)]
+        waiting = [asyncio.create_task(observer.next(timeout=HANG_TIMEOUT)) for _ in range(5)]
         await asyncio.sleep(0)
         for i in range(5):
             await client.set("key", str(i))
-        seen = await asyncio.wait_for(asyncio.gather(*waiting), GUARD)
+        seen = await asyncio.wait_for(asyncio.gather(*waiting), HANG_TIMEOUT)
         assert sorted(observation.value for observation in seen) == [str(i).encode() for i in range(5)]
         with pytest.raises(TimeoutError):
             await observer.next(timeout=0)
@@ -164,7 +164,7 @@ def test_several_wait_for_one_observer(statestore_server):
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "closed"])
-def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, statestore_server):
+def test_a_cancelled_update_cancels_its_function(ending, statestore_server):
     steps = []
 
     async def main(client):
@@ -173,7 +173,7 @@ def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, stat
         async def change(_):
             began.set()
             try:
-                await asyncio.sleep(GUARD)
+                await asyncio.sleep(HANG_TIMEOUT)
             except asyncio.CancelledError:
                 await may_end.wait()
                 steps.append("the function ended")
@@ -198,7 +198,7 @@ def test_an_update_that_is_given_up_ends_the_function_that_computes(ending, stat
     assert steps == ["the function ended", "the update ended"]
 
 
-def test_work_under_a_lock_is_done_and_the_lock_given_back_when_too_many_calls_are_under_way(statestore_server):
+def test_work_under_a_lock_releases_it_at_the_operation_limit(statestore_server):
     async def main(client):
         silent = await client.observe("silent")
         waiting = [silent.next() for _ in range(300_000)]
@@ -220,10 +220,10 @@ def test_work_under_a_lock_is_done_and_the_lock_given_back_when_too_many_calls_a
             call.close()
 
     # It is much to do.
-    run(statestore_server, main, guard=10 * GUARD)
+    run(statestore_server, main, guard=10 * HANG_TIMEOUT)
 
 
-def test_closing_ends_what_is_under_way(statestore_server):
+def test_closing_ends_operations_under_way(statestore_server):
     async def main(client):
         held = await client.lock("door")
         waiting = asyncio.create_task(client.lock("door"))
@@ -260,7 +260,7 @@ def test_a_loop_of_another_kind(loop, statestore_server):
     assert run(statestore_server, main, loop()) == 1000
 
 
-def test_a_client_that_is_forgotten_leaves_nothing_in_the_loop(statestore_server):
+def test_a_forgotten_client_leaves_nothing_in_the_loop(statestore_server):
     async def main():
         loop = asyncio.get_running_loop()
         before = len(loop._selector.get_map())
@@ -276,7 +276,7 @@ def test_a_client_that_is_forgotten_leaves_nothing_in_the_loop(statestore_server
         while len(loop._selector.get_map()) > before:
             await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(main(), GUARD))
+    asyncio.run(asyncio.wait_for(main(), HANG_TIMEOUT))
 
 
 def test_cancelling_connect():

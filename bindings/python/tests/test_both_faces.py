@@ -52,7 +52,7 @@ def test_connect_has_the_same_arguments():
     assert inspect.signature(statestore.connect) == inspect.signature(aio.connect)
 
 
-def test_the_types_of_options_have_what_the_calls_take():
+def test_option_types_match_the_calls():
     """The calls are typed with these; what they take is known to the native half."""
 
     def options(call, *others):
@@ -82,7 +82,7 @@ def test_every_public_member_has_a_docstring(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_waits_is_awaited(name):
+def test_waiting_methods_are_coroutines(name):
     """By what the methods are: those of asyncio are coroutine functions, and the others are not."""
     for member in public(getattr(aio, name)):
         method = inspect.unwrap(getattr(aio, name).__dict__.get(member, None), stop=inspect.iscoroutinefunction)

@@ -11,7 +11,7 @@ import pytest
 import statestore
 from statestore import aio
 
-GUARD = 30
+HANG_TIMEOUT = 30
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_an_exception_in_a_callback_is_reported_and_the_observations_go_on(state
     observer = statestore_client.observe("key", callback, overflow="all")
     for value in ("one", "bad", "two"):
         statestore_client.set("key", value)
-    assert [seen.get(timeout=GUARD), seen.get(timeout=GUARD)] == [b"one", b"two"]
-    assert str(unraisable.get(timeout=GUARD)) == "bad value"
+    assert [seen.get(timeout=HANG_TIMEOUT), seen.get(timeout=HANG_TIMEOUT)] == [b"one", b"two"]
+    assert str(unraisable.get(timeout=HANG_TIMEOUT)) == "bad value"
     assert observer.error() is None
 
 
@@ -58,11 +58,11 @@ def test_the_same_in_asyncio(statestore_server, unraisable):
             for value in ("one", "bad", "two"):
                 await client.set("key", value)
             here = threading.get_ident()
-            assert await asyncio.wait_for(seen.get(), GUARD) == (b"one", here)
-            assert await asyncio.wait_for(seen.get(), GUARD) == (b"two", here)
+            assert await asyncio.wait_for(seen.get(), HANG_TIMEOUT) == (b"one", here)
+            assert await asyncio.wait_for(seen.get(), HANG_TIMEOUT) == (b"two", here)
 
     asyncio.run(main())
-    assert str(unraisable.get(timeout=GUARD)) == "bad value"
+    assert str(unraisable.get(timeout=HANG_TIMEOUT)) == "bad value"
 
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
@@ -83,14 +83,14 @@ def test_a_callback_that_raises_a_cancellation_does_not_end_the_observations(kin
             await client.observe("key", plain if kind == "plain" else coroutine, overflow="all")
             for value in ("one", "bad", "two"):
                 await client.set("key", value)
-            assert await asyncio.wait_for(seen.get(), GUARD) == b"one"
-            assert await asyncio.wait_for(seen.get(), GUARD) == b"two"
+            assert await asyncio.wait_for(seen.get(), HANG_TIMEOUT) == b"one"
+            assert await asyncio.wait_for(seen.get(), HANG_TIMEOUT) == b"two"
 
     asyncio.run(main())
-    assert isinstance(unraisable.get(timeout=GUARD), asyncio.CancelledError)
+    assert isinstance(unraisable.get(timeout=HANG_TIMEOUT), asyncio.CancelledError)
 
 
-def test_an_observation_that_is_not_text_is_reported_and_the_next_one_told(statestore_server, face, connect, unraisable):
+def test_an_observation_that_does_not_decode_is_reported_and_the_next_is_delivered(statestore_server, face, connect, unraisable):
     client, seen = connect(encoding="utf-8"), queue.Queue()
     face.run(client.observe("key", seen.put, overflow="all"))
     for value in (b"\xff", b"text"):
@@ -98,7 +98,7 @@ def test_an_observation_that_is_not_text_is_reported_and_the_next_one_told(state
     while seen.empty():
         face.run(client.get("other"))
     assert seen.get().value == "text"
-    assert isinstance(unraisable.get(timeout=GUARD), UnicodeDecodeError)
+    assert isinstance(unraisable.get(timeout=HANG_TIMEOUT), UnicodeDecodeError)
 
 
 def test_callbacks_of_a_client_run_one_after_the_other_on_one_other_thread(statestore_client):
@@ -116,7 +116,7 @@ def test_callbacks_of_a_client_run_one_after_the_other_on_one_other_thread(state
     for _ in range(20):
         for key in keys:
             statestore_client.set(key, "value")
-    threads = {seen.get(timeout=GUARD) for _ in range(60)}
+    threads = {seen.get(timeout=HANG_TIMEOUT) for _ in range(60)}
     assert len(threads) == 1
     assert threads != {threading.get_ident()}
 
@@ -125,7 +125,7 @@ def test_blocking_calls_are_allowed_in_a_callback(statestore_client):
     seen = queue.Queue()
     statestore_client.observe("key", lambda _: seen.put(statestore_client.get("key")))
     statestore_client.set("key", "value")
-    assert seen.get(timeout=GUARD).value == b"value"
+    assert seen.get(timeout=HANG_TIMEOUT).value == b"value"
 
 
 def test_a_closed_observer_calls_no_more(statestore_client):
@@ -133,10 +133,10 @@ def test_a_closed_observer_calls_no_more(statestore_client):
     observer = statestore_client.observe("key", seen.put)
     statestore_client.observe("key", other.put)
     statestore_client.set("key", "one")
-    assert seen.get(timeout=GUARD).value == b"one"
+    assert seen.get(timeout=HANG_TIMEOUT).value == b"one"
     observer.close()
     statestore_client.set("key", "two")
-    while other.get(timeout=GUARD).value != b"two":
+    while other.get(timeout=HANG_TIMEOUT).value != b"two":
         pass
     assert seen.empty()
 
@@ -146,31 +146,31 @@ def test_the_state_of_the_connection(statestore_server, start_server, face, conn
     client = face.run(face.module.connect(server.url, reconnect_delay_max=0.05))
     assert client.state() == statestore.State("connected", None, None)
     states = client.states()
-    assert face.run(states.next(timeout=GUARD)).kind == "connected"
+    assert face.run(states.next(timeout=HANG_TIMEOUT)).kind == "connected"
     server.kill()
-    state = face.run(states.next(timeout=GUARD))
+    state = face.run(states.next(timeout=HANG_TIMEOUT))
     assert state.kind == "reconnecting"
     assert isinstance(state.reason, statestore.StateStoreError)
     face.run(client.close())
     # More attempts may have failed meanwhile; then it ends.
-    while (state := face.run(states.next(timeout=GUARD))).kind != "closed":
+    while (state := face.run(states.next(timeout=HANG_TIMEOUT))).kind != "closed":
         assert (state.kind, state.lost_reason) == ("reconnecting", None)
     assert state.lost_reason == "closed"
-    assert face.run(states.next(timeout=GUARD)) is None
+    assert face.run(states.next(timeout=HANG_TIMEOUT)) is None
     assert states.lost_reason() == "closed"
     assert client.state().lost_reason == "closed"
 
 
-def test_while_the_network_is_away_only_the_newest_value_of_a_key_waits(start_server):
+def test_only_the_newest_value_waits_during_an_outage(start_server):
     async def main():
         server = start_server()
         async with await aio.connect(server.url, reconnect_delay_max=0.05) as client:
             states = client.states()
             server.kill()
-            while (await states.next(timeout=GUARD)).kind != "reconnecting":
+            while (await states.next(timeout=HANG_TIMEOUT)).kind != "reconnecting":
                 pass
-            first = asyncio.ensure_future(client.set("key", "1", coalesce=True, timeout=GUARD))
-            second = asyncio.ensure_future(client.set("key", "2", coalesce=True, timeout=GUARD))
+            first = asyncio.ensure_future(client.set("key", "1", coalesce=True, timeout=HANG_TIMEOUT))
+            second = asyncio.ensure_future(client.set("key", "2", coalesce=True, timeout=HANG_TIMEOUT))
             with pytest.raises(statestore.SupersededError) as raised:
                 await first
             assert (raised.value.outcome, raised.value.retryable) == ("not_done", False)
@@ -186,11 +186,11 @@ def test_a_callback_for_the_state(statestore_server):
     seen = queue.Queue()
     client = statestore.connect(statestore_server.url)
     client.states(seen.put)
-    assert seen.get(timeout=GUARD).kind == "connected"
+    assert seen.get(timeout=HANG_TIMEOUT).kind == "connected"
     client.close()
 
 
-def test_an_observer_says_why_it_ended(statestore_server, face, connect):
+def test_an_observer_reports_why_it_ended(statestore_server, face, connect):
     """Two clients with one id: the second takes the session, and the first gives up for good."""
     first = connect(client_id="twin")
     observer = face.run(first.observe("key"))
@@ -198,7 +198,7 @@ def test_an_observer_says_why_it_ended(statestore_server, face, connect):
     assert observer.lost_reason() is None and observer.error() is None
     connect(client_id="twin")
     for ended in (observer, leaders, holders):
-        while face.run(ended.next(timeout=GUARD)) is not None:
+        while face.run(ended.next(timeout=HANG_TIMEOUT)) is not None:
             pass
         assert ended.lost_reason() == "taken_over"
         assert isinstance(ended.error(), statestore.ClosedError)
@@ -250,19 +250,19 @@ def test_a_callback_whose_observer_ends_for_another_reason_than_its_close(face, 
 def test_the_holders_of_a_lease(face, connect):
     one, two = connect(), connect()
     observer = face.run(two.lease("door").observe())
-    assert face.run(observer.next(timeout=GUARD)) == statestore.Nobody()
+    assert face.run(observer.next(timeout=HANG_TIMEOUT)) == statestore.Nobody()
     guard = face.run(one.lock("door", holder="ann", resume=True))
-    assert face.run(observer.next(timeout=GUARD)).holder.name == b"ann"
+    assert face.run(observer.next(timeout=HANG_TIMEOUT)).holder.name == b"ann"
     face.run(guard.release())
-    assert not face.run(observer.next(timeout=GUARD))
+    assert not face.run(observer.next(timeout=HANG_TIMEOUT))
 
 
 def test_the_leaders_of_an_election(face, connect):
     one, two = connect(), connect()
     observer = face.run(two.election("chief").observe())
-    assert not face.run(observer.next(timeout=GUARD))
+    assert not face.run(observer.next(timeout=HANG_TIMEOUT))
     leadership = face.run(one.election("chief").campaign("ann"))
-    while not (leader := face.run(observer.next(timeout=GUARD))) or leader.value is None:
+    while not (leader := face.run(observer.next(timeout=HANG_TIMEOUT))) or leader.value is None:
         pass
     assert leader.value == b"ann"
     assert leadership.guard.is_valid()
@@ -270,7 +270,7 @@ def test_the_leaders_of_an_election(face, connect):
     assert not leadership.guard.is_valid()
 
 
-def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_can_be_closed(statestore_server, monkeypatch):
+def test_a_callback_continues_at_the_operation_limit_and_its_client_can_close(statestore_server, monkeypatch):
     """In asyncio; a thread that is told has its place."""
 
     def handle(_, context):
@@ -310,12 +310,12 @@ def test_a_callback_goes_on_when_too_many_calls_are_under_way_and_such_a_client_
             await client.observe("key", callback, overflow="all")
             await other.set("key", "one")
             # It is much to do.
-            await asyncio.wait_for(is_full.wait(), 10 * GUARD)
+            await asyncio.wait_for(is_full.wait(), 10 * HANG_TIMEOUT)
             told.clear()
             await other.set("key", "two")
             # Some of them end.
             await silent.close()
-            await asyncio.wait_for(told.wait(), GUARD)
+            await asyncio.wait_for(told.wait(), HANG_TIMEOUT)
             assert seen == [b"one", b"two"]
             await ended(waiting)
             waiting = await full(await client.observe("silent"))
@@ -342,18 +342,18 @@ def test_an_observer_with_a_callback_cannot_be_iterated(connect, face):
             face.collect(observer)
 
 
-def test_closing_does_not_wait_for_ever_for_a_callback(statestore_server):
+def test_closing_waits_a_bounded_time_for_a_callback(statestore_server):
     begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
     def callback_that_hangs(_):
         begun.set()
-        released.wait(GUARD)
+        released.wait(HANG_TIMEOUT)
         ended.set()
 
     client = statestore.connect(statestore_server.url)
     client.observe("key", callback_that_hangs)
     client.set("key", "value")
-    assert begun.wait(GUARD)
+    assert begun.wait(HANG_TIMEOUT)
     with pytest.warns(RuntimeWarning, match="callback .*callback_that_hangs.* has not returned within 2 s"):
         client.close()
     assert not ended.is_set()
@@ -361,7 +361,7 @@ def test_closing_does_not_wait_for_ever_for_a_callback(statestore_server):
     with pytest.raises(statestore.ClosedError):
         client.get("key")
     released.set()
-    assert ended.wait(GUARD)
+    assert ended.wait(HANG_TIMEOUT)
 
 
 def test_closing_waits_for_a_callback_that_returns(statestore_server):
@@ -370,13 +370,13 @@ def test_closing_waits_for_a_callback_that_returns(statestore_server):
 
     def callback(_):
         begun.set()
-        closing.wait(GUARD)
+        closing.wait(HANG_TIMEOUT)
         ended.set()
 
     client = statestore.connect(statestore_server.url)
     client.observe("key", callback)
     client.set("key", "value")
-    assert begun.wait(GUARD)
+    assert begun.wait(HANG_TIMEOUT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         threading.Timer(0.05, closing.set).start()

@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from conftest import GUARD
+from conftest import HANG_TIMEOUT
 
 import statestore
 from statestore import aio
@@ -34,12 +34,12 @@ class Setting(threading.Thread):
 
     def run(self):
         try:
-            self.result = self.client.set(self.key, "v", timeout=GUARD)
+            self.result = self.client.set(self.key, "v", timeout=HANG_TIMEOUT)
         except statestore.StateStoreError as error:
             self.result = error
 
     def done(self):
-        self.join(GUARD)
+        self.join(HANG_TIMEOUT)
         return self.result
 
 
@@ -60,14 +60,14 @@ def test_closing_finishes_blocking_calls_of_other_threads(start_server):
     with standing_still(server):
         sets = [Setting(client, f"key-{number}") for number in range(10)]
         in_flight(client, 10)
-        closing = threading.Thread(target=client.close, kwargs={"timeout": GUARD}, daemon=True)
+        closing = threading.Thread(target=client.close, kwargs={"timeout": HANG_TIMEOUT}, daemon=True)
         closing.start()
         # Calls are refused from when it begins to close, although it is not closed yet.
         while (error := refusal(client)).kind == "TimedOut":
             pass
         assert (error.kind, error.outcome, closing.is_alive()) == ("Closed", "not_done", True)
     assert all(isinstance(set.done(), statestore.SetOutcome) for set in sets), [set.result for set in sets]
-    closing.join(GUARD)
+    closing.join(HANG_TIMEOUT)
     assert not closing.is_alive()
 
 
@@ -79,7 +79,7 @@ def test_closing_finishes_calls_that_were_not_awaited(statestore_server):
         # What waits for an event is not waited for.
         observing, waiting = asyncio.ensure_future(observer.next()), asyncio.ensure_future(held(client))
         await asyncio.sleep(0)
-        await asyncio.wait_for(client.close(timeout=10 * GUARD), GUARD)
+        await asyncio.wait_for(client.close(timeout=10 * HANG_TIMEOUT), HANG_TIMEOUT)
         assert all((await asyncio.gather(*sets)))
         assert await observing is None
         with pytest.raises(statestore.ClosedError):

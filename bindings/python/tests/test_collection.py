@@ -10,7 +10,7 @@ import pytest
 
 import statestore
 
-GUARD = 30
+HANG_TIMEOUT = 30
 
 WAYS = {
     "observe": lambda client, callback: client.observe("key", callback),
@@ -38,7 +38,7 @@ def test_an_object_with_a_client_that_calls_it_is_collected(way, is_closed, stat
         app.client.close()
     gone = weakref.ref(app)
     del app
-    deadline = time.monotonic() + GUARD
+    deadline = time.monotonic() + HANG_TIMEOUT
     with warnings.catch_warnings():
         # The client was not closed.
         warnings.simplefilter("ignore", ResourceWarning)
@@ -48,7 +48,7 @@ def test_an_object_with_a_client_that_calls_it_is_collected(way, is_closed, stat
             gc.collect()
 
 
-def test_a_callback_goes_on_while_its_client_is_there(statestore_server, statestore_client):
+def test_a_callback_continues_while_its_client_is_referenced(statestore_server, statestore_client):
     class Listener:
         def __init__(self):
             self.heard = threading.Event()
@@ -58,10 +58,10 @@ def test_a_callback_goes_on_while_its_client_is_there(statestore_server, statest
     heard = Listener().heard
     gc.collect()
     statestore_client.set("key", "value")
-    assert heard.wait(GUARD)
+    assert heard.wait(HANG_TIMEOUT)
 
 
-def test_a_callback_goes_on_while_its_observer_is_there(statestore_server, statestore_client):
+def test_a_callback_continues_while_its_observer_is_referenced(statestore_server, statestore_client):
     heard = threading.Event()
 
     def watch():
@@ -74,5 +74,5 @@ def test_a_callback_goes_on_while_its_observer_is_there(statestore_server, state
         observer = watch()
         gc.collect()
     statestore_client.set("key", "value")
-    assert heard.wait(GUARD)
+    assert heard.wait(HANG_TIMEOUT)
     observer.close()

@@ -8,7 +8,7 @@ import pytest
 
 from statestore import aio
 
-GUARD = 30
+HANG_TIMEOUT = 30
 request = contextvars.ContextVar("request", default="none")
 
 
@@ -64,7 +64,7 @@ def test_a_callback_of_a_blocking_client(statestore_client):
         contextvars.copy_context().run(observe, name)
     for name in ("first", "second"):
         statestore_client.set(name, "value")
-        assert seen.get(timeout=GUARD) == (name, name)
+        assert seen.get(timeout=HANG_TIMEOUT) == (name, name)
 
 
 def test_a_callback_in_asyncio(statestore_server):
@@ -80,7 +80,7 @@ def test_a_callback_in_asyncio(statestore_server):
                 await asyncio.ensure_future(observe(client, name))
             for name in ("first", "second"):
                 await client.set(name, "value")
-                assert await asyncio.wait_for(seen.get(), GUARD) == (name, name)
+                assert await asyncio.wait_for(seen.get(), HANG_TIMEOUT) == (name, name)
 
     asyncio.run(main())
 

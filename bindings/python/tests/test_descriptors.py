@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from test_processes import GUARD
+from test_processes import HANG_TIMEOUT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptors are numbers only there")
 
@@ -70,7 +70,7 @@ calls = [
 for call in calls:
     wait(call)
 for thread in threads:
-    thread.join({GUARD})
+    thread.join({HANG_TIMEOUT})
     assert not thread.is_alive()
 assert len(ended) == len(threads) + len(calls), ended
 for error in ended:
@@ -106,7 +106,7 @@ def test_calls_end_when_the_program_has_closed_all_descriptors(middle, statestor
         [sys.executable, "-X", "faulthandler", "-c", BEGIN + middle + END, statestore_server.url],
         capture_output=True,
         text=True,
-        timeout=2 * GUARD,
+        timeout=2 * HANG_TIMEOUT,
     )
     if "IO Safety violation" in done.stderr:
         pytest.skip("in a debug build, the standard library of Rust aborts when it closes a descriptor that is closed already")

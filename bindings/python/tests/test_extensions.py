@@ -92,7 +92,7 @@ def test_a_store_without_transactions_has_them_through_intents(face, plain_url):
     face.run(client.close())
 
 
-def test_an_operation_that_cannot_be_is_named(face, connect):
+def test_an_invalid_operation_is_named(face, connect):
     client = connect()
     transaction = client.transaction().set("a", "1").set("b", "2", expires_in=0)
     with pytest.raises(statestore.InvalidArgumentError, match="operation 1 of a transaction") as raised:
@@ -149,7 +149,7 @@ def test_a_pipeline_and_a_guard_take_conditions_too(face, connect):
     face.run(with_guard.release())
 
 
-def test_results_say_what_they_are():
+def test_results_are_self_describing():
     assert repr(Entry(b"v", VERSION)) == f"Entry(value=b'v', version={VERSION!r})"
     assert repr(Entry(b"v", VERSION, 1.5)) == f"Entry(value=b'v', version={VERSION!r}, expires_in=1.5)"
     assert repr(Mismatch()) == "Mismatch()"

@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from test_processes import GUARD, script
+from test_processes import HANG_TIMEOUT, script
 
 ATTEMPTS = 5
 PATIENCE = 1.0
@@ -67,7 +67,7 @@ def test_the_interpreter_ends_while_daemon_threads_run_python_code(work, statest
         sys.setswitchinterval(1e-6)
         for _ in range(8):
             threading.Thread(target=lambda: {work}, daemon=True).start()
-        assert begun.wait({GUARD})
+        assert begun.wait({HANG_TIMEOUT})
         print("end")
         """,
         statestore_server.url,
@@ -115,7 +115,7 @@ def test_it_cannot_be_imported_in_a_subinterpreter():
 
 
 @pytest.mark.parametrize("place", ["builtins", "statestore._blocking", "statestore.aio"])
-def test_a_client_that_is_left_when_modules_go_complains_of_nothing(place, statestore_server):
+def test_a_client_left_at_module_teardown_warns_of_nothing(place, statestore_server):
     done = script(
         f"""
         import asyncio, atexit, builtins, sys
@@ -154,6 +154,6 @@ def test_the_interpreter_ends_although_clocks_are_frozen(statestore_server):
                     setattr(module, name, lambda: now)
         """,
         statestore_server.url,
-        timeout=GUARD,
+        timeout=HANG_TIMEOUT,
     )
-    assert time.monotonic() - began < GUARD
+    assert time.monotonic() - began < HANG_TIMEOUT

@@ -10,7 +10,7 @@ import pytest
 import statestore
 from statestore import LockLostError
 
-GUARD = 30
+HANG_TIMEOUT = 30
 
 
 def test_a_lost_lock(face, connect):
@@ -18,28 +18,28 @@ def test_a_lost_lock(face, connect):
     guard = face.run(client.lock("door", duration=0.3, renewal="manual"))
     assert face.run(guard.lost(timeout=0)) is None
     assert guard.reason() is None and guard.lost_reason() is None
-    assert face.run(guard.lost(timeout=GUARD)) == "expired"
+    assert face.run(guard.lost(timeout=HANG_TIMEOUT)) == "expired"
     assert not guard.is_valid()
     assert guard.lost_reason() == "expired"
     # Its time is the reason; there is no more to say.
     assert guard.reason() is None
     with pytest.raises(LockLostError, match="not renewed in time"):
         face.run(guard.set("key", "value"))
-    face.run(thief.lock("door", wait=GUARD))
+    face.run(thief.lock("door", wait=HANG_TIMEOUT))
 
 
-def test_a_lock_that_somebody_took(face, connect):
+def test_a_lock_taken_by_another_client(face, connect):
     client, thief = connect(), connect()
     guard = face.run(client.lock("door", renewal="manual"))
     face.run(thief.set("door", "thief"))
     with pytest.raises(LockLostError):
         face.run(guard.renew())
-    assert face.run(guard.lost(timeout=GUARD)) == "taken"
+    assert face.run(guard.lost(timeout=HANG_TIMEOUT)) == "taken"
     assert guard.lost_reason() == "taken"
     assert isinstance(guard.reason(), LockLostError)
 
 
-def test_who_gives_a_lock_back_waits_no_more_for_its_loss(face, connect):
+def test_releasing_a_lock_ends_the_wait_for_its_loss(face, connect):
     guard = face.run(connect().lock("door"))
     assert face.run(guard.release()) is statestore.Release.RELEASED
     assert face.run(guard.release()) is statestore.Release.NOT_HELD
@@ -54,7 +54,7 @@ def test_a_lock_that_ends_with_its_client(face, connect):
     assert guard.lost_reason() == "closed"
 
 
-def test_giving_a_lock_back_takes_no_longer_than_told_nor_than_the_lock(face, connect, statestore_server):
+def test_a_release_is_bounded_by_its_timeout_and_the_lease(face, connect, statestore_server):
     client = connect()
     held, lead = face.run(client.lock("door")), face.run(client.election("chief").campaign("me"))
     lost = face.run(client.lock("short", duration=0.5))
@@ -65,11 +65,11 @@ def test_giving_a_lock_back_takes_no_longer_than_told_nor_than_the_lock(face, co
                 face.run(give_back(timeout=0.1))
             assert raised.value.outcome == "unknown"
         assert not held.is_valid()
-        assert face.run(lost.lost(timeout=GUARD)) == "expired"
+        assert face.run(lost.lost(timeout=HANG_TIMEOUT)) == "expired"
         assert face.run(lost.release()) is statestore.Release.NOT_HELD
     finally:
         os.kill(statestore_server.pid, signal.SIGCONT)
-    face.run(connect().lock("door", wait=GUARD))
+    face.run(connect().lock("door", wait=HANG_TIMEOUT))
 
 
 # How work under a lock is done: each runs it, and leaves the lock.
@@ -132,12 +132,12 @@ def test_work_under_a_lock_that_is_held(run, face, connect):
 def test_a_lost_lock_is_an_error_although_the_work_succeeded(run, face, connect):
     client = connect()
     with pytest.raises(LockLostError, match="working under the lock.*not renewed in time") as raised:
-        run(face, client, lambda guard: guard.lost(timeout=GUARD), duration=0.2, renewal="manual")
+        run(face, client, lambda guard: guard.lost(timeout=HANG_TIMEOUT), duration=0.2, renewal="manual")
     assert raised.value.outcome == "unknown"
 
 
 @WAYS
-def test_a_lock_that_is_found_gone_is_a_lost_one(run, face, connect):
+def test_a_lock_found_missing_is_lost(run, face, connect):
     client, thief = connect(), connect()
     with pytest.raises(LockLostError, match="found gone") as raised:
         run(face, client, lambda _: thief.delete("door"), renewal="manual")
@@ -150,12 +150,12 @@ def test_the_error_of_the_work_wins(run, face, connect, caplog):
 
     def work(guard):
         if face.name == "blocking":
-            guard.lost(timeout=GUARD)
+            guard.lost(timeout=HANG_TIMEOUT)
             raise KeyError("the work failed")
 
         async def awaited():
             try:
-                await guard.lost(timeout=GUARD)
+                await guard.lost(timeout=HANG_TIMEOUT)
             finally:
                 raise KeyError("the work failed")
 
@@ -169,12 +169,12 @@ def test_the_error_of_the_work_wins(run, face, connect, caplog):
 
 
 @WAYS
-def test_a_lock_that_was_given_back_inside_is_no_lost_one(run, face, connect):
+def test_a_lock_released_inside_the_block_is_not_lost(run, face, connect):
     assert run(face, connect(), lambda guard: guard.release()) is statestore.Release.RELEASED
 
 
 @WAYS
-def test_a_lost_lock_that_was_given_back_inside_is_a_lost_one(run, face, connect):
+def test_a_lost_lock_released_inside_the_block_is_lost(run, face, connect):
     async def awaited(guard):
         await guard.lost()
         return await guard.release()
@@ -207,7 +207,7 @@ def test_a_failed_release_is_no_error(run, face, start_server):
 
 
 @pytest.mark.parametrize("end", ["release", "__aexit__", "close"])
-def test_a_lock_is_given_back_although_that_is_cancelled_at_once(end, statestore_server):
+def test_a_lock_is_released_although_the_release_is_cancelled(end, statestore_server):
     import asyncio
     import contextlib
 
@@ -217,7 +217,7 @@ def test_a_lock_is_given_back_although_that_is_cancelled_at_once(end, statestore
         async with aio.connect(statestore_server.url) as other:
             for _ in range(20):
                 client = await aio.connect(statestore_server.url)
-                guard = await client.lock("door", wait=GUARD)
+                guard = await client.lock("door", wait=HANG_TIMEOUT)
                 calls = {"close": client.close, "__aexit__": lambda guard=guard: guard.__aexit__(None, None, None)}
                 ending = asyncio.ensure_future((calls.get(end) or getattr(guard, end))())
                 # One step: it begins.
@@ -226,14 +226,14 @@ def test_a_lock_is_given_back_although_that_is_cancelled_at_once(end, statestore
                 with contextlib.suppress(asyncio.CancelledError):
                     await ending
                 # A client that is asked to close again has nothing left to close.
-                async with other.lock("door", wait=GUARD):
+                async with other.lock("door", wait=HANG_TIMEOUT):
                     assert not guard.is_valid()
                 await client.close()
 
     asyncio.run(main())
 
 
-def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(statestore_server):
+def test_cancelled_work_of_asyncio_ends_before_its_lock_is_released(statestore_server):
     import asyncio
 
     from statestore import aio
@@ -245,7 +245,7 @@ def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(st
             async def work(_):
                 began.set()
                 try:
-                    await asyncio.sleep(GUARD)
+                    await asyncio.sleep(HANG_TIMEOUT)
                 finally:
                     await may_end.wait()
 
@@ -264,7 +264,7 @@ def test_work_of_asyncio_that_is_cancelled_ends_before_its_lock_is_given_back(st
     asyncio.run(main())
 
 
-def test_a_with_statement_gives_the_lock_back(statestore_client):
+def test_a_with_statement_releases_the_lock(statestore_client):
     with pytest.raises(KeyError), statestore_client.lock("door"):
         assert statestore_client.lease("door").holder() is not None
         raise KeyError
@@ -294,7 +294,7 @@ def test_with_lock(statestore_client):
     def work(guard):
         return guard.set("key", "value").applied, statestore_client.lease("door").holder() is not None
 
-    assert statestore_client.with_lock("door", work, wait=GUARD) == (True, True)
+    assert statestore_client.with_lock("door", work, wait=HANG_TIMEOUT) == (True, True)
     assert statestore_client.lease("door").holder() is None
 
 
@@ -308,7 +308,7 @@ def test_with_lock_in_asyncio_cancels_the_work_when_the_lock_is_lost(statestore_
     async def work(guard):
         assert (await guard.set("key", "value")).applied
         try:
-            await asyncio.sleep(GUARD)
+            await asyncio.sleep(HANG_TIMEOUT)
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
@@ -321,13 +321,13 @@ def test_with_lock_in_asyncio_cancels_the_work_when_the_lock_is_lost(statestore_
             async def quick(guard):
                 return guard.token
 
-            assert isinstance(await client.with_lock("door", quick, wait=GUARD), statestore.Hlc)
+            assert isinstance(await client.with_lock("door", quick, wait=HANG_TIMEOUT), statestore.Hlc)
 
     asyncio.run(main())
     assert ended == ["cancelled"]
 
 
-def test_what_the_function_of_an_update_raises_ends_the_update(face, connect):
+def test_an_exception_of_the_function_ends_the_update(face, connect):
     client = connect()
 
     def change(_):
@@ -340,7 +340,7 @@ def test_what_the_function_of_an_update_raises_ends_the_update(face, connect):
     assert face.run(client.get("key")) is None
 
 
-def test_while_the_function_of_an_update_runs_everything_else_goes_on(statestore_server):
+def test_other_operations_continue_while_an_update_function_runs(statestore_server):
     with statestore.connect(statestore_server.url) as client:
         renewals = threading.Semaphore(0)
         with client.lock("door", duration=1.0) as guard:
@@ -348,7 +348,7 @@ def test_while_the_function_of_an_update_runs_everything_else_goes_on(statestore
 
                 def change(_):
                     # The lock is renewed meanwhile: the last one of these is over long after its lease would be.
-                    renewed = all(renewals.acquire(timeout=GUARD) for _ in range(5))
+                    renewed = all(renewals.acquire(timeout=HANG_TIMEOUT) for _ in range(5))
                     return client.get("new").value if renewed else None
 
                 client.set("new", "value")

@@ -76,7 +76,7 @@ def test_a_pipeline_of_very_many_requests_is_sent_in_its_order(face, connect):
     assert face.run(client.get("key")) == Entry(b"1999", outcomes[-1].version)
 
 
-def test_what_fails_of_a_pipeline_ends_nothing_else(face, connect):
+def test_a_failed_request_of_a_pipeline_does_not_stop_the_others(face, connect):
     client = connect()
     with pytest.raises(InvalidArgumentError) as raised:
         face.run(client.pipeline().set("a", "1").set("", "2").get("a").execute())

@@ -27,7 +27,7 @@ def forget(things):
     [lambda client: client.lock("lock"), lambda client: client.lease("lock").acquire(), lambda client: client.election("lock").campaign("me")],
     ids=["lock", "lease", "election"],
 )
-def test_a_guard_that_is_forgotten_while_held_is_warned_of_and_given_back(take, face, connect):
+def test_a_guard_dropped_while_held_warns_and_is_released(take, face, connect):
     client = connect()
     held = [face.run(take(client))]
     ((category, message),) = warned_of(forget(held))
@@ -36,7 +36,7 @@ def test_a_guard_that_is_forgotten_while_held_is_warned_of_and_given_back(take, 
     face.run(face.run(client.lock("lock", wait=5, timeout=5)).release())
 
 
-def test_guards_that_were_given_back_left_or_lost_are_not_warned_of(face, connect):
+def test_released_left_or_lost_guards_do_not_warn(face, connect):
     client, other = connect(), connect()
     released, left = face.run(client.lock("released")), face.run(client.lock("left"))
     face.run(released.release())
@@ -48,14 +48,14 @@ def test_guards_that_were_given_back_left_or_lost_are_not_warned_of(face, connec
     assert warned_of(forget(things)) == []
 
 
-def test_the_guard_of_a_lead_is_not_warned_of_while_the_lead_is_there(face, connect):
+def test_the_guard_of_a_leadership_does_not_warn_while_the_leadership_exists(face, connect):
     lead = face.run(connect().election("chief").campaign("me"))
     guards = [lead.guard]
     assert warned_of(forget(guards)) == []
     face.run(lead.resign())
 
 
-def test_everything_shows_what_it_is(face, connect):
+def test_reprs(face, connect):
     client = connect(client_id="me")
     guard = face.run(client.lock("lock", holder="name", resume=True))
     observer = face.run(client.observe("key"))
@@ -82,7 +82,7 @@ def test_everything_shows_what_it_is(face, connect):
     assert repr(observer) == '<Observer b"key" closed>'
 
 
-def test_a_server_shows_whether_it_runs():
+def test_a_server_repr_shows_whether_it_runs():
     server = Server()
     assert repr(server) == f"<Server {server.url}>"
     server.stop()

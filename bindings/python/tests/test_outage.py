@@ -1,7 +1,7 @@
 """Calls while the connection is lost."""
 
 import pytest
-from conftest import GUARD
+from conftest import HANG_TIMEOUT
 
 import statestore
 
@@ -34,7 +34,7 @@ def test_a_call_fails_at_once_while_the_connection_is_lost_if_that_is_set(face, 
             assert (raised.value.outcome, raised.value.retryable) == ("not_done", True)
             assert isinstance(raised.value, ConnectionError)
     finally:
-        face.run(client.close(timeout=GUARD))
+        face.run(client.close(timeout=HANG_TIMEOUT))
 
 
 def test_a_time_out_reports_the_lost_connection(face, start_server):

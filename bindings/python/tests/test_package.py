@@ -21,7 +21,7 @@ def test_each_package_has_the_texts_of_its_licences(package, text):
     assert packed.read_text() == (ROOT / text).read_text()
 
 
-def test_the_import_imports_nothing_that_takes_long():
+def test_the_import_loads_no_slow_modules():
     program = "import sys; before = {*sys.modules}; import statestore; print(*{*sys.modules} - before)"
     # Without `site`, whose hooks import what they like.
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(Path(statestore.__file__).parents[1])!r}); {program}"]
@@ -30,7 +30,7 @@ def test_the_import_imports_nothing_that_takes_long():
     assert not SLOW & {*done.stdout.split()}
 
 
-def test_names_that_come_late_are_there_for_everybody():
+def test_lazy_names_are_available():
     assert {*statestore.__all__} <= {*dir(statestore)}
     assert statestore.Entry is sys.modules["statestore._results"].Entry
     with pytest.raises(AttributeError, match="nothing_like_that"):

@@ -14,7 +14,7 @@ from statestore.testing import Server, ServerNotFound, find_server
 pytest_plugins = ["pytester"]
 
 
-def test_the_fixtures_are_there_by_themselves(pytester):
+def test_the_fixtures_are_registered(pytester):
     pytester.makepyfile(
         """
         import statestore
@@ -99,7 +99,7 @@ def test_it_is_found_on_the_path(monkeypatch, tmp_path):
     assert find_server().resolve() == binary.resolve()
 
 
-def test_a_server_says_what_is_wrong_with_its_options():
+def test_a_server_reports_invalid_options():
     with pytest.raises(RuntimeError, match="--no-such-option") as raised:
         Server("--no-such-option")
     # What the server wrote to its standard error, not only our command line.
@@ -118,7 +118,7 @@ def test_servers_share_nothing():
     assert issubclass(ServerNotFound, RuntimeError)
 
 
-def test_a_server_begins_again_on_its_port():
+def test_a_server_restarts_on_its_port():
     with Server() as first:
         port = first.port
     with Server("--listen", f"tcp://127.0.0.1:{port}") as again:

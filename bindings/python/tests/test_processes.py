@@ -13,10 +13,10 @@ import pytest
 
 import statestore
 
-GUARD = 60
+HANG_TIMEOUT = 60
 
 
-def script(text, *arguments, timeout=GUARD):
+def script(text, *arguments, timeout=HANG_TIMEOUT):
     """Runs a program; its output."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *arguments],
@@ -33,7 +33,7 @@ INTERRUPTED = """
     import faulthandler, os, signal, socket, sys, time
     import statestore
 
-    faulthandler.dump_traceback_later(GUARD, exit=True)
+    faulthandler.dump_traceback_later(HANG_TIMEOUT, exit=True)
     url = sys.argv[1]
     client = statestore.connect(url)
     other = statestore.connect(url)
@@ -69,7 +69,7 @@ WAITS = {
     "iteration": "begin(); next(observer)",
     "states": "begin(); [None for _ in client.states()]",
     "lost": "begin(); held.lost()",
-    "update": "client.update('key', lambda _: (begin(), time.sleep(GUARD)))",
+    "update": "client.update('key', lambda _: (begin(), time.sleep(HANG_TIMEOUT)))",
 }
 
 
@@ -82,7 +82,7 @@ def sleeps(pid):
 
 def falls_asleep(child):
     """Waits until the main thread of a process sleeps, and slept through from one look to the next, or has ended."""
-    deadline = time.monotonic() + GUARD
+    deadline = time.monotonic() + HANG_TIMEOUT
     before = None
     while child.poll() is None and ((now := sleeps(child.pid)) is None or now != before):
         assert time.monotonic() < deadline, "it never waited"
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_every_blocking_call(call, start_server):
 
 def interrupted(call, server):
     """How long it took from the signal until a call had ended."""
-    text = INTERRUPTED.replace("CALL", WAITS[call]).replace("GUARD", str(GUARD))
+    text = INTERRUPTED.replace("CALL", WAITS[call]).replace("HANG_TIMEOUT", str(HANG_TIMEOUT))
     if call == "get":
         text = text.replace("print(time", "os.kill(int(sys.argv[2]), signal.SIGCONT); print(time")
     program = [sys.executable, "-c", textwrap.dedent(text), server.url, str(server.pid)]
@@ -118,7 +118,7 @@ def interrupted(call, server):
                 falls_asleep(child)
             sent = time.monotonic()
             child.send_signal(signal.SIGINT)
-            ended, errors = child.communicate(timeout=GUARD)
+            ended, errors = child.communicate(timeout=HANG_TIMEOUT)
         finally:
             child.kill()
     assert (begun, child.returncode) == ("begins\n", 0), (ended, errors)

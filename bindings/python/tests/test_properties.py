@@ -40,7 +40,7 @@ def client(server):
 
 @SETTINGS
 @given(key=keys, value=values)
-def test_what_is_set_is_got(client, key, value):
+def test_a_stored_value_is_returned(client, key, value):
     outcome = client.set(key, value)
     assert client.get(key) == statestore.Entry(raw(value), outcome.version)
     assert client.get_many([key, raw(key)]) == [client.get(key)] * 2
@@ -83,7 +83,7 @@ def test_the_same_in_asyncio(server, pairs):
         st.dictionaries(st.text(), st.text()),
     )
 )
-def test_what_is_no_key_is_a_type_error(client, argument):
+def test_a_key_of_a_wrong_type_is_a_type_error(client, argument):
     with pytest.raises(TypeError, match="key"):
         client.get(argument)
 

@@ -16,7 +16,7 @@ def test_threads_share_a_client(statestore_client):
     assert sum(1 for _ in statestore_client.scan("*")) == 1600
 
 
-def test_a_call_that_waits_leaves_the_interpreter_to_others(statestore_client):
+def test_a_waiting_call_releases_the_interpreter(statestore_client):
     """Two threads that wait for each other through the store: neither could go on if a wait kept the interpreter."""
     observer = statestore_client.observe("answer", overflow="all")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-GUARD = 60
+HANG_TIMEOUT = 60
 
 uwsgi = shutil.which("uwsgi", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 pytestmark = pytest.mark.skipif(uwsgi is None, reason="uWSGI is not installed")
@@ -72,15 +72,15 @@ class Uwsgi:
 
     def wait_for(self, lines):
         for _ in range(lines):
-            assert self.workers.acquire(timeout=GUARD), self.lines
+            assert self.workers.acquire(timeout=HANG_TIMEOUT), self.lines
 
     def answers(self):
-        return [urllib.request.urlopen(self.url, timeout=GUARD).read() for _ in range(6)]
+        return [urllib.request.urlopen(self.url, timeout=HANG_TIMEOUT).read() for _ in range(6)]
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(GUARD)
+            return self.process.wait(HANG_TIMEOUT)
         finally:
             self.process.kill()
             self.reader.join()

@@ -13,7 +13,7 @@ from statestore import Hlc, StateStoreError
 
 PEER = Path(__file__).parents[3] / "tests" / "peer"
 PLAYS = ["requests", "requests_beyond_53_bits", "replies", "errors", "responses", "notifications", "topics"]
-GUARD = 30  # seconds; no healthy step comes near it, so that a hang becomes a failure
+HANG_TIMEOUT = 30  # seconds; no healthy step comes near it, so that a hang becomes a failure
 READY = "listening on tcp://"
 RENAMED = {"del": "delete"}
 
@@ -33,7 +33,7 @@ def peer(play):
             yield f"mqtt://{ready.strip().removeprefix(READY)}"
         finally:
             try:
-                _, complaints = process.communicate(timeout=GUARD)
+                _, complaints = process.communicate(timeout=HANG_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -101,7 +101,7 @@ class Player:
         return {"is": "observing"}
 
     def next(self, _):
-        return plain(self.observer.next(timeout=GUARD))
+        return plain(self.observer.next(timeout=HANG_TIMEOUT))
 
     def stop(self, _):
         self.observer.close()

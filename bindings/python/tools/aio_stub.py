@@ -37,7 +37,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 OPENING_CLASS = '''\
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
-class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
+class _AsyncContextCoroutine(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
     def __init__(self, coroutine: Coroutine[object, object, _T_co]) -> None: ...
@@ -155,7 +155,7 @@ def convert(lines):
                 line = line.replace(f"{indent}def ", f"{indent}async def ", 1)
         is_property = line.strip() == "@property"
         if is_opening:
-            line = re.sub(r"\) -> (.*): \.\.\.$", r") -> _Opening[\1]: ...", line)
+            line = re.sub(r"\) -> (.*): \.\.\.$", r") -> _AsyncContextCoroutine[\1]: ...", line)
         line = line.replace(
             "change: Callable[[Entry[_V] | None], _Data | None],",
             "change: Callable[[Entry[_V] | None], _Data | None | Awaitable[_Data | None]],",

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// A histogram of nanoseconds with three significant digits.
 #[derive(Debug, Clone)]
-pub(crate) struct Latencies(Histogram<u64>);
+pub(crate) struct LatencyHistogram(Histogram<u64>);
 
-impl Latencies {
+impl LatencyHistogram {
     /// Creates an empty histogram that distinguishes latencies up to `longest`; longer ones count as `longest`.
-    pub(crate) fn up_to(longest: Duration) -> Self {
+    pub(crate) fn with_max(longest: Duration) -> Self {
         let longest = nanoseconds(longest).max(2);
         Self(
             Histogram::new_with_max(longest, 3)
@@ -33,8 +33,8 @@ impl Latencies {
     }
 
     /// Returns the figures for a report, or `None` if no latency was counted.
-    pub(crate) fn summary(&self) -> Option<Summary> {
-        (!self.0.is_empty()).then(|| Summary {
+    pub(crate) fn summary(&self) -> Option<LatencySummary> {
+        (!self.0.is_empty()).then(|| LatencySummary {
             count: self.0.len(),
             mean_us: self.0.mean() / 1e3,
             p50_us: microseconds(self.0.value_at_quantile(0.5)),
@@ -48,7 +48,7 @@ impl Latencies {
 
 /// Percentiles in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Summary {
+pub(crate) struct LatencySummary {
     pub(crate) count: u64,
     pub(crate) mean_us: f64,
     pub(crate) p50_us: f64,
@@ -72,11 +72,11 @@ fn microseconds(nanoseconds: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Latencies;
+    use super::LatencyHistogram;
     use std::time::Duration;
 
     #[test]
-    fn percentiles_are_those_of_what_was_recorded() {
+    fn percentiles_match_the_recorded_latencies() {
         let (mut low, mut high) = (latencies(), latencies());
         for microsecond in 1..=500 {
             low.record(Duration::from_micros(microsecond));
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentiles_and_the_too_long_is_cut() {
+    fn an_empty_histogram_has_no_percentiles_and_long_latencies_are_clamped() {
         let mut latencies = latencies();
         assert_eq!(latencies.summary(), None);
         latencies.record(Duration::from_secs(3600));
         assert!(latencies.summary().unwrap().max_us < 3e7);
     }
 
-    fn latencies() -> Latencies {
-        Latencies::up_to(Duration::from_secs(10))
+    fn latencies() -> LatencyHistogram {
+        LatencyHistogram::with_max(Duration::from_secs(10))
     }
 }

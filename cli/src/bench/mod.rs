@@ -1,23 +1,23 @@
 //! `statestore bench`.
+mod benchmark_plan;
 mod keys;
 mod latency;
-mod mix;
-mod plan;
+mod phase_metrics;
 mod progress;
 mod report;
-mod tally;
 mod worker;
+mod workload_mix;
 
-use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output};
+use crate::{arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output};
+use benchmark_plan::{BenchPhase, BenchmarkPlan, Limit};
 use clap::{Args, value_parser};
 use keys::{Keys, MAX_KEYS};
-use mix::{Mix, Verb};
-use plan::{Limit, Phase, Plan};
+use phase_metrics::PhaseMetrics;
 use progress::Progress;
 use report::{PhaseReport, Report, Settings};
 use std::time::{Duration, Instant};
-use tally::Tally;
-use worker::Workers;
+use worker::WorkerPool;
+use workload_mix::{Verb, WorkloadMix};
 
 /// Measure a store under load
 ///
@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     seconds: Option<u64>,
     /// What to do, with weights: get, set, del
     #[arg(long, default_value = "get=80,set=20")]
-    mix: Mix,
+    mix: WorkloadMix,
     /// Bytes of each value
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(..=268_435_455))]
     value_bytes: u32,
@@ -69,9 +69,9 @@ Examples:
 
 impl Bench {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let plan = self.plan(global.timeout);
-        let mut workers = Workers::start(global, &plan, self.connections).await?;
+        let mut workers = WorkerPool::start(global, &plan, self.connections).await?;
         let settings = Settings {
             connections: self.connections,
             threads: workers.threads(),
@@ -82,7 +82,7 @@ impl Bench {
             seed: self.seed,
         };
         let mut fill = None;
-        if self.mix.has(Verb::Get) || self.ops == 0 {
+        if self.mix.contains(Verb::Get) || self.ops == 0 {
             let tally = self.each(Verb::Set, "fill", &mut workers, &plan).await?;
             if tally.gave_up {
                 let text =
@@ -116,10 +116,10 @@ impl Bench {
         Ok(failed.unwrap_or(Exit::Done))
     }
 
-    fn plan(&self, timeout: Duration) -> Plan {
+    fn plan(&self, timeout: Duration) -> BenchmarkPlan {
         let mut value = vec![0; self.value_bytes as usize];
         fastrand::Rng::with_seed(self.seed).fill(&mut value);
-        Plan {
+        BenchmarkPlan {
             keys: Keys::new(&self.key_prefix, self.keys),
             value: value.into(),
             in_flight: self.in_flight,
@@ -133,23 +133,30 @@ impl Bench {
         &self,
         verb: Verb,
         title: &'static str,
-        workers: &mut Workers,
-        plan: &Plan,
-    ) -> Result<Tally, Failure> {
+        workers: &mut WorkerPool,
+        plan: &BenchmarkPlan,
+    ) -> Result<PhaseMetrics, Failure> {
         plan.progress.reset();
-        let work = workers.run(Phase::Each(verb), plan);
-        progress::show(title, self.keys, || plan.progress.position(), work).await
+        let work = workers.run(BenchPhase::Each(verb), plan);
+        progress::show(title, self.keys, || plan.progress.count(), work).await
     }
 
-    async fn load(&self, workers: &mut Workers, plan: &Plan) -> Result<Tally, Failure> {
+    async fn load(
+        &self,
+        workers: &mut WorkerPool,
+        plan: &BenchmarkPlan,
+    ) -> Result<PhaseMetrics, Failure> {
         plan.progress.reset();
         let Some(seconds) = self.seconds else {
-            let work = workers.run(Phase::Random(self.mix, Limit::Operations(self.ops)), plan);
-            return progress::show("load", self.ops, || plan.progress.position(), work).await;
+            let work = workers.run(
+                BenchPhase::Random(self.mix, Limit::Operations(self.ops)),
+                plan,
+            );
+            return progress::show("load", self.ops, || plan.progress.count(), work).await;
         };
         let started = Instant::now();
         let work = workers.run(
-            Phase::Random(self.mix, Limit::Time(Duration::from_secs(seconds))),
+            BenchPhase::Random(self.mix, Limit::Time(Duration::from_secs(seconds))),
             plan,
         );
         progress::show(

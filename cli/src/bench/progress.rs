@@ -13,29 +13,29 @@ use std::{
 /// not contend for one cache line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    own: u64,
-    all: Arc<AtomicU64>,
+    pending_count: u64,
+    total: Arc<AtomicU64>,
 }
 
 impl Progress {
     /// Counts an operation.
     pub(crate) fn advance(&mut self) {
         const BATCH: u64 = 64;
-        self.own += 1;
-        if self.own == BATCH {
-            self.all.fetch_add(BATCH, Ordering::Relaxed);
-            self.own = 0;
+        self.pending_count += 1;
+        if self.pending_count == BATCH {
+            self.total.fetch_add(BATCH, Ordering::Relaxed);
+            self.pending_count = 0;
         }
     }
 
     /// Starts a phase.
     pub(crate) fn reset(&self) {
-        self.all.store(0, Ordering::Relaxed);
+        self.total.store(0, Ordering::Relaxed);
     }
 
     /// Returns the approximate number of finished operations.
-    pub(crate) fn position(&self) -> u64 {
-        self.all.load(Ordering::Relaxed)
+    pub(crate) fn count(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
     }
 }
 

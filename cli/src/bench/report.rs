@@ -1,5 +1,5 @@
 //! The output of the benchmark.
-use super::{latency::Summary, mix::Verb, tally::Tally};
+use super::{latency::LatencySummary, phase_metrics::PhaseMetrics, workload_mix::Verb};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
@@ -41,11 +41,11 @@ pub(crate) struct PhaseReport {
     /// Failed operations by kind.
     pub(crate) errors: BTreeMap<String, u64>,
     /// Latencies of each verb, and of all together.
-    pub(crate) latency: BTreeMap<&'static str, Summary>,
+    pub(crate) latency: BTreeMap<&'static str, LatencySummary>,
 }
 
-impl From<&Tally> for PhaseReport {
-    fn from(tally: &Tally) -> Self {
+impl From<&PhaseMetrics> for PhaseReport {
+    fn from(tally: &PhaseMetrics) -> Self {
         let mut all = tally.latencies[0].clone();
         tally.latencies[1..].iter().for_each(|part| all.add(part));
         let mut latency = BTreeMap::new();
@@ -108,7 +108,7 @@ impl fmt::Display for Report {
             )?;
         }
         for (verb, summary) in &self.load.latency {
-            let Summary {
+            let LatencySummary {
                 count,
                 p50_us,
                 p90_us,

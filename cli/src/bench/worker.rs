@@ -1,13 +1,13 @@
 //! Threads that make the load. Each has its own runtime with its connections and operations, so that no operation crosses a
 //! thread.
 use super::{
-    mix::Verb,
-    plan::{Phase, Plan, Source},
+    benchmark_plan::{BenchPhase, BenchmarkPlan, Source},
+    phase_metrics::PhaseMetrics,
     progress::Progress,
-    tally::Tally,
+    workload_mix::Verb,
 };
 use crate::{
-    arguments::Global,
+    arguments::GlobalOptions,
     connection::{Connection, exit},
     exit::Exit,
     failure::Failure,
@@ -17,24 +17,24 @@ use std::{cell::RefCell, rc::Rc, time::Instant};
 use tokio::{runtime::LocalRuntime, sync::mpsc, task::JoinSet};
 
 /// Number of consecutive operations without an answer after which a lane ends: the store is gone.
-const MAX_UNANSWERED: u32 = 3;
+const MAX_CONSECUTIVE_TIMEOUTS: u32 = 3;
 
 /// All workers.
 #[derive(Debug)]
-pub(crate) struct Workers(Vec<Handle>);
+pub(crate) struct WorkerPool(Vec<WorkerHandle>);
 
 /// The two ends of a worker's channels; the worker ends when they are dropped.
 #[derive(Debug)]
-struct Handle {
-    phases: mpsc::UnboundedSender<Phase>,
-    tallies: mpsc::UnboundedReceiver<Result<Tally, Failure>>,
+struct WorkerHandle {
+    phases: mpsc::UnboundedSender<BenchPhase>,
+    metrics: mpsc::UnboundedReceiver<Result<PhaseMetrics, Failure>>,
 }
 
-impl Workers {
+impl WorkerPool {
     /// Starts as many threads as the machine runs in parallel (at most one per connection) and connects.
     pub(crate) async fn start(
-        global: &Global,
-        plan: &Plan,
+        global: &GlobalOptions,
+        plan: &BenchmarkPlan,
         connections: u32,
     ) -> Result<Self, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -49,15 +49,15 @@ impl Workers {
                 index,
                 count,
                 connections: (index..connections).step_by(count as usize).collect(),
-                tallies: tally_sender,
+                metrics: tally_sender,
             };
             std::thread::Builder::new()
                 .name(format!("bench-{index}"))
                 .spawn(move || worker.run(phases))
                 .map_err(|error| Failure::usage(format!("cannot start a thread: {error}")))?;
-            handles.push(Handle {
+            handles.push(WorkerHandle {
                 phases: phase_sender,
-                tallies,
+                metrics: tallies,
             });
         }
         let mut workers = Self(handles);
@@ -71,7 +71,11 @@ impl Workers {
     }
 
     /// Runs a phase.
-    pub(crate) async fn run(&mut self, phase: Phase, plan: &Plan) -> Result<Tally, Failure> {
+    pub(crate) async fn run(
+        &mut self,
+        phase: BenchPhase,
+        plan: &BenchmarkPlan,
+    ) -> Result<PhaseMetrics, Failure> {
         for worker in &self.0 {
             // a worker that has ended is noticed when its result does not come
             let _ = worker.phases.send(phase);
@@ -80,11 +84,11 @@ impl Workers {
     }
 
     /// Adds up one result of each worker.
-    async fn collect(&mut self, plan: &Plan) -> Result<Tally, Failure> {
-        let mut sum = Tally::up_to(plan.timeout);
+    async fn collect(&mut self, plan: &BenchmarkPlan) -> Result<PhaseMetrics, Failure> {
+        let mut sum = PhaseMetrics::with_max_latency(plan.timeout);
         for worker in &mut self.0 {
-            let answer = worker.tallies.recv().await;
-            sum.add(answer.unwrap_or_else(|| Err(Failure::usage("a load thread ended early")))?);
+            let answer = worker.metrics.recv().await;
+            sum.merge(answer.unwrap_or_else(|| Err(Failure::usage("a load thread ended early")))?);
         }
         Ok(sum)
     }
@@ -92,22 +96,22 @@ impl Workers {
 
 /// A load thread.
 struct Worker {
-    global: Global,
-    plan: Plan,
+    global: GlobalOptions,
+    plan: BenchmarkPlan,
     index: u32,
     count: u32,
     /// Numbers of its connections.
     connections: Vec<u32>,
     /// Results: one when the worker is connected, then one after each phase.
-    tallies: mpsc::UnboundedSender<Result<Tally, Failure>>,
+    metrics: mpsc::UnboundedSender<Result<PhaseMetrics, Failure>>,
 }
 
 impl Worker {
-    fn run(self, mut phases: mpsc::UnboundedReceiver<Phase>) {
+    fn run(self, mut phases: mpsc::UnboundedReceiver<BenchPhase>) {
         let runtime = match LocalRuntime::new() {
             Ok(runtime) => runtime,
             Err(error) => {
-                return self.answer(Err(Failure::usage(format!(
+                return self.send_result(Err(Failure::usage(format!(
                     "cannot start a runtime: {error}"
                 ))));
             }
@@ -115,18 +119,18 @@ impl Worker {
         runtime.block_on(async {
             let connections = match self.connect().await {
                 Ok(connections) => connections,
-                Err(failure) => return self.answer(Err(failure)),
+                Err(failure) => return self.send_result(Err(failure)),
             };
-            self.answer(Ok(Tally::up_to(self.plan.timeout)));
+            self.send_result(Ok(PhaseMetrics::with_max_latency(self.plan.timeout)));
             while let Some(phase) = phases.recv().await {
-                self.answer(Ok(self.load(&connections, phase).await));
+                self.send_result(Ok(self.load(&connections, phase).await));
             }
         });
     }
 
-    fn answer(&self, answer: Result<Tally, Failure>) {
+    fn send_result(&self, answer: Result<PhaseMetrics, Failure>) {
         // the receiver is gone if another worker has failed
-        let _ = self.tallies.send(answer);
+        let _ = self.metrics.send(answer);
     }
 
     async fn connect(&self) -> Result<Vec<Rc<Connection>>, Failure> {
@@ -139,42 +143,50 @@ impl Worker {
         Ok(connections)
     }
 
-    async fn load(&self, connections: &[Rc<Connection>], phase: Phase) -> Tally {
+    async fn load(&self, connections: &[Rc<Connection>], phase: BenchPhase) -> PhaseMetrics {
         let started = Instant::now();
-        let shared = Rc::new(RefCell::new(Shared {
+        let shared = Rc::new(RefCell::new(WorkerState {
             source: Source::new(phase, &self.plan, self.index, self.count, started),
-            tally: Tally::up_to(self.plan.timeout),
+            metrics: PhaseMetrics::with_max_latency(self.plan.timeout),
             progress: self.plan.progress.clone(),
         }));
         let mut lanes = JoinSet::new();
         for connection in connections {
             for _ in 0..self.plan.in_flight {
-                lanes.spawn_local(lane(connection.clone(), self.plan.clone(), shared.clone()));
+                lanes.spawn_local(run_operations(
+                    connection.clone(),
+                    self.plan.clone(),
+                    shared.clone(),
+                ));
             }
         }
         lanes.join_all().await;
         let mut tally = Rc::into_inner(shared)
             .expect("every lane has ended")
             .into_inner()
-            .tally;
+            .metrics;
         tally.elapsed = started.elapsed();
         tally
     }
 }
 
 /// State that the lanes of a worker share.
-struct Shared {
+struct WorkerState {
     source: Source,
-    tally: Tally,
+    metrics: PhaseMetrics,
     progress: Progress,
 }
 
 /// Runs one operation after the other. The end of an operation is the start of the next, so the clock is read once for each.
-async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Shared>>) {
+async fn run_operations(
+    connection: Rc<Connection>,
+    mut plan: BenchmarkPlan,
+    shared: Rc<RefCell<WorkerState>>,
+) {
     let client = &connection.client;
     let mut started = Instant::now();
     let mut unanswered = 0;
-    while unanswered < MAX_UNANSWERED {
+    while unanswered < MAX_CONSECUTIVE_TIMEOUTS {
         let Some((verb, number)) = shared.borrow_mut().source.next(started) else {
             return;
         };
@@ -193,15 +205,15 @@ async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Sha
             Ok(found) => {
                 shared
                     .borrow_mut()
-                    .tally
+                    .metrics
                     .record(verb, ended - started, found);
                 unanswered = 0;
             }
             Err(error) => {
                 let exit = exit(error.kind());
                 let kind = format!("{:?}", error.kind());
-                shared.borrow_mut().tally.record_error(kind, exit);
-                unanswered = if exit == Exit::NoAnswer {
+                shared.borrow_mut().metrics.record_error(kind, exit);
+                unanswered = if exit == Exit::NoResponse {
                     unanswered + 1
                 } else {
                     0
@@ -212,5 +224,5 @@ async fn lane(connection: Rc<Connection>, mut plan: Plan, shared: Rc<RefCell<Sha
         }
         started = ended;
     }
-    shared.borrow_mut().tally.gave_up = true;
+    shared.borrow_mut().metrics.gave_up = true;
 }

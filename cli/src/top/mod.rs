@@ -1,16 +1,18 @@
 //! `statestore top`.
-mod screen;
+mod terminal_screen;
 mod view;
 
-use crate::{arguments::Global, exit::Exit, failure::Failure, output::Output, port::Port};
+use crate::{
+    admin_port::AdminPort, arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output,
+};
 use clap::Args;
-use screen::Screen;
 use serde_json::Value;
 use std::time::Duration;
+use terminal_screen::TerminalScreen;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 /// Interval at which the metrics are read.
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watch the figures of a server, refreshed each second
 ///
@@ -19,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
     #[command(flatten)]
-    port: Port,
+    port: AdminPort,
 }
 
 const EXAMPLES: &str = "\
@@ -30,24 +32,24 @@ Examples:
 
 impl Top {
     /// Runs the subcommand.
-    pub(crate) async fn run(self, global: &Global) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut stdout = Output::stdout();
         let mut before = self.read(global).await?;
         if !stdout.is_terminal() {
-            sleep(EVERY).await;
+            sleep(REFRESH_INTERVAL).await;
             let now = self.read(global).await?;
             let text = view::lines(&before, &now).join("\n") + "\n";
             stdout.print(text.as_bytes()).await?;
             return Ok(Exit::Done);
         }
-        let mut screen = Screen::enter()?;
-        let mut seconds = interval(EVERY);
+        let mut screen = TerminalScreen::enter()?;
+        let mut seconds = interval(REFRESH_INTERVAL);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut lines = vec!["waiting for the figures of a second".to_owned()];
         loop {
-            Screen::show(&lines)?;
+            TerminalScreen::show(&lines)?;
             tokio::select! {
-                () = screen.quit() => return Ok(Exit::Done),
+                () = screen.wait_for_quit() => return Ok(Exit::Done),
                 _ = seconds.tick() => match self.read(global).await {
                     Ok(now) => {
                         if now["now_ms"] != before["now_ms"] {
@@ -63,7 +65,7 @@ impl Top {
         }
     }
 
-    async fn read(&self, global: &Global) -> Result<Value, Failure> {
-        self.port.document("/api/status", global.timeout).await
+    async fn read(&self, global: &GlobalOptions) -> Result<Value, Failure> {
+        self.port.get_json("/api/status", global.timeout).await
     }
 }

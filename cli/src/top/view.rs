@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn rates_and_percentiles_are_those_between_the_readings() {
+    fn rates_and_percentiles_are_computed_between_two_snapshots() {
         let reading = |ms: u64, total: u64, counts: [u64; 3]| {
             json!({
                 "now_ms": ms,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_the_unit_that_fits() {
+    fn sizes_are_printed_in_the_largest_fitting_unit() {
         assert_eq!(bytes(1023.0), "1023 B");
         assert_eq!(bytes(1536.0), "1.5 KiB");
         assert_eq!(bytes(3.0 * 1024f64.powi(3)), "3.0 GiB");

@@ -8,7 +8,7 @@ use std::{
 use tokio::{net::TcpSocket, runtime::Builder};
 
 /// Returns a listener that never accepts. Its queue of connections is full, so the kernel drops every further SYN.
-fn swallowing(address: &str) -> (TcpListener, Vec<TcpStream>) {
+fn dropping_packets(address: &str) -> (TcpListener, Vec<TcpStream>) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let socket = TcpSocket::new_v4().unwrap();
@@ -24,12 +24,12 @@ fn swallowing(address: &str) -> (TcpListener, Vec<TcpStream>) {
 
 #[test]
 #[ignore = "it needs the right to make mount namespaces"]
-fn an_address_that_swallows_packets_costs_less_than_half_a_second() {
+fn an_address_that_drops_packets_delays_less_than_half_a_second() {
     // The system prefers the other one, from which it connects.
     let store = Store::at("127.0.0.2");
     let port = store.port();
     store.ok(["set", "k", "v"]);
-    let _dead = swallowing(&format!("127.0.0.1:{port}"));
+    let _dead = dropping_packets(&format!("127.0.0.1:{port}"));
     let folder = tempfile::tempdir().unwrap();
     let hosts = folder.path().join("hosts");
     std::fs::write(&hosts, "127.0.0.1 broker.test\n127.0.0.2 broker.test\n").unwrap();

@@ -3,7 +3,7 @@
 use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
 use statestored::admin::{AdminConfig, Token};
-use statestored::config::{Config, Layers, LogControl, Source};
+use statestored::config::{Config, ConfigLayers, ConfigSource, LogControl};
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -16,12 +16,12 @@ use tempfile::TempDir;
 const TOKEN: &str = "a-token-that-nobody-guesses";
 
 /// A store on disk that has an HTTP port, and the token's file.
-pub(crate) struct Watched {
+pub(crate) struct AdminFixture {
     pub(crate) store: Store,
     folder: TempDir,
 }
 
-impl Watched {
+impl AdminFixture {
     pub(crate) fn start() -> Self {
         Self::with(|_| ())
     }
@@ -47,14 +47,14 @@ impl Watched {
     }
 
     /// `statestore` that knows where, but not the token.
-    fn stranger(&self, arguments: &[&str]) -> Command {
+    fn command_without_token(&self, arguments: &[&str]) -> Command {
         let mut command = self.store.command(arguments);
         command.env("STATESTORE_ADMIN", self.store.admin_url());
         command
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.stranger(arguments);
+        let mut command = self.command_without_token(arguments);
         command.env("STATESTORE_ADMIN_TOKEN_FILE", self.path("token"));
         command
     }
@@ -68,8 +68,8 @@ impl Watched {
 }
 
 #[test]
-fn a_server_is_looked_after_with_the_token_only() {
-    let watched = Watched::start();
+fn administration_requires_the_token() {
+    let watched = AdminFixture::start();
     watched.store.ok(["set", "key", "value"]);
     let status: serde_json::Value =
         serde_json::from_str(&watched.ok(&["admin", "status"])).unwrap();
@@ -78,7 +78,7 @@ fn a_server_is_looked_after_with_the_token_only() {
         watched.ok(&["admin", "reload"]),
         "reloaded; 0 clients disconnected\n"
     );
-    let refused = run(watched.stranger(&["admin", "reload"]), b"");
+    let refused = run(watched.command_without_token(&["admin", "reload"]), b"");
     refused.assert_error(4, "token");
     std::fs::write(watched.path("token"), "another-token-that-is-wrong").unwrap();
     let refused = run(watched.command(&["admin", "delete", "key"]), b"");
@@ -113,10 +113,10 @@ fn a_reload_names_the_options_that_need_a_restart() {
         "--config".into(),
         file.clone().into_os_string(),
     ];
-    let layers = Layers::new(command_line);
+    let layers = ConfigLayers::new(command_line);
     let read = move || layers.read()?.into_config();
     let mut config = read().unwrap();
-    config.source = Some(Source::new(read));
+    config.source = Some(ConfigSource::new(read));
     let store = Store::with(config);
     let reload = || {
         let mut command = store.command(["admin", "reload"]);
@@ -148,20 +148,20 @@ fn the_log_filter_is_shown_and_changed() {
         move || get.lock().unwrap().clone(),
         move |filter| *set.lock().unwrap() = filter.to_string(),
     );
-    let watched = Watched::with(|admin| admin.log = Some(log));
+    let watched = AdminFixture::with(|admin| admin.log = Some(log));
     assert_eq!(watched.ok(&["admin", "log"]), "info\n");
     let changed = watched.ok(&["admin", "log", "warn,statestored::audit=DEBUG"]);
     assert_eq!(changed, "warn,statestored::audit=debug\n");
     assert_eq!(watched.ok(&["admin", "log"]), changed);
     let refused = run(watched.command(&["admin", "log", "verbose"]), b"");
     refused.assert_error(4, "LEVEL or TARGET=LEVEL");
-    let stranger = run(watched.stranger(&["admin", "log", "off"]), b"");
+    let stranger = run(watched.command_without_token(&["admin", "log", "off"]), b"");
     stranger.assert_error(4, "token");
 }
 
 #[test]
-fn a_backup_is_a_whole_file_that_replaces_nothing() {
-    let watched = Watched::start();
+fn a_backup_is_complete_and_replaces_no_file() {
+    let watched = AdminFixture::start();
     watched.store.ok(["set", "key", "in the backup"]);
     let file = watched.path("store.backup");
     let name = file.to_str().unwrap();
@@ -177,8 +177,8 @@ fn a_backup_is_a_whole_file_that_replaces_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_backup_is_there_after_a_power_failure() {
-    let watched = Watched::start();
+fn a_backup_is_synced_to_disk() {
+    let watched = AdminFixture::start();
     let file = watched.path("store.backup");
     let disk = Disk::under(file.parent().unwrap());
     let mut command = watched.command(&["admin", "backup", file.to_str().unwrap()]);
@@ -198,7 +198,7 @@ fn begin_backup(listener: &TcpListener) -> TcpStream {
 }
 
 #[test]
-fn nothing_is_left_of_a_backup_that_is_ended_by_a_signal() {
+fn a_backup_ended_by_a_signal_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -235,7 +235,7 @@ fn request(listener: &TcpListener) -> (TcpStream, String) {
 }
 
 #[test]
-fn a_backup_is_waited_for_as_long_as_the_server_answers_other_requests() {
+fn a_long_backup_is_awaited_while_the_server_answers_health_checks() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -278,8 +278,8 @@ fn a_backup_is_waited_for_as_long_as_the_server_answers_other_requests() {
 }
 
 #[test]
-fn a_key_that_is_deleted_has_any_bytes() {
-    let watched = Watched::start();
+fn keys_of_any_bytes_can_be_deleted() {
+    let watched = AdminFixture::start();
     for key in [r"a\x00\\", r"a\xff"] {
         watched.store.ok(["set", "--escaped", key, "value"]);
         assert_eq!(
@@ -293,7 +293,7 @@ fn a_key_that_is_deleted_has_any_bytes() {
 
 #[test]
 fn health_has_exit_codes() {
-    let watched = Watched::start();
+    let watched = AdminFixture::start();
     let url = watched.store.admin_url();
     let alive = run(statestore(["health", &url]), b"");
     assert_eq!(
@@ -323,8 +323,8 @@ fn health_has_exit_codes() {
 }
 
 #[test]
-fn top_prints_one_block_where_there_is_no_terminal() {
-    let watched = Watched::start();
+fn top_prints_once_without_a_terminal() {
+    let watched = AdminFixture::start();
     watched.store.ok(["set", "key", "value"]);
     let block = watched.ok(&["top"]);
     assert!(block.starts_with("statestored "), "{block}");

@@ -2,7 +2,7 @@
 use crate::harness::{Run, Store};
 
 #[test]
-fn the_report_counts_what_was_asked_for_and_the_keys_are_gone() {
+fn the_report_counts_the_operations_and_the_keys_are_deleted() {
     let store = Store::start();
     let run = store.run([
         "bench",
@@ -49,7 +49,7 @@ fn the_report_counts_what_was_asked_for_and_the_keys_are_gone() {
 }
 
 #[test]
-fn filling_keeps_the_keys_if_told_to() {
+fn keep_leaves_the_keys_in_the_store() {
     let store = Store::start();
     let report = store.ok([
         "bench", "--ops", "0", "--keys", "50", "--keep", "--mix", "set=1",
@@ -59,7 +59,7 @@ fn filling_keeps_the_keys_if_told_to() {
 }
 
 #[test]
-fn a_load_in_time_ends() {
+fn a_timed_load_ends() {
     let store = Store::start();
     let report = store.ok([
         "bench",
@@ -92,7 +92,7 @@ fn failures_are_counted_by_kind_and_decide_the_exit_code() {
 }
 
 #[test]
-fn a_store_that_goes_away_ends_the_load() {
+fn a_stopped_store_ends_the_load() {
     let store = Store::start();
     let arguments = [
         "bench",

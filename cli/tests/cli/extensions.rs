@@ -11,7 +11,7 @@ fn lines(text: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn a_write_can_be_for_a_version() {
+fn a_write_can_be_conditional_on_a_version() {
     let store = Store::start();
     let one = store.ok(["set", "k", "one"]);
     let one = one.trim_end();
@@ -49,7 +49,7 @@ fn a_write_can_be_for_a_version() {
 }
 
 #[test]
-fn get_tells_how_much_time_a_key_has_left() {
+fn get_prints_the_remaining_time_of_a_key() {
     let store = Store::start();
     store.ok(["set", "k", "v", "--px", "10m"]);
     let left: u64 = store
@@ -137,7 +137,7 @@ fn a_transaction_whose_condition_is_not_met_changes_nothing() {
 }
 
 #[test]
-fn operations_that_cannot_be_are_named_by_their_line() {
+fn invalid_operations_are_reported_with_their_line() {
     let store = Store::start();
     for (input, words) in [
         ("", "it has no operation"),

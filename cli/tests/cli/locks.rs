@@ -33,7 +33,7 @@ fn a_command_runs_under_the_lock_with_its_token() {
 }
 
 #[test]
-fn a_command_does_not_run_if_somebody_else_has_the_lock() {
+fn a_command_does_not_run_while_another_client_holds_the_lock() {
     let store = Store::start();
     store.ok([
         "lease", "acquire", "nightly", "--holder", "node-7", "--lease", "1h",
@@ -70,7 +70,7 @@ fn a_command_that_cannot_run_leaves_the_lock_free() {
 }
 
 #[test]
-fn a_command_is_asked_to_end_when_the_lock_is_lost() {
+fn a_command_gets_sigterm_when_the_lock_is_lost() {
     let store = Store::start();
     let arguments = [
         "lock", "nightly", "--lease", "500ms", "--", "sh", "-c", UNTIL_TERM,
@@ -86,7 +86,7 @@ fn a_command_is_asked_to_end_when_the_lock_is_lost() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_command_ends_although_who_keeps_its_lock_is_stopped() {
+fn a_command_ends_if_the_lock_holding_process_is_stopped() {
     let store = Store::start();
     let arguments = [
         "lock", "nightly", "--lease", "1s", "--", "sh", "-c", UNTIL_TERM,
@@ -106,7 +106,7 @@ fn a_command_ends_although_who_keeps_its_lock_is_stopped() {
 }
 
 #[test]
-fn a_command_that_ended_well_without_the_lock_is_told_from_one_that_had_it() {
+fn a_lost_lock_turns_success_into_exit_code_3() {
     let store = Store::start();
     for (end, code, words) in [("0", 3, "the lock is lost"), ("7", 7, "")] {
         // The command ends with its input, which this test holds.
@@ -125,7 +125,7 @@ fn a_command_that_ended_well_without_the_lock_is_told_from_one_that_had_it() {
 }
 
 #[test]
-fn a_leader_whose_lead_was_taken_away_does_not_end_as_if_it_had_led() {
+fn a_leader_that_lost_its_lead_is_exit_code_3() {
     let store = Store::start();
     let mut leader = Running::start(&store, &["elect", "gateway", "--lease", "1h"]);
     assert!(leader.line().starts_with("ELECTED\t"));
@@ -171,7 +171,7 @@ fn a_waiting_command_runs_after_the_holder_was_killed() {
 }
 
 #[test]
-fn a_command_that_ended_by_a_signal_is_told_as_shells_do() {
+fn a_command_ended_by_a_signal_has_the_exit_code_of_shells() {
     let store = Store::start();
     let run = store.run(["lock", "nightly", "--", "sh", "-c", "kill -KILL $$"]);
     assert_eq!(run.code, Some(128 + 9));
@@ -187,7 +187,7 @@ fn a_command_has_the_input_and_output_of_this_program() {
 }
 
 #[test]
-fn whoever_waits_ends_by_a_signal() {
+fn a_waiting_command_ends_at_a_signal() {
     for verb in [
         &["lock", "nightly", "--", "echo", "ran"][..],
         &["elect", "nightly"],
@@ -205,7 +205,7 @@ fn whoever_waits_ends_by_a_signal() {
 }
 
 #[test]
-fn a_leader_that_is_cut_off_ends() {
+fn a_disconnected_leader_ends() {
     let store = Store::start();
     let mut leader = Running::start(&store, &["elect", "gateway", "--lease", "500ms"]);
     assert!(leader.line().starts_with("ELECTED\t"));
@@ -214,7 +214,7 @@ fn a_leader_that_is_cut_off_ends() {
 }
 
 #[test]
-fn sigterm_is_passed_on_and_the_lock_given_back() {
+fn sigterm_is_forwarded_and_the_lock_released() {
     let store = Store::start();
     let mut running = Running::start(&store, &["lock", "nightly", "--", "sh", "-c", UNTIL_TERM]);
     assert_eq!(running.line(), "started");
@@ -256,7 +256,7 @@ fn a_lease_goes_through_its_steps() {
 }
 
 #[test]
-fn a_leader_is_seen_until_it_resigns() {
+fn a_leader_is_reported_until_it_resigns() {
     let store = Store::start();
     let mut watch = Running::start(&store, &["elect", "gateway", "--watch"]);
     assert_eq!(watch.line(), "NONE");

@@ -5,13 +5,13 @@
 mod addresses;
 mod admin;
 mod bench;
-mod broken;
+mod connection_failures;
+#[cfg(target_os = "linux")]
+mod descendants;
 #[cfg(target_os = "linux")]
 #[path = "../../../server/tests/process/disk.rs"]
 mod disk;
 mod extensions;
-#[cfg(target_os = "linux")]
-mod family;
 mod harness;
 mod keys;
 mod locks;

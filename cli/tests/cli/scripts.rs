@@ -19,7 +19,7 @@ fn run_unread(store: &Store, arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn what_nobody_reads_is_in_the_exit_code() {
+fn the_exit_code_is_correct_without_a_reader() {
     let store = Store::start();
     let version = store.ok(["set", "k", "v"]);
     let version = version.trim_end();
@@ -52,7 +52,7 @@ fn what_nobody_reads_is_in_the_exit_code() {
 }
 
 #[test]
-fn a_leader_whom_nobody_hears_resigns() {
+fn a_leader_without_a_reader_resigns() {
     let store = Store::start();
     let elect = ["elect", "gateway", "--lease", "1h"];
     let unread = run_unread(&store, &elect);
@@ -70,7 +70,7 @@ fn a_leader_whom_nobody_hears_resigns() {
 }
 
 #[test]
-fn a_leader_that_waits_to_be_heard_hears_sigterm() {
+fn a_leader_blocked_on_output_handles_sigterm() {
     let store = Store::start();
     // The pipe is full, and its reader does not read.
     let (_reader, mut writer) = pipe().unwrap();
@@ -109,7 +109,7 @@ fn printed(store: &Store, script: &str) -> String {
 }
 
 #[test]
-fn a_command_under_a_lock_ignores_what_it_would_without_it() {
+fn a_command_under_a_lock_inherits_ignored_signals() {
     let store = Store::start();
     for signal in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "TSTP"] {
         let script =
@@ -122,7 +122,7 @@ fn a_command_under_a_lock_ignores_what_it_would_without_it() {
 }
 
 #[test]
-fn a_commands_exit_code_is_known_although_ends_of_children_are_ignored() {
+fn the_exit_code_is_known_with_sigchld_ignored() {
     let store = Store::start();
     let code = Command::new("env")
         .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_statestore")])
@@ -157,7 +157,7 @@ fn a_dash_is_standard_input_or_output() {
 }
 
 #[test]
-fn a_url_that_is_not_text_is_not_as_good_as_none() {
+fn a_url_that_is_not_utf8_is_an_error() {
     let store = Store::start();
     let mut command = store.command(["get", "k"]);
     command.env("STATESTORE_URL", OsStr::from_bytes(b"unix:///\xff"));

@@ -1,5 +1,5 @@
 //! Output for a person at a terminal.
-use crate::admin::Watched;
+use crate::admin::AdminFixture;
 use crate::harness::Store;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
@@ -47,14 +47,14 @@ fn a_newline_follows_the_value() {
 }
 
 #[test]
-fn keys_cannot_steer_it() {
+fn keys_cannot_control_the_terminal() {
     let store = Store::start();
     store.ok(["set", "--escaped", r"\x1b[2Jk", "v"]);
     assert_eq!(shown(&store, &["scan"]), "\\x1b[2Jk\r\n");
 }
 
 #[test]
-fn values_cannot_steer_it() {
+fn values_cannot_control_the_terminal() {
     let store = Store::start();
     store.run_with_input(
         ["set", "k"],
@@ -69,7 +69,7 @@ fn values_cannot_steer_it() {
 }
 
 /// Runs a script of the shell inside of a terminal that is its own, with `statestore` as `$0`.
-fn inside(store: &Store, script: &str) -> (File, Child) {
+fn spawn_in_terminal(store: &Store, script: &str) -> (File, Child) {
     let (terminal, inside) = terminal();
     // A shell cannot trap what was ignored when it began, as Ctrl-C is in the background of a script.
     let mut command = Command::new("env");
@@ -104,10 +104,10 @@ fn await_text(terminal: &mut File, text: &str) -> String {
 }
 
 #[test]
-fn a_command_under_a_lock_has_it_like_any_other() {
+fn a_command_under_a_lock_has_the_terminal() {
     let store = Store::start();
     let script = "\"$0\" lock n -- sh -c 'echo ready; read line </dev/tty; echo \"got $line\"'; read line; echo \"then $line\"";
-    let (mut terminal, mut child) = inside(&store, script);
+    let (mut terminal, mut child) = spawn_in_terminal(&store, script);
     await_text(&mut terminal, "ready");
     terminal.write_all(b"one\ntwo\n").unwrap();
     await_text(&mut terminal, "got one");
@@ -119,7 +119,7 @@ fn a_command_under_a_lock_has_it_like_any_other() {
 fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
     let store = Store::start();
     let script = "exec \"$0\" lock n -- sh -c 'trap \"exit 9\" INT; echo ready; while :; do sleep 0.02; done'";
-    let (mut terminal, mut child) = inside(&store, script);
+    let (mut terminal, mut child) = spawn_in_terminal(&store, script);
     await_text(&mut terminal, "ready");
     // Ctrl-Z
     terminal.write_all(b"\x1a").unwrap();
@@ -133,14 +133,14 @@ fn ctrl_c_ends_a_command_under_a_lock_and_ctrl_z_does_not_suspend_it() {
 }
 
 #[test]
-fn a_terminal_that_stops_whoever_writes_in_the_background_stops_no_end() {
+fn tostop_does_not_block_the_end_of_a_command() {
     let store = Store::start();
     // The command leaves a process behind that ignores SIGTERM, and ends by itself later.
     let script = "stty tostop; exec \"$0\" lock n --grace 0 -- sh -c '
         mkfifo \"$0\"; (trap \"\" TERM; echo ready >\"$0\"; exec sleep 60) >/dev/null & read ready <\"$0\"' \"$1\"";
     let folder = tempfile::tempdir().unwrap();
     let script = script.replace("$1", folder.path().join("fifo").to_str().unwrap());
-    let (mut terminal, mut child) = inside(&store, &script);
+    let (mut terminal, mut child) = spawn_in_terminal(&store, &script);
     await_text(&mut terminal, "killing it");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     store
@@ -149,15 +149,15 @@ fn a_terminal_that_stops_whoever_writes_in_the_background_stops_no_end() {
 }
 
 #[test]
-fn top_leaves_the_terminal_as_it_was_however_it_ends() {
-    let watched = Watched::start();
+fn top_restores_the_terminal_at_every_exit() {
+    let watched = AdminFixture::start();
     watched.store.ok(["set", "key", "value"]);
     for end in ["q", "\x03"] {
         let script = format!(
             "trap : INT; stty -a; \"$0\" top --admin {}; echo ended $?; stty -a; read end",
             watched.store.admin_url()
         );
-        let (mut terminal, mut child) = inside(&watched.store, &script);
+        let (mut terminal, mut child) = spawn_in_terminal(&watched.store, &script);
         let before = await_text(&mut terminal, "\x1b[?1049h");
         await_text(&mut terminal, "keys 1 in ");
         terminal.write_all(end.as_bytes()).unwrap();

@@ -6,7 +6,7 @@ fn refused(arguments: &[&str], words: &str) {
 }
 
 #[test]
-fn help_teaches_every_subcommand_with_examples() {
+fn help_has_examples_for_every_subcommand() {
     for verb in [
         "get",
         "set",
@@ -31,7 +31,7 @@ fn help_teaches_every_subcommand_with_examples() {
 }
 
 #[test]
-fn completions_know_the_verbs_that_the_help_shows() {
+fn completions_contain_the_subcommands_of_the_help() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let run = run(statestore(["completions", shell]), b"");
         let script = String::from_utf8(run.stdout).unwrap();
@@ -51,7 +51,7 @@ fn no_subcommand_shows_the_help() {
 }
 
 #[test]
-fn wrong_arguments_are_one_line_that_points_to_the_help() {
+fn invalid_arguments_are_reported_in_one_line_with_a_pointer_to_the_help() {
     refused(&["frob"], "see 'statestore --help'");
     refused(&["get"], "<KEY>; see 'statestore get --help'");
     refused(&["get", "k", "--out"], "'--output'");
@@ -70,7 +70,7 @@ fn wrong_arguments_are_one_line_that_points_to_the_help() {
 }
 
 #[test]
-fn wrong_values_say_what_would_be_right() {
+fn invalid_values_are_reported_with_the_expected_form() {
     for px in ["0", "1.5", "soon", "1us"] {
         refused(&["set", "k", "v", "--px", px], "1500ms, 10s or 2m");
     }
@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn waiting_has_an_end() {
+fn wait_times_are_limited() {
     refused(
         &["get", "k", "--timeout", "18446744073709551615"],
         "at most 24h",
@@ -102,7 +102,7 @@ fn waiting_has_an_end() {
 }
 
 #[test]
-fn the_variables_of_a_pod_count_when_asked_for() {
+fn the_pod_variables_are_used_with_env() {
     let store = Store::start();
     store.ok(["set", "k", "v"]);
     let port = store.port().to_string();

@@ -101,7 +101,7 @@ fn values_that_look_like_options() {
 }
 
 #[test]
-fn json_has_base64_for_what_is_not_utf8() {
+fn json_encodes_invalid_utf8_as_base64() {
     let store = Store::start();
     store.run_with_input(["set", "--escaped", r"\xff"], b"\xfe\xff");
     let got = store.run(["get", "--escaped", r"\xff", "--json"]).json();
@@ -186,7 +186,7 @@ fn del_prints_the_version_of_the_deletion() {
 }
 
 #[test]
-fn the_version_of_a_lease_fences_other_writers_out() {
+fn the_version_of_a_lease_is_a_fencing_token() {
     let store = Store::start();
     let old = store.ok(["set", "lock", "a", "--nex", "--px", "1h"]);
     store.ok(["vdel", "lock", "a"]);
@@ -210,7 +210,7 @@ fn the_version_of_a_lease_fences_other_writers_out() {
 }
 
 #[test]
-fn a_full_store_refuses() {
+fn a_full_store_is_exit_code_4() {
     let store = Store::with_max_keys(1);
     store.ok(["set", "k", "v"]);
     store
@@ -220,7 +220,7 @@ fn a_full_store_refuses() {
 }
 
 #[test]
-fn a_value_beyond_the_packet_limit_is_a_clear_error() {
+fn a_value_above_the_packet_limit_is_an_error() {
     let store = Store::start();
     let run = store.run_with_input(["set", "k"], &vec![0; 64 << 20]);
     run.assert_error(2, "store it in parts");

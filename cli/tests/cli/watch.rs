@@ -7,13 +7,13 @@ use std::{
 };
 
 /// A running `statestore watch`.
-struct Watch {
+struct WatchProcess {
     child: Child,
     stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
 }
 
-impl Watch {
+impl WatchProcess {
     /// Starts it and waits until it says that it watches.
     fn start(store: &Store, arguments: &[&str]) -> Self {
         let mut child = store
@@ -53,9 +53,9 @@ impl Watch {
 }
 
 #[test]
-fn changes_are_lines_and_ctrl_c_ends_it_well() {
+fn changes_are_printed_as_lines_and_ctrl_c_exits_with_0() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["k"]);
+    let mut watch = WatchProcess::start(&store, &["k"]);
     let version = store.ok(["set", "k", "v"]);
     assert_eq!(watch.line(), format!("SET\tk\t{}\tv", version.trim_end()));
     let version = store.ok(["del", "k"]);
@@ -67,7 +67,7 @@ fn changes_are_lines_and_ctrl_c_ends_it_well() {
 #[test]
 fn expiry_is_a_delete() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["k", "--count", "2"]);
+    let mut watch = WatchProcess::start(&store, &["k", "--count", "2"]);
     store.ok(["set", "k", "v", "--px", "1"]);
     assert!(watch.line().starts_with("SET\tk\t"));
     assert!(watch.line().starts_with("DELETE\tk\t"));
@@ -75,9 +75,9 @@ fn expiry_is_a_delete() {
 }
 
 #[test]
-fn several_keys_are_told_apart_and_others_are_not_shown() {
+fn only_changes_of_the_watched_keys_are_printed() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["a", "b", "a", "--count", "2"]);
+    let mut watch = WatchProcess::start(&store, &["a", "b", "a", "--count", "2"]);
     store.ok(["set", "other", "v"]);
     store.ok(["set", "b", "1"]);
     assert!(watch.line().starts_with("SET\tb\t"));
@@ -87,9 +87,9 @@ fn several_keys_are_told_apart_and_others_are_not_shown() {
 }
 
 #[test]
-fn a_change_is_one_line_whatever_it_holds() {
+fn a_change_is_one_line_for_any_value() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["k", "--count", "1"]);
+    let mut watch = WatchProcess::start(&store, &["k", "--count", "1"]);
     store.run_with_input(["set", "k"], b"a\tb\nc\\\0\xff");
     assert!(watch.line().ends_with(r"	a\tb\nc\\\x00\xff"));
     assert_eq!(watch.end(), Some(0));
@@ -98,7 +98,7 @@ fn a_change_is_one_line_whatever_it_holds() {
 #[test]
 fn json_events_have_the_documented_fields() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["k", "--json"]);
+    let mut watch = WatchProcess::start(&store, &["k", "--json"]);
     let version = store.ok(["set", "k", "v"]);
     let expected = json!({"event": "set", "key": "k", "value": "v", "version": version.trim_end()});
     assert_eq!(watch.json(), expected);
@@ -110,9 +110,9 @@ fn json_events_have_the_documented_fields() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_the_watch_goes_on() {
+fn a_lost_connection_is_reported_and_the_watch_continues() {
     let store = Store::start();
-    let mut watch = Watch::start(&store, &["k"]);
+    let mut watch = WatchProcess::start(&store, &["k"]);
     store.stop();
     assert!(watch.notice().starts_with("connection lost: "));
     interrupt(&watch.child);

@@ -11,16 +11,16 @@
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, missing_docs)]
 
 mod broker;
-mod figures;
-mod own;
-mod peer;
-mod raw;
+mod own_client;
+mod raw_socket;
 mod request;
 mod results;
+mod rumqttc_client;
+mod run_metrics;
 mod spread;
 mod table;
 
-use figures::Figures;
+use run_metrics::RunMetrics;
 use table::{Column, Table};
 
 const ROUNDS: usize = 9;
@@ -46,7 +46,7 @@ const COLUMNS: [Column; 4] = [
     Column::new("CPU per pair", " µs", 2),
 ];
 
-fn columns(figures: &Figures) -> Vec<f64> {
+fn columns(figures: &RunMetrics) -> Vec<f64> {
     vec![
         figures.pairs_per_second(),
         figures.percentile(50),
@@ -59,18 +59,18 @@ fn throughput() {
     // Each for about as long.
     const OWN_PAIRS: usize = 300_000;
     const PEER_PAIRS: usize = 75_000;
-    const BARE_PAIRS: usize = 1_000_000;
+    const RAW_PAIRS: usize = 1_000_000;
     let broker = broker::start();
     for in_flight in [64, 256, 1024] {
         let mut table = Table::new(&COLUMNS);
         let own = table.row("own client", || {
-            columns(&own::run(broker, in_flight, OWN_PAIRS))
+            columns(&own_client::run(broker, in_flight, OWN_PAIRS))
         });
         let peer = table.row("rumqttc's loop", || {
-            columns(&peer::run(broker, in_flight, PEER_PAIRS))
+            columns(&rumqttc_client::run(broker, in_flight, PEER_PAIRS))
         });
         let bare = table.row("blocking socket", || {
-            columns(&raw::pipelined(broker, in_flight, BARE_PAIRS))
+            columns(&raw_socket::pipelined(broker, in_flight, RAW_PAIRS))
         });
         table.ratio("own client / rumqttc's loop", own, peer);
         table.ratio("blocking socket / rumqttc's loop", bare, peer);
@@ -82,10 +82,16 @@ fn latency() {
     const PAIRS: usize = 10_000;
     let broker = broker::start();
     let mut table = Table::new(&COLUMNS);
-    let blocking = table.row("blocking socket", || columns(&raw::blocking(broker, PAIRS)));
-    let tokio = table.row("tokio's socket", || columns(&raw::tokio(broker, PAIRS)));
-    let own = table.row("own client", || columns(&own::run(broker, 1, PAIRS)));
-    let peer = table.row("rumqttc's loop", || columns(&peer::run(broker, 1, PAIRS)));
+    let blocking = table.row("blocking socket", || {
+        columns(&raw_socket::blocking(broker, PAIRS))
+    });
+    let tokio = table.row("tokio's socket", || {
+        columns(&raw_socket::tokio(broker, PAIRS))
+    });
+    let own = table.row("own client", || columns(&own_client::run(broker, 1, PAIRS)));
+    let peer = table.row("rumqttc's loop", || {
+        columns(&rumqttc_client::run(broker, 1, PAIRS))
+    });
     table.ratio("own client / blocking socket", own, blocking);
     table.ratio("own client / tokio's socket", own, tokio);
     table.ratio("own client / rumqttc's loop", own, peer);

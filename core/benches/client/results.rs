@@ -1,14 +1,19 @@
 //! Keeps what a table measured, so that figures can be drawn of it.
 
-use crate::table::{Column, Ratio, Subject};
+use crate::table::{BenchmarkRow, Column, Ratio};
 use serde_json::{Value, json};
 use std::{env, fs::OpenOptions, io::Write};
 
-/// Names the file that each table is appended to, as a line of JSON; `scripts/bench --keep` sets it.
+/// Names the file that each table is appended to, as a line of JSON; `scripts/bench --append_results` sets it.
 const FILE: &str = "BENCH_RESULTS";
 
 /// Appends every number of every round, if there is a file for it.
-pub(crate) fn keep(title: &str, columns: &[Column], subjects: &[Subject<'_>], ratios: &[Ratio]) {
+pub(crate) fn append_results(
+    title: &str,
+    columns: &[Column],
+    subjects: &[BenchmarkRow<'_>],
+    ratios: &[Ratio],
+) {
     let Some(path) = env::var_os(FILE) else {
         return;
     };
@@ -20,7 +25,12 @@ pub(crate) fn keep(title: &str, columns: &[Column], subjects: &[Subject<'_>], ra
         .unwrap_or_else(|error| panic!("{FILE} names {}: {error}", path.display()));
 }
 
-fn table(title: &str, columns: &[Column], subjects: &[Subject<'_>], ratios: &[Ratio]) -> Value {
+fn table(
+    title: &str,
+    columns: &[Column],
+    subjects: &[BenchmarkRow<'_>],
+    ratios: &[Ratio],
+) -> Value {
     let rows = subjects.iter().map(|subject| {
         let rounds = |numbers: &Vec<f64>| numbers.iter().map(|it| rounded(*it)).collect();
         let measured: Vec<Vec<f64>> = subject.measured.iter().map(rounds).collect();

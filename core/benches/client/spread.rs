@@ -3,13 +3,13 @@ use std::fmt;
 
 /// The median of the rounds, with the lowest and the highest.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
+pub(crate) struct RoundSummary {
     pub(crate) median: f64,
     lowest: f64,
     highest: f64,
 }
 
-impl Spread {
+impl RoundSummary {
     /// Summarizes one number per round. Requires at least one round.
     pub(crate) fn of(rounds: impl IntoIterator<Item = f64>) -> Self {
         let mut rounds: Vec<_> = rounds.into_iter().collect();
@@ -33,7 +33,7 @@ impl Spread {
     }
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for RoundSummary {
     /// `median (lowest–highest)`, with as many decimals as the precision says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = f.precision().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! A Markdown table whose rows are measured in turns, so that other load of the machine affects all of them alike.
 
-use crate::{results, spread::Spread};
+use crate::{results, spread::RoundSummary};
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ impl Column {
 }
 
 /// A row of the table: measured once per round, with a number for each column.
-pub(crate) struct Subject<'a> {
+pub(crate) struct BenchmarkRow<'a> {
     pub(crate) name: String,
     measure: Box<dyn FnMut() -> Vec<f64> + 'a>,
     /// For each column, the number of each round.
@@ -42,20 +42,20 @@ pub(crate) struct Ratio {
 /// A table to be.
 pub(crate) struct Table<'a> {
     columns: &'a [Column],
-    subjects: Vec<Subject<'a>>,
+    rows: Vec<BenchmarkRow<'a>>,
     ratios: Vec<Ratio>,
 }
 
 /// A row of a [`Table`], to name it in a ratio.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row(usize);
+pub(crate) struct RowId(usize);
 
 impl<'a> Table<'a> {
     /// Without rows.
     pub(crate) fn new(columns: &'a [Column]) -> Self {
         Self {
             columns,
-            subjects: Vec::new(),
+            rows: Vec::new(),
             ratios: Vec::new(),
         }
     }
@@ -65,17 +65,17 @@ impl<'a> Table<'a> {
         &mut self,
         name: impl Into<String>,
         measure: impl FnMut() -> Vec<f64> + 'a,
-    ) -> Row {
-        self.subjects.push(Subject {
+    ) -> RowId {
+        self.rows.push(BenchmarkRow {
             name: name.into(),
             measure: Box::new(measure),
             measured: vec![Vec::new(); self.columns.len()],
         });
-        Row(self.subjects.len() - 1)
+        RowId(self.rows.len() - 1)
     }
 
     /// Adds a row with one row divided by another.
-    pub(crate) fn ratio(&mut self, name: impl Into<String>, one: Row, other: Row) {
+    pub(crate) fn ratio(&mut self, name: impl Into<String>, one: RowId, other: RowId) {
         self.ratios.push(Ratio {
             name: name.into(),
             one: one.0,
@@ -87,10 +87,10 @@ impl<'a> Table<'a> {
     /// measurements.
     pub(crate) fn print(mut self, title: &str, rounds: usize) {
         println!("\n### {title}\n");
-        let mut order: Vec<_> = (0..self.subjects.len()).collect();
+        let mut order: Vec<_> = (0..self.rows.len()).collect();
         for _ in 0..rounds {
             for &at in &order {
-                let subject = &mut self.subjects[at];
+                let subject = &mut self.rows[at];
                 let numbers = (subject.measure)();
                 for (column, number) in subject.measured.iter_mut().zip(numbers) {
                     column.push(number);
@@ -100,26 +100,26 @@ impl<'a> Table<'a> {
             order.reverse();
         }
         self.print_rows();
-        results::keep(title, self.columns, &self.subjects, &self.ratios);
+        results::append_results(title, self.columns, &self.rows, &self.ratios);
     }
 
     fn print_rows(&self) {
         let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
         println!("| | {} |", names.join(" | "));
         println!("|{}", " --- |".repeat(names.len() + 1));
-        for subject in &self.subjects {
+        for subject in &self.rows {
             print!("| {} |", subject.name);
             for (column, rounds) in self.columns.iter().zip(&subject.measured) {
-                let spread = Spread::of(rounds.iter().copied());
+                let spread = RoundSummary::of(rounds.iter().copied());
                 print!(" {spread:.*}{} |", column.decimals, column.unit);
             }
             println!();
         }
         for Ratio { name, one, other } in &self.ratios {
             print!("| {name} |");
-            let (one, other) = (&self.subjects[*one], &self.subjects[*other]);
+            let (one, other) = (&self.rows[*one], &self.rows[*other]);
             for (one, other) in one.measured.iter().zip(&other.measured) {
-                print!(" {:.2} |", Spread::of_ratios(one, other));
+                print!(" {:.2} |", RoundSummary::of_ratios(one, other));
             }
             println!();
         }

@@ -48,7 +48,7 @@ impl Capabilities {
     };
 
     /// Records the feature that a name and its number describe.
-    pub(super) fn take(&mut self, name: &[u8], number: u64) {
+    pub(super) fn record(&mut self, name: &[u8], number: u64) {
         match name {
             CONDITIONS => self.conditions = number > 0,
             REMAINING_TIME => self.remaining_time = number > 0,
@@ -81,7 +81,7 @@ impl Reply {
                 expires_in_ms: Some(number),
             } => {
                 let mut capabilities = Capabilities::default();
-                capabilities.take(value, *number);
+                capabilities.record(value, *number);
                 Some(capabilities)
             }
             _ => None,

@@ -40,7 +40,7 @@ pub(super) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
 }
 
 /// Returns whether `digits` digits are a number that fits 64 bits, whatever the digits are.
-pub(super) fn fits(digits: usize) -> bool {
+pub(super) fn fits_u64(digits: usize) -> bool {
     (1..MAX_DIGITS).contains(&digits)
 }
 
@@ -99,12 +99,12 @@ pub(super) fn fill<const WIDTH: usize>(out: &mut [u8; WIDTH], mut value: u64) {
 }
 
 /// A number as text on the stack.
-pub(super) struct Decimal {
+pub(super) struct DecimalText {
     buffer: [u8; MAX_DIGITS],
     start: usize,
 }
 
-impl Decimal {
+impl DecimalText {
     /// Writes `value` without padding.
     pub(super) fn new(value: u64) -> Self {
         Self::padded(value, 1)
@@ -136,7 +136,7 @@ impl Decimal {
     }
 }
 
-impl fmt::Display for Decimal {
+impl fmt::Display for DecimalText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::str::from_utf8(self.as_bytes()).map_err(|_| fmt::Error)?)
     }
@@ -144,10 +144,10 @@ impl fmt::Display for Decimal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decimal, eight_digits, fill, len, parse};
+    use super::{DecimalText, eight_digits, fill, len, parse};
 
     #[test]
-    fn only_digits_that_fit_are_numbers() {
+    fn parse_accepts_only_digits_that_fit_u64() {
         assert_eq!(parse(b"0"), Some(0));
         assert_eq!(parse(b"007"), Some(7));
         assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_digits_are_a_number_and_nothing_else_is() {
+    fn eight_digits_rejects_other_bytes() {
         assert_eq!(eight_digits(*b"01234567"), Some(1_234_567));
         assert_eq!(eight_digits(*b"99999999"), Some(99_999_999));
         for at in 0..8 {
@@ -180,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn numbers_fill_a_width() {
+    fn fill_pads_numbers_to_the_width() {
         fn filled<const WIDTH: usize>(value: u64) {
             let mut text = [b'x'; WIDTH];
             fill(&mut text, value);
-            assert_eq!(text, Decimal::padded(value, WIDTH).as_bytes());
+            assert_eq!(text, DecimalText::padded(value, WIDTH).as_bytes());
         }
         filled::<1>(0);
         filled::<2>(7);
@@ -212,10 +212,10 @@ mod tests {
             u64::MAX - 1,
             u64::MAX,
         ] {
-            assert_eq!(Decimal::new(value).to_string(), value.to_string());
+            assert_eq!(DecimalText::new(value).to_string(), value.to_string());
             assert_eq!(len(value), value.to_string().len());
             assert_eq!(
-                Decimal::padded(value, 15).to_string(),
+                DecimalText::padded(value, 15).to_string(),
                 format!("{value:015}")
             );
         }

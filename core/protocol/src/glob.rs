@@ -32,7 +32,7 @@ pub struct Glob {
     /// Tokens before the first `*`; the whole pattern if there is none.
     head: Vec<Token>,
     /// Runs between two `*`, none of them empty.
-    middle: Vec<Run>,
+    middle: Vec<TokenRun>,
     /// Tokens behind the last `*`; `None` if there is no `*`.
     tail: Option<Vec<Token>>,
     prefix: Vec<u8>,
@@ -45,7 +45,7 @@ enum Token {
     /// Exactly this byte.
     Byte(u8),
     /// Any byte.
-    One,
+    Any,
     /// A byte of this set.
     Class(Box<ByteSet>),
 }
@@ -54,7 +54,7 @@ impl Token {
     fn matches(&self, byte: u8) -> bool {
         match self {
             Self::Byte(own) => *own == byte,
-            Self::One => true,
+            Self::Any => true,
             Self::Class(set) => set.contains(byte),
         }
     }
@@ -77,10 +77,10 @@ impl Glob {
                     if head.is_none() {
                         head = Some(run);
                     } else if !run.is_empty() {
-                        middle.push(Run::new(run));
+                        middle.push(TokenRun::new(run));
                     }
                 }
-                b'?' => tokens.push(Token::One),
+                b'?' => tokens.push(Token::Any),
                 b'[' if may_close => {
                     if let Some((token, behind)) = class(behind) {
                         tokens.push(token);
@@ -106,7 +106,7 @@ impl Glob {
             min_len: head.len()
                 + middle
                     .iter()
-                    .map(|run: &Run| run.tokens.len())
+                    .map(|run: &TokenRun| run.tokens.len())
                     .sum::<usize>()
                 + tail.as_ref().map_or(0, Vec::len),
             head,
@@ -157,7 +157,7 @@ impl Glob {
     /// Removes the first `bytes` bytes of the [literal prefix](Self::literal_prefix), at most all of it. The result
     /// matches the rest of keys whose first bytes the caller has compared already.
     #[must_use]
-    pub fn behind_prefix(mut self, bytes: usize) -> Self {
+    pub fn without_prefix(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.prefix.len());
         self.prefix.drain(..bytes);
         self.head.drain(..bytes);
@@ -182,20 +182,23 @@ fn all_match(tokens: &[Token], bytes: &[u8]) -> bool {
 
 /// Tokens between two `*`, which may match at any position.
 #[derive(Debug, Clone)]
-struct Run {
+struct TokenRun {
     tokens: Vec<Token>,
-    places: Option<Places>,
+    positions: Option<PositionSets>,
 }
 
-impl Run {
+impl TokenRun {
     fn new(tokens: Vec<Token>) -> Self {
-        let places = (tokens.len() > SHORT_RUN).then(|| Places::new(&tokens));
-        Self { tokens, places }
+        let places = (tokens.len() > SHORT_RUN).then(|| PositionSets::new(&tokens));
+        Self {
+            tokens,
+            positions: places,
+        }
     }
 
     /// Returns the end of the first match in `text`.
     fn find(&self, text: &[u8], steps: &mut usize) -> Option<usize> {
-        if let Some(places) = &self.places {
+        if let Some(places) = &self.positions {
             return places.find(text, steps);
         }
         let len = self.tokens.len();
@@ -215,20 +218,20 @@ impl Run {
 /// A long run as sets of positions: for each byte, one bit for each position of the run that it matches. The algorithm is
 /// Shift-And of Baeza-Yates and Gonnet.
 #[derive(Debug, Clone)]
-struct Places {
+struct PositionSets {
     len: usize,
     /// Words of a set.
     width: usize,
     /// 256 sets.
-    of_byte: Vec<u64>,
+    by_byte: Vec<u64>,
 }
 
-impl Places {
+impl PositionSets {
     fn new(tokens: &[Token]) -> Self {
         let width = tokens.len().div_ceil(64);
         let mut of_any = vec![0; width];
         for (place, token) in tokens.iter().enumerate() {
-            if let Token::One = token {
+            if let Token::Any = token {
                 of_any[place / 64] |= 1 << (place % 64);
             }
         }
@@ -238,7 +241,7 @@ impl Places {
                 of_byte[usize::from(byte) * width + place / 64] |= 1 << (place % 64);
             };
             match token {
-                Token::One => {}
+                Token::Any => {}
                 Token::Byte(byte) => set(*byte),
                 Token::Class(class) => (0..=255).filter(|&byte| class.contains(byte)).for_each(set),
             }
@@ -246,7 +249,7 @@ impl Places {
         Self {
             len: tokens.len(),
             width,
-            of_byte,
+            by_byte: of_byte,
         }
     }
 
@@ -260,7 +263,7 @@ impl Places {
         let last = self.len - 1;
         for (index, &byte) in text.iter().enumerate() {
             *steps += self.width;
-            let places = &self.of_byte[usize::from(byte) * self.width..][..self.width];
+            let places = &self.by_byte[usize::from(byte) * self.width..][..self.width];
             let mut carry = 1;
             for (word, places) in reached.iter_mut().zip(places) {
                 let next = (*word << 1 | carry) & places;

@@ -1,5 +1,5 @@
 //! Hybrid logical clocks: versions and fencing tokens ("Versioning and hybrid logical clocks").
-use super::decimal::{self, Decimal};
+use super::decimal::{self, DecimalText};
 use bytes::BufMut;
 use smol_str::SmolStr;
 use std::{fmt, str::FromStr};
@@ -15,8 +15,8 @@ const WALL_WIDTH: usize = 15;
 /// Digits to which the counter is padded in the text form.
 const COUNTER_WIDTH: usize = 5;
 /// The least numbers that take more.
-const LEAST_TOO_WIDE_WALL: u64 = 1_000_000_000_000_000;
-const LEAST_TOO_WIDE_COUNTER: u64 = 100_000;
+const MIN_TOO_WIDE_WALL: u64 = 1_000_000_000_000_000;
+const MIN_TOO_WIDE_COUNTER: u64 = 100_000;
 
 /// A hybrid logical clock value; ordered by wall clock, then counter, then the bytes of the node id.
 ///
@@ -89,12 +89,12 @@ impl Hlc {
     ///
     /// The segments are counted first; then wall clock, counter and node id are checked in this order.
     pub fn parse(text: &[u8]) -> Result<Self, HlcError> {
-        Self::parse_beside(text, None)
+        Self::parse_with_hint(text, None)
     }
 
     /// Parses like [`parse`](Self::parse), and is faster if the timestamp comes from the same node as `former`.
-    pub(super) fn parse_beside(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
-        if let Some((wall_ms, counter, node_id)) = usual_numbers(text) {
+    pub(super) fn parse_with_hint(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
+        if let Some((wall_ms, counter, node_id)) = parse_padded_numbers(text) {
             if let Some(former) = former
                 && former.node_id.as_bytes() == node_id
             {
@@ -106,14 +106,14 @@ impl Hlc {
             if node_id.contains(&b':') {
                 return Err(HlcError::Segments);
             }
-            return Self::of_node(wall_ms, counter, node_id);
+            return Self::from_node(wall_ms, counter, node_id);
         }
-        Self::parse_unusual(text)
+        Self::parse_unpadded(text)
     }
 
     // Not inlined, so that the usual timestamps do not pay for it.
     #[inline(never)]
-    fn parse_unusual(text: &[u8]) -> Result<Self, HlcError> {
+    fn parse_unpadded(text: &[u8]) -> Result<Self, HlcError> {
         let segments = split_number(text).and_then(|(wall, rest)| {
             let (counter, node_id) = split_number(rest)?;
             (!node_id.contains(&b':')).then_some((wall, counter, node_id))
@@ -121,11 +121,11 @@ impl Hlc {
         let (wall, counter, node_id) = segments.ok_or(HlcError::Segments)?;
         let wall_ms = wall.ok_or(HlcError::Wall)?;
         let counter = counter.ok_or(HlcError::Counter)?;
-        Self::of_node(wall_ms, counter, node_id)
+        Self::from_node(wall_ms, counter, node_id)
     }
 
     /// Creates an HLC with a node id that contains no `:`.
-    fn of_node(wall_ms: u64, counter: u64, node_id: &[u8]) -> Result<Self, HlcError> {
+    fn from_node(wall_ms: u64, counter: u64, node_id: &[u8]) -> Result<Self, HlcError> {
         if node_id.is_empty() {
             return Err(HlcError::NodeId);
         }
@@ -178,12 +178,12 @@ impl Hlc {
     /// A buffer that cannot grow must have room for [`text_len`](Self::text_len) bytes.
     pub fn write_text(&self, out: &mut impl BufMut) {
         let mut numbers = [b':'; WALL_WIDTH + 1 + COUNTER_WIDTH + 1];
-        if put_usual_numbers(self.wall_ms, self.counter, &mut numbers) {
+        if put_padded_numbers(self.wall_ms, self.counter, &mut numbers) {
             out.put_slice(&numbers);
         } else {
-            out.put_slice(Decimal::padded(self.wall_ms, WALL_WIDTH).as_bytes());
+            out.put_slice(DecimalText::padded(self.wall_ms, WALL_WIDTH).as_bytes());
             out.put_u8(b':');
-            out.put_slice(Decimal::padded(self.counter, COUNTER_WIDTH).as_bytes());
+            out.put_slice(DecimalText::padded(self.counter, COUNTER_WIDTH).as_bytes());
             out.put_u8(b':');
         }
         out.put_slice(self.node_id.as_bytes());
@@ -192,7 +192,7 @@ impl Hlc {
     /// Makes the text form of this timestamp of one of the same node; `false` if it is not one, or has wider numbers than usual.
     pub(super) fn rewrite_numbers(&self, text: &mut [u8]) -> bool {
         text.get(WALL_WIDTH + 1 + COUNTER_WIDTH + 1..) == Some(self.node_id.as_bytes())
-            && put_usual_numbers(self.wall_ms, self.counter, text)
+            && put_padded_numbers(self.wall_ms, self.counter, text)
     }
 
     /// Returns the number of bytes that [`write_text`](Self::write_text) appends.
@@ -208,8 +208,8 @@ impl Hlc {
 /// Writes wall clock and counter into a text form whose other bytes are in place. Returns `false` unless both have the
 /// usual width, as numbers and in `text`.
 #[inline]
-pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
-    if wall_ms >= LEAST_TOO_WIDE_WALL || counter >= LEAST_TOO_WIDE_COUNTER {
+pub(super) fn put_padded_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> bool {
+    if wall_ms >= MIN_TOO_WIDE_WALL || counter >= MIN_TOO_WIDE_COUNTER {
         return false;
     }
     let Some((wall, [b':', rest @ ..])) = text.split_first_chunk_mut::<WALL_WIDTH>() else {
@@ -225,8 +225,8 @@ pub(super) fn put_usual_numbers(wall_ms: u64, counter: u64, text: &mut [u8]) -> 
 
 impl fmt::Display for Hlc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wall = Decimal::padded(self.wall_ms, WALL_WIDTH);
-        let counter = Decimal::padded(self.counter, COUNTER_WIDTH);
+        let wall = DecimalText::padded(self.wall_ms, WALL_WIDTH);
+        let counter = DecimalText::padded(self.counter, COUNTER_WIDTH);
         write!(f, "{wall}:{counter}:{}", self.node_id)
     }
 }
@@ -241,7 +241,7 @@ impl FromStr for Hlc {
 
 /// Parses wall clock and counter if they have the usual width; also returns the bytes behind them.
 #[inline]
-fn usual_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
+fn parse_padded_numbers(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (wall, rest) = text.split_first_chunk::<WALL_WIDTH>()?;
     let [b':', rest @ ..] = rest else {
         return None;
@@ -284,7 +284,7 @@ fn split_number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
         len += 1;
     }
     if let Some((b':', rest)) = text[len..].split_first()
-        && decimal::fits(len)
+        && decimal::fits_u64(len)
     {
         return Some((Some(value), rest));
     }
@@ -373,13 +373,13 @@ impl Clock {
     /// Returns the next timestamp. It is greater than each timestamp before it and than each merged one. This holds
     /// even if the wall clock goes back, as long as it goes back by at most [`MAX_SKEW_MS`].
     pub fn tick(&mut self, now_wall_ms: u64) -> Hlc {
-        self.forget_glimpse(now_wall_ms);
+        self.reset_if_skewed(now_wall_ms);
         let last = Some((self.last.wall_ms, self.last.counter));
         (self.last.wall_ms, self.last.counter) = next_after(now_wall_ms, last);
         self.last.clone()
     }
 
-    fn forget_glimpse(&mut self, now_wall_ms: u64) {
+    fn reset_if_skewed(&mut self, now_wall_ms: u64) {
         if self.last.check_skew(now_wall_ms).is_err() {
             (self.last.wall_ms, self.last.counter) = (0, 0);
         }
@@ -393,7 +393,7 @@ impl Clock {
     /// Takes over a received timestamp, unless it is too far ahead; then nothing changes.
     pub fn merge(&mut self, received: &Hlc, now_wall_ms: u64) -> Result<(), ClockSkew> {
         received.check_skew(now_wall_ms)?;
-        self.forget_glimpse(now_wall_ms);
+        self.reset_if_skewed(now_wall_ms);
         let last = (self.last.wall_ms, self.last.counter);
         (self.last.wall_ms, self.last.counter) = last.max((received.wall_ms, received.counter));
         Ok(())

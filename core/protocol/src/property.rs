@@ -49,7 +49,7 @@ pub fn client_pairs(client_id: &str) -> [(&str, &str); 3] {
 }
 
 /// How many [`RequestPairs`] there are at most.
-pub const MOST_REQUEST_PAIRS: usize = 3;
+pub const MAX_REQUEST_PAIRS: usize = 3;
 
 /// User properties that a client sends with a request, as texts.
 ///
@@ -74,7 +74,7 @@ impl<'a> RequestPairs<'a> {
     /// `aio-persistence`. The last two are present only if requested.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let persist = self.persist.then_some(PERSIST_VALUE);
-        let all: [_; MOST_REQUEST_PAIRS] = [
+        let all: [_; MAX_REQUEST_PAIRS] = [
             (TIMESTAMP, Some(self.timestamp)),
             (FENCING_TOKEN, self.fencing_token),
             (PERSIST, persist),
@@ -150,11 +150,11 @@ impl RequestProperties {
         pairs: impl IntoIterator<Item = (&'a T, &'a T)>,
     ) -> Self {
         let bytes = |(name, value): (&'a T, &'a T)| (name.as_ref(), value.as_ref());
-        Self::parse_beside(pairs.into_iter().map(bytes), None)
+        Self::parse_with_hint(pairs.into_iter().map(bytes), None)
     }
 
     /// Returns whether the property of this name is one of them.
-    pub(super) fn reads(name: &[u8]) -> bool {
+    pub(super) fn is_known(name: &[u8]) -> bool {
         [TIMESTAMP, FENCING_TOKEN, PERSIST]
             .iter()
             .any(|read| read.as_bytes() == name)
@@ -162,14 +162,14 @@ impl RequestProperties {
 
     /// Parses like [`parse`](Self::parse), and is faster if `__ts` comes from the same node as `former`.
     #[inline]
-    pub(super) fn parse_beside<'a>(
+    pub(super) fn parse_with_hint<'a>(
         pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         former: Option<&Hlc>,
     ) -> Self {
         let (mut timestamp, mut fencing_token, mut persist) = (None, None, None);
         for (name, value) in pairs {
             if name == TIMESTAMP.as_bytes() {
-                timestamp.get_or_insert_with(|| Hlc::parse_beside(value, former));
+                timestamp.get_or_insert_with(|| Hlc::parse_with_hint(value, former));
             } else if name == FENCING_TOKEN.as_bytes() {
                 fencing_token.get_or_insert_with(|| Hlc::parse(value));
             } else if name == PERSIST.as_bytes() {
@@ -228,7 +228,7 @@ impl ResponseProperties {
     pub fn parse<'a, T: AsRef<[u8]> + ?Sized + 'a>(
         pairs: impl IntoIterator<Item = (&'a T, &'a T)>,
     ) -> Result<Self, RpcError> {
-        let mut received = Received::default();
+        let mut received = RawResponseProperties::default();
         for (name, value) in pairs {
             let (name, value) = (name.as_ref(), value.as_ref());
             // All that a good response has.
@@ -237,7 +237,7 @@ impl ResponseProperties {
             } else if name == TIMESTAMP.as_bytes() {
                 received.timestamp.get_or_insert(value);
             } else if name != PROTOCOL_VERSION.as_bytes()
-                && let Some(place) = received.place(name)
+                && let Some(place) = received.slot(name)
             {
                 place.get_or_insert(value);
             }
@@ -261,7 +261,7 @@ impl ResponseProperties {
 
 /// The texts of a response's properties.
 #[derive(Default)]
-struct Received<'a> {
+struct RawResponseProperties<'a> {
     timestamp: Option<&'a [u8]>,
     status: Option<&'a [u8]>,
     message: Option<&'a [u8]>,
@@ -271,9 +271,9 @@ struct Received<'a> {
     supported_versions: Option<&'a [u8]>,
 }
 
-impl<'a> Received<'a> {
+impl<'a> RawResponseProperties<'a> {
     /// Returns the slot for a property that only an error response has.
-    fn place(&mut self, name: &[u8]) -> Option<&mut Option<&'a [u8]>> {
+    fn slot(&mut self, name: &[u8]) -> Option<&mut Option<&'a [u8]>> {
         let places = [
             (STATUS_MESSAGE, &mut self.message),
             (INVALID_NAME, &mut self.property_name),
@@ -298,7 +298,7 @@ impl<'a> Received<'a> {
                 format!("`__stat` is not a status code: {text:?}; it says: {said}")
             }
             (Some(_), Some(_), Some(said)) => said,
-            (Some(_), Some(code), None) => meaning(code).to_owned(),
+            (Some(_), Some(code), None) => status_text(code).to_owned(),
         };
         RpcError {
             status,
@@ -312,7 +312,7 @@ impl<'a> Received<'a> {
 }
 
 /// Returns a description of a status that came without a text.
-fn meaning(status: u16) -> &'static str {
+fn status_text(status: u16) -> &'static str {
     match status {
         400 => "a property of the request is missing or invalid",
         408 => "the store did not finish in time",

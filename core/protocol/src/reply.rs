@@ -225,7 +225,7 @@ impl Reply {
         let mut capabilities = Capabilities::default();
         for _ in 0..count / 2 {
             let name = decoder.bulk()?;
-            capabilities.take(name, decoder.integer()?);
+            capabilities.record(name, decoder.integer()?);
         }
         decoder.finish()?;
         Ok(Self::Capabilities(capabilities))

@@ -1,6 +1,6 @@
 //! The user properties of one client's requests, read one after the other.
 use super::Hlc;
-use super::mqtt::{Publish, Recognized};
+use super::mqtt::{CommonPrefix, Publish};
 use super::property::RequestProperties;
 
 /// A reader of the user properties of requests on one connection. It decodes the properties that all requests share
@@ -29,32 +29,32 @@ use super::property::RequestProperties;
 #[derive(Debug, Clone, Default)]
 pub struct RequestReader {
     /// Number of the shared properties that were decoded.
-    number: u32,
+    prefix_id: u32,
     /// Whether the shared properties contain nothing that a server reads.
-    says_nothing: bool,
+    prefix_is_irrelevant: bool,
     /// The first good timestamp since then.
     timestamp: Option<Hlc>,
 }
 
 impl RequestReader {
-    /// Reads the user properties of a request like [`RequestProperties::parse`]. `recognized` is the
-    /// [result](super::mqtt::Decoder::recognized) of this connection's decoder for this PUBLISH.
-    pub fn read(&mut self, publish: &Publish, recognized: Recognized) -> RequestProperties {
-        if recognized.number == 0 {
+    /// Reads the user properties of a request like [`RequestProperties::parse`]. `common_prefix` is the
+    /// [result](super::mqtt::Decoder::common_prefix) of this connection's decoder for this PUBLISH.
+    pub fn read(&mut self, publish: &Publish, recognized: CommonPrefix) -> RequestProperties {
+        if recognized.id == 0 {
             return RequestProperties::parse(publish.user_property_bytes());
         }
-        let [alike, others] = publish.user_property_bytes_around(recognized);
-        if self.number != recognized.number {
-            self.number = recognized.number;
+        let [alike, others] = publish.split_user_property_bytes(recognized);
+        if self.prefix_id != recognized.id {
+            self.prefix_id = recognized.id;
             self.timestamp = None;
-            self.says_nothing = !alike
+            self.prefix_is_irrelevant = !alike
                 .into_iter()
-                .any(|(name, _)| RequestProperties::reads(name));
+                .any(|(name, _)| RequestProperties::is_known(name));
         }
-        if !self.says_nothing {
+        if !self.prefix_is_irrelevant {
             return RequestProperties::parse(publish.user_property_bytes());
         }
-        let properties = RequestProperties::parse_beside(others, self.timestamp.as_ref());
+        let properties = RequestProperties::parse_with_hint(others, self.timestamp.as_ref());
         if let (None, Some(Ok(timestamp))) = (&self.timestamp, &properties.timestamp) {
             self.timestamp = Some(timestamp.clone());
         }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_of_one_connection_may_be_of_several_nodes() {
+    fn timestamps_of_one_connection_may_come_from_several_nodes() {
         let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
         for turn in 0..200 {
             let node = ["me", "you", "StateStore", "me"][turn % 4];
@@ -116,22 +116,22 @@ mod tests {
                 ),
             ];
             let publish = received(&mut decoder, &pairs);
-            let read = reader.read(&publish, decoder.recognized());
+            let read = reader.read(&publish, decoder.common_prefix());
             assert_eq!(read, RequestProperties::parse(publish.user_properties()));
         }
-        assert_ne!(decoder.recognized(), Recognized::default());
+        assert_ne!(decoder.common_prefix(), CommonPrefix::default());
     }
 
     proptest! {
         #[test]
-        fn whatever_is_alike_the_same_is_read(alike in pairs(), own in prop::collection::vec(pairs(), 1..4)) {
+        fn a_common_prefix_does_not_change_what_is_read(alike in pairs(), own in prop::collection::vec(pairs(), 1..4)) {
             let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
             let mut has_recognized = false;
             for turn in 0..200 {
                 let pairs = [&alike[..], &own[turn / 40 % own.len()]].concat();
                 let publish = received(&mut decoder, &pairs);
-                has_recognized |= decoder.recognized() != Recognized::default();
-                let read = reader.read(&publish, decoder.recognized());
+                has_recognized |= decoder.common_prefix() != CommonPrefix::default();
+                let read = reader.read(&publish, decoder.common_prefix());
                 prop_assert_eq!(read, RequestProperties::parse(publish.user_properties()));
             }
             prop_assert!(has_recognized || alike.is_empty());

@@ -6,7 +6,7 @@
 //!
 //! Lengths are decimal numbers without sign. Leading zeros are accepted, as RESP3's grammar does. `$-1` is the one negative
 //! length of the protocol: a bulk string that is not there.
-use super::decimal::{self, Decimal};
+use super::decimal::{self, DecimalText};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Terminator of each line and each bulk string.
@@ -185,7 +185,7 @@ impl<'a> Decoder<'a> {
             });
         };
         self.rest = rest;
-        if decimal::fits(len) {
+        if decimal::fits_u64(len) {
             return Ok(value);
         }
         // No digits, or enough digits to overflow `value`.
@@ -259,7 +259,7 @@ fn digit(value: u64) -> u8 {
 
 #[inline(never)]
 fn put_long_number(marker: u8, value: u64, out: &mut BytesMut) {
-    let digits = Decimal::new(value);
+    let digits = DecimalText::new(value);
     let digits = digits.as_bytes();
     let mut line = [0; 1 + decimal::MAX_DIGITS + CRLF.len()];
     line[0] = marker;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_bulk_strings_say_what_is_wrong() {
+    fn malformed_bulk_strings_are_reported_with_their_reason() {
         assert_eq!(bulk(b""), Err(RespError::Truncated));
         assert_eq!(bulk(b"$3\r\nab"), Err(RespError::Truncated));
         assert_eq!(bulk(b"$3\r\nabc"), Err(RespError::Truncated));

@@ -10,7 +10,7 @@ pub const REQUEST: &str = "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/co
 /// Prefix of the topics that the store itself publishes to clients.
 const STORE_TO_CLIENTS: &str = "clients/statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8";
 /// Suffix of response topics of the vendor's Go client, behind its client id in upper-case base 16.
-const RESPONSE_BEHIND_HEX: &str =
+const RESPONSE_SUFFIX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 /// Level between client id and key in a notification topic.
 const NOTIFY: &str = "/command/notify/";
@@ -50,12 +50,12 @@ pub fn requester(response_topic: &str) -> Option<Cow<'_, str>> {
     if level.is_empty() || rest.is_empty() {
         return None;
     }
-    let in_hex = (rest == RESPONSE_BEHIND_HEX).then(|| id_of_hex(level));
+    let in_hex = (rest == RESPONSE_SUFFIX).then(|| client_id_from_hex(level));
     Some(in_hex.flatten().map_or(Cow::Borrowed(level), Cow::Owned))
 }
 
 /// Decodes a client id from upper-case hex digits; `None` if they encode no valid id.
-fn id_of_hex(digits: &str) -> Option<String> {
+fn client_id_from_hex(digits: &str) -> Option<String> {
     if digits.bytes().any(|digit| digit.is_ascii_lowercase()) {
         return None;
     }

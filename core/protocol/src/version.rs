@@ -1,18 +1,18 @@
 //! The version of an entry, as used in conditions and returned by transactions.
 use super::decimal::MAX_DIGITS;
-use super::hlc::{Hlc, STORE_NODE_ID, put_usual_numbers};
+use super::hlc::{Hlc, STORE_NODE_ID, put_padded_numbers};
 use super::resp;
 use bytes::{BufMut, BytesMut};
 use std::fmt;
 
 /// Most bytes of a version's text.
-const MAX_TEXT: usize = MAX_DIGITS + 1 + MAX_DIGITS + 1 + STORE_NODE_ID.len();
+const MAX_TEXT_LEN: usize = MAX_DIGITS + 1 + MAX_DIGITS + 1 + STORE_NODE_ID.len();
 
 /// Encoded bulk string of a version of usual width, with zeros in place of its numbers.
-const USUAL: &[u8; 39] = b"$32\r\n000000000000000:00000:StateStore\r\n";
+const PADDED_TEMPLATE: &[u8; 39] = b"$32\r\n000000000000000:00000:StateStore\r\n";
 
 /// Where its numbers begin.
-const USUAL_NUMBERS: usize = b"$32\r\n".len();
+const PADDED_NUMBERS_START: usize = b"$32\r\n".len();
 
 /// A version that a state store assigned: the wall clock and the counter of an [`Hlc`] whose node id is
 /// [`STORE_NODE_ID`].
@@ -67,18 +67,22 @@ impl Version {
     }
 
     /// Returns the text form on the stack, and its length.
-    pub(super) fn text(self) -> ([u8; MAX_TEXT], usize) {
-        let mut text = [0; MAX_TEXT];
+    pub(super) fn text(self) -> ([u8; MAX_TEXT_LEN], usize) {
+        let mut text = [0; MAX_TEXT_LEN];
         let mut rest = &mut text[..];
         Hlc::from(self).write_text(&mut rest);
-        let len = MAX_TEXT - rest.len();
+        let len = MAX_TEXT_LEN - rest.len();
         (text, len)
     }
 
     /// Appends the text form as a bulk string.
     pub(super) fn encode(self, out: &mut BytesMut) {
-        let mut usual = *USUAL;
-        if put_usual_numbers(self.wall_ms, self.counter, &mut usual[USUAL_NUMBERS..]) {
+        let mut usual = *PADDED_TEMPLATE;
+        if put_padded_numbers(
+            self.wall_ms,
+            self.counter,
+            &mut usual[PADDED_NUMBERS_START..],
+        ) {
             out.put_slice(&usual);
         } else {
             let (text, len) = self.text();

@@ -54,7 +54,7 @@ fn retrying_match(pattern: &[u8], key: &[u8]) -> bool {
 
 proptest! {
     #[test]
-    fn globs_mean_what_their_definition_says(
+    fn globs_match_as_their_definition(
         pattern in "(a|b|\\*|\\?|\\[!a\\]|\\[a-b\\]){0,8}", key in "[abc]{0,10}",
     ) {
         let glob = Glob::new(pattern.as_bytes());
@@ -62,17 +62,17 @@ proptest! {
     }
 
     #[test]
-    fn behind_a_prefix_a_glob_means_what_is_left_of_it(
+    fn without_prefix_matches_the_rest_of_the_key(
         pattern in "[ab]{0,3}(a|b|\\*|\\?|\\[!a\\]|\\[a-b\\]){0,6}", key in "[abc]{0,10}", bytes in 0..6_usize,
     ) {
         let glob = Glob::new(pattern.as_bytes());
         let compared = &glob.literal_prefix()[..bytes.min(glob.literal_prefix().len())];
         let whole = [compared, key.as_bytes()].concat();
-        prop_assert_eq!(glob.clone().behind_prefix(bytes).matches(key.as_bytes()), glob.matches(&whole));
+        prop_assert_eq!(glob.clone().without_prefix(bytes).matches(key.as_bytes()), glob.matches(&whole));
     }
 
     #[test]
-    fn globs_with_long_runs_mean_what_retrying_the_last_star_finds(
+    fn globs_with_long_runs_match_as_with_backtracking(
         pattern in "(\\*|[ab?]{1,90}|\\[!a\\]){0,6}", key in "[ab]{0,300}",
     ) {
         let glob = Glob::new(pattern.as_bytes());
@@ -118,7 +118,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
+fn matching_takes_a_few_steps_per_byte_of_the_key() {
     const LONGEST: usize = 16_384;
     let half = LONGEST / 2;
     let steps = |pattern: &[u8], key: &[u8]| {
@@ -153,7 +153,7 @@ fn a_key_costs_a_few_steps_for_each_byte_whatever_the_pattern() {
 }
 
 #[test]
-fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
+fn steps_count_keys_positions_and_bytes() {
     for (pattern, key, expected) in [
         // The common prefix of all matches is compared in the first step.
         ("x*", "aaa", 1),
@@ -170,7 +170,7 @@ fn a_step_is_a_look_at_a_key_at_a_place_in_it_or_at_a_byte() {
 }
 
 #[test]
-fn a_long_run_may_be_all_there_is() {
+fn a_pattern_may_be_one_long_run() {
     for length in [33, 64, 65, 128, 129] {
         let run = vec![b'a'; length];
         let glob = Glob::new(&[b"*", &run[..], b"*"].concat());

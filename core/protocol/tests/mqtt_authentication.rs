@@ -10,7 +10,7 @@ use statestore_protocol::mqtt::{
 };
 
 const METHOD: &str = "K8S-SAT";
-const AGAIN: ReasonCode = ReasonCode::REAUTHENTICATE;
+const REAUTHENTICATE: ReasonCode = ReasonCode::REAUTHENTICATE;
 const CONTINUE: ReasonCode = ReasonCode::CONTINUE_AUTHENTICATION;
 
 /// A session that has sent its CONNECT, and what it said since then.
@@ -129,7 +129,7 @@ fn newer_data_is_sent_over_the_live_connection_and_accepted() {
     let mut client = Client::connected(Some("one"));
     client.events.clear();
     client.newer("two");
-    assert_eq!(client.sent(), [auth(AGAIN, "two")]);
+    assert_eq!(client.sent(), [auth(REAUTHENTICATE, "two")]);
     assert!(client.session.is_ready());
     client.auth(ReasonCode::SUCCESS).unwrap();
     assert_eq!(client.events, ["Reauthenticated"]);
@@ -137,7 +137,7 @@ fn newer_data_is_sent_over_the_live_connection_and_accepted() {
 }
 
 #[test]
-fn data_that_was_shown_last_is_not_sent_again() {
+fn data_that_was_sent_last_is_not_sent_again() {
     let mut client = Client::connected(Some("one"));
     client.newer("one");
     assert_eq!(client.sent(), []);
@@ -149,31 +149,34 @@ fn data_that_was_shown_last_is_not_sent_again() {
 }
 
 #[test]
-fn of_what_comes_during_an_authentication_only_the_newest_is_sent_after_it() {
+fn only_the_newest_data_received_during_an_authentication_is_sent_after_it() {
     let mut client = Client::connected(Some("one"));
     client.newer("two");
-    assert_eq!(client.sent(), [auth(AGAIN, "two")]);
+    assert_eq!(client.sent(), [auth(REAUTHENTICATE, "two")]);
     client.newer("three");
     client.newer("four");
     assert_eq!(client.sent(), []);
     client.auth(ReasonCode::SUCCESS).unwrap();
-    assert_eq!(client.sent(), [auth(AGAIN, "four")]);
+    assert_eq!(client.sent(), [auth(REAUTHENTICATE, "four")]);
     client.auth(ReasonCode::SUCCESS).unwrap();
     assert_eq!(client.sent(), []);
 }
 
 #[test]
-fn what_comes_before_the_connack_is_sent_after_it() {
+fn data_received_before_the_connack_is_sent_after_it() {
     let mut client = Client::connecting(Some("one"));
     client.newer("two");
     assert_eq!(client.sent(), []);
     client.accept();
     let packets = client.sent();
-    assert!(packets.contains(&auth(AGAIN, "two")), "{packets:?}");
+    assert!(
+        packets.contains(&auth(REAUTHENTICATE, "two")),
+        "{packets:?}"
+    );
 }
 
 #[test]
-fn what_comes_without_a_connection_is_left_to_the_next_connect() {
+fn data_received_while_disconnected_is_sent_with_the_next_connect() {
     let mut client = Client::connected(Some("one"));
     client.session.connection_lost();
     client.newer("two");
@@ -182,11 +185,11 @@ fn what_comes_without_a_connection_is_left_to_the_next_connect() {
     client.accept();
     assert_eq!(client.subscribe(), []);
     client.newer("four");
-    assert_eq!(client.sent(), [auth(AGAIN, "four")]);
+    assert_eq!(client.sent(), [auth(REAUTHENTICATE, "four")]);
 }
 
 #[test]
-fn an_authentication_that_a_lost_connection_ended_does_not_hold_up_the_next_one() {
+fn an_authentication_ended_by_a_lost_connection_does_not_block_the_next_one() {
     let mut client = Client::connected(Some("one"));
     client.newer("two");
     client.newer("three");
@@ -196,7 +199,7 @@ fn an_authentication_that_a_lost_connection_ended_does_not_hold_up_the_next_one(
     client.accept();
     assert_eq!(client.subscribe(), []);
     client.newer("four");
-    assert_eq!(client.sent(), [auth(AGAIN, "four")]);
+    assert_eq!(client.sent(), [auth(REAUTHENTICATE, "four")]);
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn a_challenge_is_answered_once_with_the_same_data() {
     client.subscribe();
     for (data, after) in [("two", "two"), ("three", "three")] {
         client.newer(data);
-        assert_eq!(client.sent(), [auth(AGAIN, data)]);
+        assert_eq!(client.sent(), [auth(REAUTHENTICATE, data)]);
         client.auth(CONTINUE).unwrap();
         assert_eq!(client.sent(), [auth(CONTINUE, after)]);
         client.auth(ReasonCode::SUCCESS).unwrap();
@@ -226,23 +229,23 @@ fn requests_pass_during_an_authentication() {
     let mut client = Client::connecting(Some("one"));
     client.accept();
     client.newer("two");
-    assert_eq!(client.subscribe(), [auth(AGAIN, "two")]);
+    assert_eq!(client.subscribe(), [auth(REAUTHENTICATE, "two")]);
     assert!(client.session.is_ready());
-    assert!(client.session.room() > 0);
+    assert!(client.session.capacity() > 0);
     client.auth(ReasonCode::SUCCESS).unwrap();
     assert!(client.session.is_ready());
 }
 
 /// A step of the broker.
-type Step = fn(&mut Client) -> Result<(), SessionError>;
+type BrokerStep = fn(&mut Client) -> Result<(), SessionError>;
 
 #[test]
-fn an_auth_that_has_no_place_ends_the_connection() {
+fn an_unexpected_auth_ends_the_connection() {
     let unasked = |client: &mut Client| client.auth(ReasonCode::SUCCESS);
     let success_instead_of_connack = |client: &mut Client| client.auth(ReasonCode::SUCCESS);
-    let servers_do_not_ask_again = |client: &mut Client| client.auth(AGAIN);
+    let servers_do_not_ask_again = |client: &mut Client| client.auth(REAUTHENTICATE);
     let other_method = |client: &mut Client| client.auth_by(CONTINUE, "SCRAM-SHA-1");
-    let cases: [(Client, Step); 7] = [
+    let cases: [(Client, BrokerStep); 7] = [
         (Client::connected(Some("one")), unasked),
         (Client::connected(None), unasked),
         (Client::connecting(None), |client| client.auth(CONTINUE)),
@@ -251,7 +254,7 @@ fn an_auth_that_has_no_place_ends_the_connection() {
         (Client::connecting(Some("one")), other_method),
         (Client::connected(Some("one")), |client| {
             client.newer("two");
-            client.auth(AGAIN)
+            client.auth(REAUTHENTICATE)
         }),
     ];
     for (index, (mut client, step)) in cases.into_iter().enumerate() {
@@ -284,7 +287,7 @@ fn debug_output_does_not_show_the_data() {
 }
 
 #[test]
-fn what_is_printed_of_a_session_does_not_have_the_data() {
+fn debug_output_of_a_session_omits_the_data() {
     let client = Client::connected(Some("token"));
     let text = format!("{:?}", client.session);
     assert!(text.contains("Authentication {"), "{text}");

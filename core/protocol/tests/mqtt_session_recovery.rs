@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{
-    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+    Event, PublishOptions, Session, SessionConfig, SessionError, Subscriptions,
 };
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Disconnect, EncodeError, Limits, Packet, PubAck, PublishHeader, ReasonCode,
@@ -42,7 +42,7 @@ fn opened(mut session: Session<u32>) -> Session<u32> {
         topic: "requests",
         ..PublishHeader::default()
     };
-    let terms = Terms {
+    let terms = PublishOptions {
         tag: 7,
         deadline_ms: 9_000,
         is_harmless: false,
@@ -112,7 +112,7 @@ fn present_at(session: &mut Session<u32>, now_ms: u64) -> Vec<Event<u32>> {
 }
 
 /// The session asks for its last subscription, and hears this.
-fn asked(session: &mut Session<u32>, reason: ReasonCode) -> Vec<Event<u32>> {
+fn answer_verification(session: &mut Session<u32>, reason: ReasonCode) -> Vec<Event<u32>> {
     let packets = sent(session);
     let [Packet::Unsubscribe(unsubscribe)] = &packets[..] else {
         panic!("{packets:?}")
@@ -127,7 +127,7 @@ fn asked(session: &mut Session<u32>, reason: ReasonCode) -> Vec<Event<u32>> {
 }
 
 #[test]
-fn a_session_without_a_transport_need_not_be_woken() {
+fn an_offline_session_has_no_wake_up_time() {
     let mut session = session();
     session.poll(false, 10_000).unwrap();
     assert!(matches!(sent(&mut session)[..], [Packet::PingReq]));
@@ -138,7 +138,7 @@ fn a_session_without_a_transport_need_not_be_woken() {
 }
 
 #[test]
-fn a_session_that_is_kept_is_continued_at_once() {
+fn a_kept_session_resumes_immediately() {
     let mut session = session();
     session.connection_lost();
     let events = present(&mut session);
@@ -151,17 +151,17 @@ fn a_session_after_an_unanswered_connect_is_continued_if_it_has_the_subscription
     let mut session = session();
     assert!(unanswered_then_present(&mut session).is_empty());
     assert!(!session.is_ready());
-    assert!(asked(&mut session, ReasonCode::SUCCESS).is_empty());
+    assert!(answer_verification(&mut session, ReasonCode::SUCCESS).is_empty());
     let events = subscribed(&mut session);
     assert!(matches!(events[..], [Event::Ready { resumed: true }]));
     assert!(matches!(&sent(&mut session)[..], [Packet::Publish(publish)] if publish.dup()));
 }
 
 #[test]
-fn a_session_that_an_unanswered_connect_began_is_a_new_one() {
+fn a_session_begun_by_an_unanswered_connect_is_new() {
     let mut session = session();
     unanswered_then_present(&mut session);
-    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    let events = answer_verification(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
     assert!(matches!(
         events[..],
         [
@@ -180,7 +180,7 @@ fn a_session_that_an_unanswered_connect_began_is_a_new_one() {
 }
 
 #[test]
-fn a_question_that_is_not_answered_counts_as_no() {
+fn an_unanswered_verification_counts_as_negative() {
     let mut session = session();
     unanswered_then_present(&mut session);
     assert!(matches!(sent(&mut session)[..], [Packet::Unsubscribe(_)]));
@@ -195,7 +195,7 @@ fn a_question_that_is_not_answered_counts_as_no() {
 }
 
 #[test]
-fn acknowledgements_that_wait_to_be_written_take_no_room() {
+fn pending_pubacks_do_not_use_window_capacity() {
     let mut session = session();
     assert!(session.buffered_bytes() > 0);
     let events = receive(&mut session, |out| {
@@ -223,11 +223,11 @@ fn taken_over(session: &mut Session<u32>, now_ms: u64) -> bool {
     let end = session.receive(&mut bytes, now_ms, 10, |_| {}).unwrap_err();
     assert_eq!(end, SessionError::Disconnected(disconnect));
     session.connection_lost();
-    session.excuses_takeover(now_ms)
+    session.explains_takeover(now_ms)
 }
 
 #[test]
-fn a_takeover_is_another_client_s_if_every_connect_was_answered() {
+fn a_takeover_is_by_another_client_if_every_connect_was_answered() {
     let mut session = session();
     assert!(!taken_over(&mut session, 0));
     // A refusal is an answer.
@@ -243,15 +243,15 @@ fn a_takeover_is_another_client_s_if_every_connect_was_answered() {
 }
 
 #[test]
-fn a_takeover_may_be_by_an_unanswered_connect_once_for_each() {
+fn each_unanswered_connect_explains_one_takeover() {
     let mut session = session();
     unanswered_then_present(&mut session);
-    asked(&mut session, ReasonCode::SUCCESS);
+    answer_verification(&mut session, ReasonCode::SUCCESS);
     subscribed(&mut session);
     assert!(taken_over(&mut session, 0));
     // The session that is there now may be one that the late CONNECT began.
     present(&mut session);
-    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    let events = answer_verification(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
     assert!(matches!(
         events[..],
         [Event::Lost { tag: 7, .. }, Event::SessionLost]
@@ -264,11 +264,11 @@ fn a_takeover_may_be_by_an_unanswered_connect_once_for_each() {
 fn an_unanswered_connect_may_still_begin_a_session_while_others_are_answered() {
     let mut session = session();
     unanswered_then_present(&mut session);
-    asked(&mut session, ReasonCode::SUCCESS);
+    answer_verification(&mut session, ReasonCode::SUCCESS);
     subscribed(&mut session);
     session.connection_lost();
     present(&mut session);
-    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    let events = answer_verification(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
     assert!(matches!(
         events[..],
         [Event::Lost { tag: 7, .. }, Event::SessionLost]
@@ -276,16 +276,16 @@ fn an_unanswered_connect_may_still_begin_a_session_while_others_are_answered() {
 }
 
 #[test]
-fn for_a_while_the_session_may_be_one_that_a_former_client_s_connect_began() {
+fn a_late_connect_of_a_former_client_may_begin_the_session() {
     let of_its_own = session();
-    let mut session = opened(unconnected().after_others());
+    let mut session = opened(unconnected().with_reused_client_id());
     session.connection_lost();
     present(&mut session);
-    asked(&mut session, ReasonCode::SUCCESS);
+    answer_verification(&mut session, ReasonCode::SUCCESS);
     subscribed(&mut session);
     session.connection_lost();
     present_at(&mut session, 600_000);
-    let events = asked(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
+    let events = answer_verification(&mut session, ReasonCode::NO_SUBSCRIPTION_EXISTED);
     assert!(matches!(
         events[..],
         [Event::Lost { tag: 7, .. }, Event::SessionLost]
@@ -300,14 +300,14 @@ fn for_a_while_the_session_may_be_one_that_a_former_client_s_connect_began() {
 }
 
 #[test]
-fn an_unanswered_connect_excuses_no_takeover_much_later() {
+fn an_old_unanswered_connect_explains_no_takeover() {
     let mut session = session();
     unanswered_then_present(&mut session);
     assert!(!taken_over(&mut session, 600_001));
 }
 
 #[test]
-fn many_unanswered_connects_excuse_few_takeovers() {
+fn many_unanswered_connects_explain_few_takeovers() {
     let mut session = session();
     for _ in 0..100 {
         session.connection_lost();

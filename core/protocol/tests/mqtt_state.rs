@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use statestore_protocol::mqtt::alias::{AliasError, InboundAliases, OutboundAliases, TopicName};
-use statestore_protocol::mqtt::keep_alive::{ClientKeepAlive, Due, ServerKeepAlive};
+use statestore_protocol::mqtt::keep_alive::{ClientKeepAlive, KeepAliveAction, ServerKeepAlive};
 use statestore_protocol::mqtt::{
     Limits, Packet, PacketId, PacketIds, Publish, PublishHeader, Window, decode,
 };
@@ -14,7 +14,7 @@ fn id(number: u16) -> PacketId {
 }
 
 #[test]
-fn every_packet_id_is_given_out_once_and_then_none() {
+fn packet_ids_are_allocated_once_each_until_exhausted() {
     let mut ids = PacketIds::new();
     let all: HashSet<_> = std::iter::from_fn(|| ids.allocate()).collect();
     assert_eq!(all.len(), 65_535);
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn a_shrunken_receive_maximum_holds_back_the_resends_and_keeps_their_order() {
+fn a_reduced_receive_maximum_delays_resends_in_order() {
     let mut window = Window::new(10);
     // The identifiers wrapped: the newest has the lowest.
     for number in [65_533, 65_534, 65_535, 1, 2] {
@@ -105,7 +105,7 @@ fn a_shrunken_receive_maximum_holds_back_the_resends_and_keeps_their_order() {
     }
     assert_eq!((window.limit(), window.has_resend()), (10, false));
     window.reconnected(2);
-    assert!(!window.has_room());
+    assert!(!window.has_capacity());
     assert_eq!((window.limit(), window.has_resend()), (2, true));
     let mut resent = Vec::new();
     while !window.is_empty() {
@@ -113,7 +113,7 @@ fn a_shrunken_receive_maximum_holds_back_the_resends_and_keeps_their_order() {
             resent.push(id.get());
         }
         assert_eq!(
-            window.has_room(),
+            window.has_capacity(),
             resent.len() == 5 && window.len() < 2,
             "nothing new before the resends"
         );
@@ -121,7 +121,7 @@ fn a_shrunken_receive_maximum_holds_back_the_resends_and_keeps_their_order() {
         window.acknowledge(oldest).unwrap();
     }
     assert_eq!(resent, [65_533, 65_534, 65_535, 1, 2]);
-    assert!(window.has_room());
+    assert!(window.has_capacity());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn publish(topic: &str, topic_alias: Option<u16>) -> Publish {
 }
 
 #[test]
-fn inbound_aliases_of_publishes_that_were_received() {
+fn inbound_aliases_of_received_publishes() {
     let mut aliases = InboundAliases::new(2);
     assert_eq!(aliases.topic_of(&publish("plain", None)), Ok(None));
     assert_eq!(aliases.topic_of(&publish("first", Some(1))), Ok(None));
@@ -170,7 +170,7 @@ fn inbound_aliases_of_publishes_that_were_received() {
     let topic = aliases.topic_of(&publish("", Some(2))).unwrap();
     assert_eq!(topic.as_deref(), Some("second"));
     let is_short = |aliases: &InboundAliases, topic, alias| {
-        aliases.is_short_for(&publish(topic, alias), "first")
+        aliases.is_alias_of(&publish(topic, alias), "first")
     };
     assert!(is_short(&aliases, "", Some(1)));
     assert!(!is_short(&aliases, "", Some(2)), "of another topic");
@@ -190,7 +190,7 @@ fn outbound_aliases() {
     assert_eq!(aliases.name("b"), TopicName::Define(2));
     assert_eq!(aliases.name("c"), TopicName::Plain);
     assert_eq!(aliases.name("a"), TopicName::Plain, "it may be withdrawn");
-    aliases.go_out();
+    aliases.mark_sent();
     assert_eq!(aliases.name("a"), TopicName::Alias(1));
     assert_eq!(OutboundAliases::new(0).name("a"), TopicName::Plain);
     aliases.reconnected(1);
@@ -207,7 +207,7 @@ fn outbound_aliases() {
 
 /// Everything that is handed out is taken at once.
 fn send(client: &mut ClientKeepAlive, bytes: usize, awaits: bool, now_ms: u64) {
-    client.handed_out(bytes, awaits, now_ms);
+    client.output_taken(bytes, awaits, now_ms);
     client.written(bytes, false, now_ms);
 }
 
@@ -227,11 +227,11 @@ fn a_client_pings_after_silence_in_either_direction() {
         Some(16_000),
         "nothing was sent since"
     );
-    assert_eq!(client.poll(false, 15_999), Due::Nothing);
-    assert_eq!(client.poll(false, 16_000), Due::Ping);
+    assert_eq!(client.poll(false, 15_999), KeepAliveAction::Nothing);
+    assert_eq!(client.poll(false, 16_000), KeepAliveAction::Ping);
     assert_eq!(
         client.poll(false, 16_000),
-        Due::Nothing,
+        KeepAliveAction::Nothing,
         "one ping at a time"
     );
     send(&mut client, 2, false, 16_000);
@@ -245,49 +245,56 @@ fn a_client_pings_after_silence_in_either_direction() {
 }
 
 #[test]
-fn a_client_gives_up_when_a_ping_stays_unanswered_although_it_keeps_sending() {
+fn an_unanswered_ping_ends_the_connection_despite_further_output() {
     let mut client = ClientKeepAlive::new(10, 2_000, 0);
-    assert_eq!(client.poll(false, 10_000), Due::Ping);
+    assert_eq!(client.poll(false, 10_000), KeepAliveAction::Ping);
     send(&mut client, 2, false, 10_000);
     send(&mut client, 500, false, 11_000);
-    assert_eq!(client.poll(false, 11_999), Due::Nothing);
-    assert_eq!(client.poll(false, 12_000), Due::PeerDead);
+    assert_eq!(client.poll(false, 11_999), KeepAliveAction::Nothing);
+    assert_eq!(client.poll(false, 12_000), KeepAliveAction::PeerDead);
 }
 
 #[test]
-fn a_client_gives_a_slow_link_as_long_as_it_takes_something() {
+fn a_client_keeps_a_slow_link_that_makes_progress() {
     let mut client = ClientKeepAlive::new(5, 10_000, 0);
     // 12 MB at 1 Mbit/s, in pieces of 125 kB; an answer comes when all of it has arrived.
-    client.handed_out(12_000_000, true, 0);
+    client.output_taken(12_000_000, true, 0);
     let mut now_ms = 0;
     for _ in 0..96 {
-        assert_eq!(client.poll(true, now_ms), Due::Nothing, "at {now_ms}");
+        assert_eq!(
+            client.poll(true, now_ms),
+            KeepAliveAction::Nothing,
+            "at {now_ms}"
+        );
         now_ms += 1_000;
         client.written(125_000, true, now_ms);
     }
     // Only now there is room for a PINGREQ, and its time begins when it has left, not when it was due.
-    assert_eq!(client.poll(true, now_ms), Due::Ping);
-    client.handed_out(2, true, now_ms);
+    assert_eq!(client.poll(true, now_ms), KeepAliveAction::Ping);
+    client.output_taken(2, true, now_ms);
     now_ms += 3_000;
     client.written(2, true, now_ms);
-    assert_eq!(client.poll(true, now_ms + 9_999), Due::Nothing);
-    assert_eq!(client.poll(true, now_ms + 10_000), Due::PeerDead);
+    assert_eq!(client.poll(true, now_ms + 9_999), KeepAliveAction::Nothing);
+    assert_eq!(
+        client.poll(true, now_ms + 10_000),
+        KeepAliveAction::PeerDead
+    );
 }
 
 #[test]
-fn a_client_gives_up_a_connection_that_takes_nothing() {
+fn a_client_closes_a_connection_that_accepts_no_bytes() {
     let mut client = ClientKeepAlive::new(60, 10_000, 0);
-    client.handed_out(1_000_000, true, 1_000);
+    client.output_taken(1_000_000, true, 1_000);
     client.written(400_000, false, 1_000);
-    assert_eq!(client.poll(true, 10_999), Due::Nothing);
+    assert_eq!(client.poll(true, 10_999), KeepAliveAction::Nothing);
     client.written(1, true, 5_000);
-    assert_eq!(client.poll(true, 14_999), Due::Nothing);
+    assert_eq!(client.poll(true, 14_999), KeepAliveAction::Nothing);
     assert_eq!(client.wake_at_ms(true), Some(15_000));
-    assert_eq!(client.poll(true, 15_000), Due::PeerDead);
+    assert_eq!(client.poll(true, 15_000), KeepAliveAction::PeerDead);
 }
 
 #[test]
-fn a_client_that_waits_for_an_answer_notices_silence_within_five_seconds() {
+fn a_client_detects_silence_within_five_seconds_of_a_pending_response() {
     for last_ms in [0, 700, 1_999] {
         let mut client = ClientKeepAlive::new(60, 10_000, 0);
         // The last bytes come at `last_ms`; requests go out all the time.
@@ -295,12 +302,12 @@ fn a_client_that_waits_for_an_answer_notices_silence_within_five_seconds() {
         let dead_ms = loop {
             send(&mut client, 300, true, now_ms);
             match client.poll(true, now_ms) {
-                Due::Nothing => {}
-                Due::Ping => {
+                KeepAliveAction::Nothing => {}
+                KeepAliveAction::Ping => {
                     pings += 1;
                     send(&mut client, 2, true, now_ms);
                 }
-                Due::PeerDead => break now_ms,
+                KeepAliveAction::PeerDead => break now_ms,
             }
             now_ms += 100;
             if now_ms <= last_ms {
@@ -313,47 +320,47 @@ fn a_client_that_waits_for_an_answer_notices_silence_within_five_seconds() {
 }
 
 #[test]
-fn a_client_whose_answer_takes_long_asks_every_two_seconds_and_then_no_more() {
+fn a_client_pings_every_two_seconds_while_a_response_is_pending() {
     let mut client = ClientKeepAlive::new(60, 10_000, 0);
     send(&mut client, 300, true, 50_000);
     client.received(50_001);
     let mut pings = Vec::new();
     for now_ms in 50_001..57_000 {
         match client.poll(true, now_ms) {
-            Due::Nothing => {}
-            Due::Ping => {
+            KeepAliveAction::Nothing => {}
+            KeepAliveAction::Ping => {
                 pings.push(now_ms);
                 send(&mut client, 2, true, now_ms);
                 client.received(now_ms + 1);
             }
-            Due::PeerDead => panic!("at {now_ms}"),
+            KeepAliveAction::PeerDead => panic!("at {now_ms}"),
         }
     }
     assert_eq!(pings, [52_001, 54_002, 56_003]);
     // The answer is there: one look whether there is anything left, and then the keep-alive only.
     client.received(57_000);
     assert_eq!(client.wake_at_ms(false), Some(58_003));
-    assert_eq!(client.poll(false, 58_003), Due::Nothing);
+    assert_eq!(client.poll(false, 58_003), KeepAliveAction::Nothing);
     assert_eq!(client.wake_at_ms(false), Some(56_003 + 60_000));
 }
 
 #[test]
-fn a_server_waits_one_and_a_half_intervals_for_a_byte() {
+fn a_server_times_out_after_one_and_a_half_keep_alive_intervals() {
     let mut server = ServerKeepAlive::new(10, 0);
-    assert!(!server.is_over(14_999));
+    assert!(!server.is_expired(14_999));
     server.received(1_000);
     server.partial(1, false, 1_000);
-    assert!(!server.is_over(15_999));
-    assert!(server.is_over(16_000));
+    assert!(!server.is_expired(15_999));
+    assert!(server.is_expired(16_000));
 }
 
 #[test]
-fn a_server_takes_a_large_packet_from_a_slow_client_and_none_that_never_ends() {
+fn a_server_accepts_a_slow_large_packet_but_not_an_endless_one() {
     // 1 MiB at 2 KiB/s, with keep-alive 10 s.
     let mut server = ServerKeepAlive::new(10, 0);
     for second in 1..512 {
         let now_ms = second * 1000;
-        assert!(!server.is_over(now_ms), "at {now_ms}");
+        assert!(!server.is_expired(now_ms), "at {now_ms}");
         server.received(now_ms);
         server.partial(usize::try_from(second).unwrap() * 2048, false, now_ms);
     }
@@ -368,23 +375,23 @@ fn a_server_takes_a_large_packet_from_a_slow_client_and_none_that_never_ends() {
             let now_ms = begins_ms + second * 1000;
             server.received(now_ms);
             server.partial(usize::try_from(*second).unwrap(), false, now_ms);
-            packet == 1 && *second == 10 || server.is_over(now_ms)
+            packet == 1 && *second == 10 || server.is_expired(now_ms)
         });
         assert_eq!(dribbles, Some(if packet == 1 { 10 } else { 16 }));
     }
 }
 
 #[test]
-fn a_client_does_not_ask_while_something_waits_to_be_written() {
+fn a_client_sends_no_ping_while_output_is_unwritten() {
     let mut client = ClientKeepAlive::new(10, 20_000, 0);
-    client.handed_out(100, false, 0);
+    client.output_taken(100, false, 0);
     assert_eq!(client.wake_at_ms(false), Some(20_000), "when it is stuck");
     client.written(100, true, 5_000);
     assert_eq!(client.wake_at_ms(false), Some(10_000));
 }
 
 #[test]
-fn a_packet_has_a_second_for_each_kibibyte_and_none_is_no_packet() {
+fn a_partial_packet_gets_one_second_per_kibibyte() {
     let mut server = ServerKeepAlive::new(10, 0);
     server.partial(10_240, true, 0);
     server.received(20_000);
@@ -395,14 +402,14 @@ fn a_packet_has_a_second_for_each_kibibyte_and_none_is_no_packet() {
 }
 
 #[test]
-fn a_server_that_does_not_read_does_not_count() {
+fn a_paused_server_does_not_time_out_the_client() {
     let mut server = ServerKeepAlive::new(10, 0);
     server.received(1_000);
     server.partial(5, true, 1_000);
     server.paused(11_000);
     server.paused(12_000);
     assert_eq!(server.wake_at_ms(), None);
-    assert!(!server.is_over(1_000_000));
+    assert!(!server.is_expired(1_000_000));
     server.resumed(111_000);
     assert_eq!(server.wake_at_ms(), Some(116_000));
 }
@@ -412,6 +419,6 @@ fn zero_seconds_switch_keep_alive_off() {
     let mut client = ClientKeepAlive::new(0, 1, 0);
     send(&mut client, 1, true, 0);
     assert_eq!(client.wake_at_ms(true), None);
-    assert_eq!(client.poll(true, 1 << 40), Due::Nothing);
-    assert!(!ServerKeepAlive::new(0, 0).is_over(u64::MAX));
+    assert_eq!(client.poll(true, 1 << 40), KeepAliveAction::Nothing);
+    assert!(!ServerKeepAlive::new(0, 0).is_expired(u64::MAX));
 }

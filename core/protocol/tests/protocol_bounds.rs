@@ -29,7 +29,7 @@ fn decoded_parts_share_the_memory_of_the_payload() {
 }
 
 #[test]
-fn a_transaction_has_ten_thousand_operations_at_most() {
+fn a_transaction_is_limited_to_ten_thousand_operations() {
     let transaction = |count| {
         let operation = TransactionOperation::Del {
             key: "k".into(),
@@ -72,7 +72,7 @@ fn a_node_id_is_not_empty_and_has_no_colon() {
 }
 
 #[test]
-fn a_timestamp_that_is_too_long_for_a_property_leaves_nothing_behind() {
+fn a_timestamp_too_long_for_a_property_leaves_the_buffer_unchanged() {
     let mut property = EncodedTimestamp::default();
     let longest = 65_535 - "000000000000001:00000:".len();
     for (length, fits) in [(longest, true), (longest + 1, false), (2, true)] {

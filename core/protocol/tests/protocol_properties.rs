@@ -207,21 +207,21 @@ fn decoding_is_stable(payload: &Bytes) {
 
 proptest! {
     #[test]
-    fn commands_come_back(command in command()) {
+    fn commands_round_trip(command in command()) {
         let payload = encoded(|out| command.encode(out));
         prop_assert_eq!(payload.len(), command.encoded_len());
         prop_assert_eq!(Command::decode(&payload.freeze()), Ok(command));
     }
 
     #[test]
-    fn replies_come_back(reply in reply()) {
+    fn replies_round_trip(reply in reply()) {
         let payload = encoded(|out| reply.encode(out));
         prop_assert_eq!(payload.len(), reply.encoded_len());
         prop_assert_eq!(Reply::decode(&payload.freeze()), Ok(reply));
     }
 
     #[test]
-    fn notifications_come_back(
+    fn notifications_round_trip(
         client in "\\PC{1,20}", key in key(), version in hlc(), event in event(),
     ) {
         let payload = encoded(|out| event.encode(out));
@@ -234,27 +234,27 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_get_an_answer(payload in any_bytes()) {
+    fn decoding_arbitrary_bytes_does_not_panic(payload in any_bytes()) {
         decoding_is_stable(&payload);
         let _ = ServiceError::from_text(&payload);
     }
 
     #[test]
-    fn damaged_commands_get_an_answer(
+    fn decoding_damaged_commands_does_not_panic(
         payload in damaged(command().prop_map(|command| encoded(|out| command.encode(out)))),
     ) {
         decoding_is_stable(&payload);
     }
 
     #[test]
-    fn damaged_replies_get_an_answer(
+    fn decoding_damaged_replies_does_not_panic(
         payload in damaged(reply().prop_map(|reply| encoded(|out| reply.encode(out)))),
     ) {
         decoding_is_stable(&payload);
     }
 
     #[test]
-    fn damaged_notifications_get_an_answer(
+    fn decoding_damaged_notifications_does_not_panic(
         payload in damaged(event().prop_map(|event| encoded(|out| event.encode(out)))),
     ) {
         decoding_is_stable(&payload);
@@ -268,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn any_topic_gets_an_answer(client in "\\PC{0,8}", topic in "\\PC{0,40}", tail in "\\PC{0,10}") {
+    fn parsing_arbitrary_topics_does_not_panic(client in "\\PC{0,8}", topic in "\\PC{0,40}", tail in "\\PC{0,10}") {
         let own = format!("{}{tail}", topic::notification_filter(&client).trim_end_matches('+'));
         for topic in [topic, own] {
             let _ = topic::is_forbidden_response(&topic);
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn timestamps_come_back(hlc in hlc()) {
+    fn timestamps_round_trip(hlc in hlc()) {
         let mut text = Vec::new();
         hlc.write_text(&mut text);
         prop_assert_eq!(text.len(), hlc.text_len());
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_timestamp_or_not(text in prop_oneof![
+    fn parsing_arbitrary_timestamps_does_not_panic(text in prop_oneof![
         vec(any::<u8>(), 0..40),
         "[0-9:+ -]{0,30}[:a-z]{0,5}".prop_map(String::into_bytes),
     ]) {
@@ -391,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn request_properties_come_back(timestamp in hlc(), token in option::of(hlc()), persist: bool) {
+    fn request_properties_round_trip(timestamp in hlc(), token in option::of(hlc()), persist: bool) {
         let (timestamp_text, token_text) = (timestamp.to_string(), token.as_ref().map(Hlc::to_string));
         let pairs = RequestPairs {
             timestamp: &timestamp_text,
@@ -405,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn a_timestamp_in_the_memory_of_another_one_is_encoded_as_if_it_was_the_first(
+    fn reusing_an_encoded_timestamp_encodes_like_a_new_one(
         all in vec(hlc().prop_filter("MQTT has no U+0000", |hlc| !hlc.node_id().contains('\0')), 1..6),
     ) {
         let mut property = EncodedTimestamp::default();
@@ -423,14 +423,14 @@ proptest! {
     }
 
     #[test]
-    fn response_properties_come_back(version in option::of(hlc())) {
+    fn response_properties_round_trip(version in option::of(hlc())) {
         let text = version.as_ref().map(Hlc::to_string);
         let read = ResponseProperties::parse(response_pairs(text.as_deref()));
         prop_assert_eq!(read, Ok(ResponseProperties { version, version_error: None }));
     }
 
     #[test]
-    fn an_rpc_error_keeps_the_text(status in option::of("\\PC{0,5}"), text in "\\PC{1,20}") {
+    fn an_rpc_error_round_trips_its_text(status in option::of("\\PC{0,5}"), text in "\\PC{1,20}") {
         let pairs = status.as_deref().map(|status| ("__stat", status));
         let pairs = pairs.into_iter().chain([("__stMsg", text.as_str())]);
         if let Err(error) = ResponseProperties::parse(pairs) {

@@ -1,11 +1,11 @@
 //! A request and its response, as a future.
-use super::abandoned;
-use super::deadline::shown;
+use super::cancellation_recorder;
+use super::deadline::rounded_to_ms;
 use super::shared::Shared;
 use super::trace::Trace;
 use super::transact::refused;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::request::{Completion, Failure, Outgoing, Packed, RequestId};
+use crate::request::{Completion, EncodedRequest, Failure, OutgoingRequest, RequestId};
 use statestore_protocol::mqtt::Publish;
 use statestore_protocol::property::{ResponseProperties, RpcError};
 use statestore_protocol::{CommandRef, Condition, Hlc, Rejection, Reply};
@@ -26,7 +26,7 @@ pub(crate) struct Response {
 #[must_use = "nothing is sent before it is polled"]
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
-    request: Outgoing<'a>,
+    request: OutgoingRequest<'a>,
     timeout: Duration,
     deadline_ms: u64,
     id: Option<RequestId>,
@@ -37,7 +37,7 @@ impl<'a> Call<'a> {
     /// Creates a request that ends after `timeout` at the latest, counted from the first poll.
     pub(crate) fn new(
         shared: &'a Shared,
-        request: Outgoing<'a>,
+        request: OutgoingRequest<'a>,
         timeout: Option<Duration>,
     ) -> Self {
         let timeout = timeout.unwrap_or(shared.settings.request_timeout);
@@ -52,13 +52,13 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the time that is left until the deadline. Valid once the request was sent.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         Duration::from_millis(self.deadline_ms.saturating_sub(self.shared.now_ms()))
     }
 
     fn start(&mut self, waker: &Waker) -> Result<(), Error> {
         let command = self.request.command;
-        self.trace = Trace::begin(command.verb(), subject(command));
+        self.trace = Trace::start(command.verb(), subject(command));
         if self.timeout.is_zero() {
             let failure = Failure::new(
                 ErrorKind::TimedOut,
@@ -75,13 +75,13 @@ impl<'a> Call<'a> {
             .saturating_add(timeout_ms)
             .saturating_add(part_ms.into())
             .min(u64::MAX - 1);
-        if !self.request.waits_out_outages {
+        if !self.request.ignores_fail_fast {
             self.shared.check_fail_fast(|| self.action())?;
         }
         let timestamp = self.shared.tick();
         let mut wakers = Vec::new();
         let (result, nudge) = {
-            let mut core = self.shared.core();
+            let mut core = self.shared.lock_state();
             let result = core.exchange.submit(
                 &self.request,
                 &timestamp,
@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
                 &mut wakers,
                 waker,
             );
-            (result, core.nudge())
+            (result, core.take_driver_waker())
         };
         wakers.into_iter().chain(nudge).for_each(Waker::wake);
         self.id = Some(result.map_err(|failure| self.failed(failure))?);
@@ -163,7 +163,7 @@ impl<'a> Call<'a> {
         let is_late = failure.kind == ErrorKind::TimedOut;
         let mut reason = failure.reason.into_owned();
         if is_late && !self.timeout.is_zero() {
-            reason = format!("{reason} within {:?}", shown(self.timeout));
+            reason = format!("{reason} within {:?}", rounded_to_ms(self.timeout));
         }
         // While the connection is lost, the reason for the loss is the cause.
         let outage = is_late.then(|| self.shared.outage()).flatten();
@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns whether the request is a GET with the option for the remaining time.
-    pub(super) fn asks_for_remaining_time(&self) -> bool {
+    pub(super) fn requests_remaining_time(&self) -> bool {
         matches!(
             self.request.command,
             CommandRef::Get {
@@ -309,9 +309,9 @@ impl Future for Call<'_> {
         };
         let mut wakers = Vec::new();
         let (poll, nudge) = {
-            let mut core = this.shared.core();
+            let mut core = this.shared.lock_state();
             let pack = || {
-                let packed = Box::new(Packed::new(&this.request, &this.shared.tick()));
+                let packed = Box::new(EncodedRequest::new(&this.request, &this.shared.tick()));
                 (packed, this.shared.now_ms())
             };
             if let Some(trace) = &mut this.trace {
@@ -319,7 +319,11 @@ impl Future for Call<'_> {
             }
             let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
             // A completed request leaves the driver nothing to do.
-            let nudge = if poll.is_ready() { None } else { core.nudge() };
+            let nudge = if poll.is_ready() {
+                None
+            } else {
+                core.take_driver_waker()
+            };
             (poll, nudge)
         };
         wakers.into_iter().chain(nudge).for_each(Waker::wake);
@@ -340,17 +344,17 @@ impl Drop for Call<'_> {
             let trace = self.trace.take();
             let mut wakers = Vec::new();
             let (outcome, attempts, nudge) = {
-                let mut core = self.shared.core();
+                let mut core = self.shared.lock_state();
                 let attempts = trace.as_ref().map(|_| core.exchange.attempts(id));
-                let outcome = core.exchange.forget(id, self.shared.now_ms(), &mut wakers);
-                (outcome, attempts, core.nudge())
+                let outcome = core.exchange.abandon(id, self.shared.now_ms(), &mut wakers);
+                (outcome, attempts, core.take_driver_waker())
             };
             wakers.into_iter().chain(nudge).for_each(Waker::wake);
             if let Some(mut trace) = trace {
                 trace.attempts(attempts.unwrap_or_default());
                 trace.cancel();
             }
-            abandoned::note(if self.is_harmless() {
+            cancellation_recorder::record(if self.is_harmless() {
                 Outcome::NotDone
             } else {
                 outcome

@@ -1,9 +1,9 @@
 //! Query of the optional capabilities of a store.
 use super::Client;
 use super::call::{Call, action};
-use super::deadline::{Deadline, shown};
+use super::deadline::{Deadline, rounded_to_ms};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use statestore_protocol::{Capabilities, CommandRef, ServiceError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 /// Known capabilities of the store.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct CapabilitiesCache {
     /// Number of connections so far. The store behind the next connection may be another one.
     connections: AtomicU64,
     /// Capabilities of the store, with the number of the connection on which they were reported.
     capabilities: Mutex<Option<(u64, Capabilities)>>,
     /// Lock held during a query, so that concurrent callers do not send their own.
-    asking: tokio::sync::Mutex<()>,
+    query_lock: tokio::sync::Mutex<()>,
 }
 
-impl Known {
+impl CapabilitiesCache {
     /// Counts a new connection, which invalidates the known capabilities.
     pub(super) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
@@ -34,12 +34,12 @@ impl Known {
         }
     }
 
-    fn learn(&self, connection: u64, capabilities: Capabilities) {
+    fn insert(&self, connection: u64, capabilities: Capabilities) {
         *self.lock() = Some((connection, capabilities));
     }
 
     /// Discards the capabilities, because the store was replaced.
-    fn forget(&self) {
+    fn invalidate(&self) {
         *self.lock() = None;
     }
 
@@ -66,16 +66,18 @@ impl Client {
         deadline: &Deadline,
         waits: bool,
     ) -> Result<Capabilities, Error> {
-        let known = &self.shared().known;
+        let known = &self.shared().capabilities;
         if let Ok(capabilities) = known.get() {
             return Ok(capabilities);
         }
         let command = CommandRef::Capabilities;
         // A call that may not wait does not wait for a concurrent query either.
         let _asking = if waits {
-            let timers = &self.shared().timers;
-            let asking = timers.timeout(deadline.left(), known.asking.lock()).await;
-            Some(asking.map_err(|_| too_late(command, deadline))?)
+            let timers = &self.shared().runtime;
+            let asking = timers
+                .timeout(deadline.remaining(), known.query_lock.lock())
+                .await;
+            Some(asking.map_err(|_| timeout_error(command, deadline))?)
         } else {
             None
         };
@@ -83,27 +85,27 @@ impl Client {
             Ok(capabilities) => return Ok(capabilities),
             Err(connection) => connection,
         };
-        let request = Outgoing {
-            waits,
-            ..Outgoing::new(command)
+        let request = OutgoingRequest {
+            may_wait: waits,
+            ..OutgoingRequest::new(command)
         };
-        let mut ask = Call::new(self.shared(), request, Some(deadline.left()));
+        let mut ask = Call::new(self.shared(), request, Some(deadline.remaining()));
         let capabilities = match (&mut ask).await {
             Ok(response) => match response.reply.capabilities() {
                 Some(capabilities) => capabilities,
                 None => return Err(ask.invalid("the response is not one to CAPS")),
             },
-            Err(error) if is_unknown_form(&error) => Capabilities::default(),
+            Err(error) if is_unsupported_request(&error) => Capabilities::default(),
             Err(error) => return Err(error),
         };
-        known.learn(connection, capabilities);
+        known.insert(connection, capabilities);
         Ok(capabilities)
     }
 
     /// Discards the capabilities after the store rejected a command that it had reported as supported. The store was replaced,
     /// and the next call queries the new one.
-    pub(crate) fn forget_capabilities(&self) {
-        self.shared().known.forget();
+    pub(crate) fn invalidate_capabilities(&self) {
+        self.shared().capabilities.invalidate();
     }
 
     /// Makes a call that only some stores support, if the capabilities of this store `permit` it.
@@ -111,7 +113,7 @@ impl Client {
     /// `command` names the call in errors. `call` gets the time that it may take, and the result of `permits`. If the store
     /// rejects the form of the request, the store was replaced since the query: the client queries it again and repeats the
     /// call.
-    pub(super) async fn if_capable<P, T, F: Future<Output = Result<T, Error>>>(
+    pub(super) async fn call_if_supported<P, T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: &Deadline,
         waits: bool,
@@ -134,9 +136,9 @@ impl Client {
                     .with_action(action(command), reason)
             })?;
             let permitted = permits(&capabilities)?;
-            match call(deadline.left(), permitted).await {
-                Err(error) if is_first && is_unknown_form(&error) => {
-                    self.forget_capabilities();
+            match call(deadline.remaining(), permitted).await {
+                Err(error) if is_first && is_unsupported_request(&error) => {
+                    self.invalidate_capabilities();
                     is_first = false;
                 }
                 result => return result,
@@ -146,7 +148,7 @@ impl Client {
 }
 
 /// Returns whether the store rejected a request that it does not know, and so did nothing.
-pub(crate) fn is_unknown_form(error: &Error) -> bool {
+pub(crate) fn is_unsupported_request(error: &Error) -> bool {
     error.outcome() == Outcome::NotDone
         && matches!(
             error.service_error(),
@@ -179,8 +181,8 @@ pub(super) fn permits_conditions(
     }
 }
 
-fn too_late(command: CommandRef<'_>, deadline: &Deadline) -> Error {
-    let reason = format!("no response within {:?}", shown(deadline.timeout));
+fn timeout_error(command: CommandRef<'_>, deadline: &Deadline) -> Error {
+    let reason = format!("no response within {:?}", rounded_to_ms(deadline.timeout));
     Error::new(
         ErrorKind::TimedOut,
         Outcome::NotDone,

@@ -1,11 +1,11 @@
 //! A connection, which moves bytes between the session and its transport.
+use super::connection_error::ConnectionError;
+use super::deadline_timer::DeadlineTimer;
 use super::foreign_protocol::ForeignProtocol;
 use super::input::Input;
-use super::lost::Lost;
-use super::output::{Output, Progress};
+use super::output::{Output, WriteProgress};
 use super::shared::Shared;
-use super::ticker::Ticker;
-use crate::request::Received;
+use crate::request::ReceivedBatch;
 use crate::settings::Credentials;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::ReasonCode;
@@ -20,57 +20,57 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
 /// Time limit for writing the last DISCONNECT.
-const GOODBYE: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which a transport that accepts no more bytes is still read.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const READ_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Maximum number of packets handled at a time. With dozens of requests in flight, the broker receives new requests before the
 /// client has handled all responses, so that both work in parallel.
-const BUDGET: usize = 64;
+const PACKET_BUDGET: usize = 64;
 
 /// State of a transport that accepts no more bytes.
 #[derive(Debug)]
-struct Broken {
+struct WriteFailure {
     error: io::Error,
-    last_words: Pin<Box<Sleep>>,
+    read_deadline: Pin<Box<Sleep>>,
 }
 
 /// A transport with its buffered input and output.
 #[derive(Debug)]
 pub(super) struct Connection<'a, S> {
     shared: &'a Shared,
-    ticker: &'a mut Ticker,
+    timer: &'a mut DeadlineTimer,
     pub(super) io: S,
     input: Input,
     /// Whether `input` may hold complete packets.
-    more: bool,
+    has_more_packets: bool,
     output: Output,
-    broken: Option<Broken>,
-    received: Received,
+    write_failure: Option<WriteFailure>,
+    received: ReceivedBatch,
     /// First bytes received from the server.
-    first: Vec<u8>,
+    first_bytes: Vec<u8>,
     /// Client id of the notification topics; empty until the first message arrives.
     client_id: String,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
-    pub(super) fn new(shared: &'a Shared, ticker: &'a mut Ticker, io: S) -> Self {
+    pub(super) fn new(shared: &'a Shared, ticker: &'a mut DeadlineTimer, io: S) -> Self {
         Self {
             shared,
-            ticker,
+            timer: ticker,
             io,
             input: Input::new(),
-            more: false,
+            has_more_packets: false,
             output: Output::default(),
-            broken: None,
-            received: Received::default(),
-            first: Vec::new(),
+            write_failure: None,
+            received: ReceivedBatch::default(),
+            first_bytes: Vec::new(),
             client_id: String::new(),
         }
     }
 
-    pub(super) fn start(&mut self, credentials: Credentials) -> Result<(), Lost> {
+    pub(super) fn start(&mut self, credentials: Credentials) -> Result<(), ConnectionError> {
         let now_ms = self.shared.now_ms();
-        let mut core = self.shared.core();
+        let mut core = self.shared.lock_state();
         core.exchange.session_mut().set_credentials(
             credentials.user_name,
             credentials.password,
@@ -79,11 +79,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
         let connecting = core.exchange.connect(now_ms);
         self.input
             .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
-        connecting.map_err(Lost::Session)
+        connecting.map_err(ConnectionError::Session)
     }
 
     /// Moves bytes until the session is ready, if `until_ready`, or else until the connection ends.
-    pub(super) async fn run(&mut self, until_ready: bool) -> Result<(), Lost> {
+    pub(super) async fn run(&mut self, until_ready: bool) -> Result<(), ConnectionError> {
         poll_fn(|context| {
             loop {
                 if until_ready && self.received.ready.is_some() {
@@ -94,17 +94,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                     // The bytes that the broker sent before it closed the connection explain more, so they are read first.
                     Err(error) => {
                         tracing::debug!(%error, "the connection takes nothing any more");
-                        self.broken = Some(Broken {
+                        self.write_failure = Some(WriteFailure {
                             error,
-                            last_words: Box::pin(sleep(LAST_WORDS)),
+                            read_deadline: Box::pin(sleep(READ_AFTER_FAILURE)),
                         });
                         true
                     }
                 };
-                if !self.more {
-                    self.more = self.poll_read(context)?;
+                if !self.has_more_packets {
+                    self.has_more_packets = self.poll_read(context)?;
                 }
-                if self.more {
+                if self.has_more_packets {
                     self.handle()?;
                     if !until_ready {
                         self.deliver();
@@ -122,14 +122,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
                 if written {
                     continue;
                 }
-                if let Some(broken) = &mut self.broken
-                    && broken.last_words.as_mut().poll(context).is_ready()
+                if let Some(broken) = &mut self.write_failure
+                    && broken.read_deadline.as_mut().poll(context).is_ready()
                 {
                     let error = io::Error::new(broken.error.kind(), broken.error.to_string());
-                    return Poll::Ready(Err(Lost::Io(error)));
+                    return Poll::Ready(Err(ConnectionError::Io(error)));
                 }
-                let is_idle = self.output.is_empty() && self.broken.is_none();
-                match self.ticker.poll(self.shared, is_idle, context) {
+                let is_idle = self.output.is_empty() && self.write_failure.is_none();
+                match self.timer.poll(self.shared, is_idle, context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(lost)) => return Poll::Ready(Err(lost)),
@@ -140,36 +140,36 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Reads once. Returns whether bytes arrived.
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<bool, Lost> {
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<bool, ConnectionError> {
         match self.input.poll_read(&mut self.io, context) {
             Poll::Pending => Ok(false),
-            Poll::Ready(Ok(0)) => Err(Lost::Ended),
+            Poll::Ready(Ok(0)) => Err(ConnectionError::ClosedByBroker),
             Poll::Ready(Ok(_)) => Ok(true),
             // TLS without a close_notify alert.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(Lost::Ended)
+                Err(ConnectionError::ClosedByBroker)
             }
-            Poll::Ready(Err(error)) => Err(Lost::Io(error)),
+            Poll::Ready(Err(error)) => Err(ConnectionError::Io(error)),
         }
     }
 
-    /// Handles at most [`BUDGET`] packets of the input.
-    fn handle(&mut self) -> Result<(), Lost> {
+    /// Handles at most [`PACKET_BUDGET`] packets of the input.
+    fn handle(&mut self) -> Result<(), ConnectionError> {
         let now_ms = self.shared.now_ms();
-        if self.first.is_empty() {
+        if self.first_bytes.is_empty() {
             let bytes = self.input.bytes();
             let count = bytes.len().min(ForeignProtocol::BYTES);
-            self.first.extend_from_slice(&bytes[..count]);
+            self.first_bytes.extend_from_slice(&bytes[..count]);
         }
         let (result, is_ready) = {
-            let mut core = self.shared.core();
+            let mut core = self.shared.lock_state();
             if core.closing {
-                return Err(Lost::Closing);
+                return Err(ConnectionError::Closing);
             }
             let received = &mut self.received;
             let more = core
                 .exchange
-                .receive(self.input.bytes(), now_ms, BUDGET, received);
+                .receive(self.input.bytes(), now_ms, PACKET_BUDGET, received);
             self.input
                 .set_max_packet_bytes(core.exchange.session().max_packet_bytes());
             // Time advances even if the broker sends without a pause.
@@ -178,11 +178,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             (result, core.exchange.session().is_ready())
         };
         self.received.wakers.drain(..).for_each(Waker::wake);
-        self.more = result.map_err(|error| match error {
+        self.has_more_packets = result.map_err(|error| match error {
             SessionError::Decode(_) if !is_ready => {
-                Lost::NotMqtt(ForeignProtocol::of(&self.first), error)
+                ConnectionError::NotMqtt(ForeignProtocol::detect(&self.first_bytes), error)
             }
-            error => Lost::Session(error),
+            error => ConnectionError::Session(error),
         })?;
         Ok(())
     }
@@ -193,34 +193,34 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return;
         }
         if self.client_id.is_empty() {
-            let core = self.shared.core();
+            let core = self.shared.lock_state();
             self.client_id.push_str(core.exchange.session().client_id());
         }
         for message in self.received.messages.drain(..) {
-            self.shared.notified(&message, &self.client_id);
+            self.shared.handle_notification(&message, &self.client_id);
         }
     }
 
     /// Takes output from the session and writes it. Returns whether the transport accepted all of it.
     fn poll_write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        if self.broken.is_some() {
+        if self.write_failure.is_some() {
             return Ok(false);
         }
         if self.output.is_empty() {
-            self.turn_over();
+            self.refill_output();
         }
         let progress = self.output.poll_write(&mut self.io, context)?;
-        if progress == Progress::Blocked {
-            self.turn_over();
+        if progress == WriteProgress::Blocked {
+            self.refill_output();
             self.output.blocked();
         }
-        Ok(progress == Progress::Everything)
+        Ok(progress == WriteProgress::Complete)
     }
 
     /// Reports the written bytes to the session, and takes further output once everything is written.
-    fn turn_over(&mut self) {
+    fn refill_output(&mut self) {
         let now_ms = self.shared.now_ms();
-        let mut core = self.shared.core();
+        let mut core = self.shared.lock_state();
         if self.output.report(core.exchange.session_mut(), now_ms) {
             core.exchange.written(now_ms, &mut self.received.wakers);
         }
@@ -232,27 +232,30 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
     }
 
     /// Ends the connection for the session, and sends the broker a DISCONNECT with the reason if possible.
-    pub(super) async fn end(&mut self, lost: &Lost) {
+    pub(super) async fn disconnect(&mut self, lost: &ConnectionError) {
         let (reason, session_expiry_s) = match lost {
             // A session that no client resumes need not be kept.
-            Lost::Closing => (
+            ConnectionError::Closing => (
                 Some(ReasonCode::SUCCESS),
                 self.shared.settings.has_own_session().then_some(0),
             ),
-            Lost::Session(error) => (error.reason(), None),
-            Lost::TimedOut => (Some(ReasonCode::SUCCESS), None),
-            Lost::Transport(_) | Lost::Ended | Lost::Io(_) | Lost::NotMqtt(..) => (None, None),
+            ConnectionError::Session(error) => (error.reason(), None),
+            ConnectionError::TimedOut => (Some(ReasonCode::SUCCESS), None),
+            ConnectionError::Transport(_)
+            | ConnectionError::ClosedByBroker
+            | ConnectionError::Io(_)
+            | ConnectionError::NotMqtt(..) => (None, None),
         };
         let mut rest = BytesMut::from(self.output.bytes());
         {
             let now_ms = self.shared.now_ms();
-            let mut core = self.shared.core();
+            let mut core = self.shared.lock_state();
             let session = core.exchange.session_mut();
             self.output.report(session, now_ms);
             if let Some(reason) = reason {
                 // The remaining bytes may still arrive.
                 session.written(rest.len(), false, now_ms);
-                if let Lost::Closing = lost {
+                if let ConnectionError::Closing = lost {
                     // Contains no new requests, since those were withdrawn.
                     rest.extend_from_slice(&session.take_output(now_ms));
                 }
@@ -264,16 +267,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return;
         }
         let io = &mut self.io;
-        let goodbye = timeout(GOODBYE, async {
+        let goodbye = timeout(DISCONNECT_TIMEOUT, async {
             io.write_all(&rest).await?;
             io.shutdown().await
         });
         // If the broker does not receive the DISCONNECT, it still sees the end of the stream.
-        if let Lost::Closing = lost {
+        if let ConnectionError::Closing = lost {
             let _ = goodbye.await;
         } else {
             // Deadlines of requests keep running meanwhile.
-            let _ = self.ticker.meanwhile(self.shared, goodbye).await;
+            let _ = self.timer.run_while_offline(self.shared, goodbye).await;
         }
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Rounds a time for messages to whole milliseconds. Further digits of a remaining time-out mean nothing.
-pub(crate) fn shown(time: Duration) -> Duration {
+pub(crate) fn rounded_to_ms(time: Duration) -> Duration {
     let rounded = time.saturating_add(Duration::from_micros(500)).as_millis();
     match u64::try_from(rounded) {
         Ok(0) | Err(_) => time,
@@ -29,7 +29,7 @@ impl Deadline {
     }
 
     /// Returns the time that is left for the next request; zero once the deadline has passed.
-    pub(crate) fn left(&self) -> Duration {
+    pub(crate) fn remaining(&self) -> Duration {
         match self.at {
             Some(at) => at.saturating_duration_since(Instant::now()),
             None => Duration::MAX,

@@ -4,7 +4,7 @@ use super::capabilities::permits_conditions;
 use super::{Client, Deadline, Retry};
 use crate::AsBytes;
 use crate::error::Error;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use statestore_protocol::{CommandRef, Hlc, Reply, Version};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct DelOptions {
     /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
     /// Whether the request waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
-    pub(crate) waits_out_outages: bool,
+    pub(crate) ignores_fail_fast: bool,
 }
 
 impl DelOptions {
@@ -128,7 +128,7 @@ impl Client {
         };
         let if_version = options.if_version;
         let permits = permits_conditions(CommandRef::Del { key, if_version });
-        self.if_capable(
+        self.call_if_supported(
             &deadline,
             !options.at_once,
             CommandRef::Del { key, if_version },
@@ -150,12 +150,12 @@ impl Client {
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        let request = Outgoing {
+        let request = OutgoingRequest {
             fencing_token: token,
             retry: options.retry,
-            waits: !options.at_once,
-            waits_out_outages: options.waits_out_outages,
-            ..Outgoing::new(command)
+            may_wait: !options.at_once,
+            ignores_fail_fast: options.ignores_fail_fast,
+            ..OutgoingRequest::new(command)
         };
         Ok(Call::new(self.shared(), request, options.timeout))
     }

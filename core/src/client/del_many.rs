@@ -1,6 +1,6 @@
 //! Several DELs in one call.
+use super::batch::{MaybeDone, SINGLE_KEY_VERSION, join_all};
 use super::call::invalid_argument;
-use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, DelOptions, DelOutcome, del};
 use crate::AsBytes;
 use crate::error::Error;
@@ -40,13 +40,13 @@ impl Client {
                 Some(_) => {
                     let if_version = None;
                     let command = CommandRef::Del { key, if_version };
-                    Err(invalid_argument(command, ONE_VERSION))
+                    Err(invalid_argument(command, SINGLE_KEY_VERSION))
                 }
                 None => self.start_del(key, options, token.as_deref()),
             };
-            Ok::<_, Infallible>(Begun::from(del))
+            Ok::<_, Infallible>(MaybeDone::from(del))
         });
-        let Ok(outcomes) = together(self.shared(), dels, |del, response| {
+        let Ok(outcomes) = join_all(self.shared(), dels, |del, response| {
             Ok(response.and_then(|response| del::outcome(del, response)))
         })
         .await;

@@ -1,11 +1,11 @@
 //! The task that keeps a client connected.
 use super::ConnectionState;
-use super::addresses::Addresses;
 use super::backoff::Backoff;
 use super::connection::Connection;
-use super::lost::Lost;
-use super::shared::{Shared, after};
-use super::ticker::Ticker;
+use super::connection_error::ConnectionError;
+use super::deadline_timer::DeadlineTimer;
+use super::endpoint_selector::EndpointSelector;
+use super::shared::{Shared, saturating_after};
 use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport;
@@ -20,14 +20,14 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Duration after which a connection counts as good: the next failure starts with an immediate attempt.
-const GOOD: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Upper bound of the minimum delay between two connection attempts that callers request.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_FORCED_DELAY: Duration = Duration::from_secs(1);
 
 /// Drives the client until it is closed. `first` receives the result of the first connection. An error there ends the driver.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
-    let mut end = End {
+    let mut end = DriverGuard {
         shared: &shared,
         reason: None,
     };
@@ -36,7 +36,7 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
         let mut driving = pin!(drive(&shared, &mut first));
         poll_fn(|context| {
             let polled = catch_unwind(AssertUnwindSafe(|| driving.as_mut().poll(context)));
-            polled.unwrap_or_else(|panic| Poll::Ready(broke(&*panic)))
+            polled.unwrap_or_else(|panic| Poll::Ready(panicked(&*panic)))
         })
         .await
     };
@@ -48,7 +48,7 @@ pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), E
 }
 
 /// Describes a panic of the driver: the runtime lacks a feature, which tokio reports by panicking, or this library has a bug.
-fn broke(panic: &(dyn Any + Send)) -> (LostReason, Error) {
+fn panicked(panic: &(dyn Any + Send)) -> (LostReason, Error) {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("an unknown panic");
@@ -56,12 +56,12 @@ fn broke(panic: &(dyn Any + Send)) -> (LostReason, Error) {
 }
 
 /// Guard that ends the client when the driver ends, even if its runtime shuts down.
-struct End<'a> {
+struct DriverGuard<'a> {
     shared: &'a Shared,
     reason: Option<(LostReason, Error)>,
 }
 
-impl Drop for End<'_> {
+impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         let (lost_reason, error) = self
             .reason
@@ -103,18 +103,18 @@ fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
 /// Connection failures that were logged since the last connection. Each is logged as a warning once, and its repetitions are
 /// not.
 #[derive(Debug, Default)]
-struct Reported(Vec<String>);
+struct ReportedFailures(Vec<String>);
 
-impl Reported {
+impl ReportedFailures {
     /// Maximum number of texts kept; each broker causes a few.
-    const MOST: usize = 32;
+    const MAX_TEXTS: usize = 32;
 
-    fn is_new(&mut self, error: &Error) -> bool {
+    fn insert(&mut self, error: &Error) -> bool {
         let text = error.to_string();
         if self.0.contains(&text) {
             return false;
         }
-        if self.0.len() == Self::MOST {
+        if self.0.len() == Self::MAX_TEXTS {
             self.0.remove(0);
         }
         self.0.push(text);
@@ -129,23 +129,23 @@ impl Reported {
 /// Counter of the protocol errors since the last connection that held.
 #[derive(Debug, Default)]
 struct ProtocolErrors {
-    in_a_row: u32,
+    consecutive: u32,
 }
 
 impl ProtocolErrors {
     /// Number of errors that ends the session. A broker redelivers unacknowledged packets in each connection of a session, even
     /// those that this client rejects. After this many errors, only a new session helps.
-    const MOST: u32 = 3;
+    const MAX_CONSECUTIVE: u32 = 3;
 
     /// Counts the end of a connection. Returns whether the session must be given up.
-    fn count(&mut self, lost: &Lost, held_well: bool) -> bool {
+    fn count(&mut self, lost: &ConnectionError, held_well: bool) -> bool {
         if held_well {
-            self.in_a_row = 0;
+            self.consecutive = 0;
         }
-        self.in_a_row += u32::from(lost.is_protocol_error());
-        let is_enough = self.in_a_row >= Self::MOST;
+        self.consecutive += u32::from(lost.is_protocol_error());
+        let is_enough = self.consecutive >= Self::MAX_CONSECUTIVE;
         if is_enough {
-            self.in_a_row = 0;
+            self.consecutive = 0;
         }
         is_enough
     }
@@ -160,21 +160,21 @@ async fn drive(
         shared.settings.reconnect_delay_min,
         shared.settings.reconnect_delay_max,
     );
-    let mut ticker = Ticker::new(shared);
-    let mut addresses = Addresses::new(&shared.settings.endpoints);
+    let mut ticker = DeadlineTimer::new(shared);
+    let mut addresses = EndpointSelector::new(&shared.settings.endpoints);
     let mut lost_at = None;
     let mut protocol_errors = ProtocolErrors::default();
-    let mut reported = Reported::default();
+    let mut reported = ReportedFailures::default();
     loop {
         let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, first).await;
-        let held_well = held.is_some_and(|since| since.elapsed() >= GOOD);
+        let held_well = held.is_some_and(|since| since.elapsed() >= STABLE_AFTER);
         let renews = protocol_errors.count(&lost, held_well);
         if renews {
             tracing::warn!("the broker broke the protocol again and again: a new session begins");
         }
-        let for_good = learn(shared, &lost, renews);
+        let for_good = report_connection_lost(shared, &lost, renews);
         shared.watches.disconnected();
-        if let Lost::Closing = lost {
+        if let ConnectionError::Closing = lost {
             return closed("it was closed");
         }
         if lost.is_unknown_session() {
@@ -197,7 +197,7 @@ async fn drive(
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");
-        } else if !(is_first && shared.settings.connect_limit.is_zero()) && reported.is_new(&error)
+        } else if !(is_first && shared.settings.connect_limit.is_zero()) && reported.insert(&error)
         {
             tracing::warn!(reason = %error, "an attempt to connect to the broker failed");
         } else {
@@ -207,9 +207,9 @@ async fn drive(
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
         let error = if held_well {
             backoff.reset();
-            addresses.held();
+            addresses.record_success();
             error
-        } else if let Some(error) = addresses.failed(error.clone()) {
+        } else if let Some(error) = addresses.record_failure(error.clone()) {
             error
         } else {
             if held.is_some() {
@@ -246,8 +246,8 @@ async fn drive(
                 .send_replace(ConnectionState::Reconnecting(error));
         }
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
-        let wait = pause(shared, delay.min(left));
-        if ticker.meanwhile(shared, wait).await.is_none() {
+        let wait = wait_for_retry(shared, delay.min(left));
+        if ticker.run_while_offline(shared, wait).await.is_none() {
             return closed("it was closed");
         }
     }
@@ -255,84 +255,88 @@ async fn drive(
 
 /// Waits before the next connection attempt. [`Client::reconnect_now`](super::Client::reconnect_now) ends the delay except for
 /// its first part, so that callers cannot flood a broker with attempts.
-async fn pause(shared: &Shared, delay: Duration) {
+async fn wait_for_retry(shared: &Shared, delay: Duration) {
     // From here on, no call of `reconnect_now` is missed.
     let called = shared.reconnect.notified();
-    let least = shared.settings.reconnect_delay_min.min(LEAST_PAUSE);
+    let least = shared.settings.reconnect_delay_min.min(MAX_FORCED_DELAY);
     tokio::time::sleep(delay.min(least)).await;
     // The delay has passed, or a caller ended it.
     let _ = tokio::time::timeout(delay.saturating_sub(least), called).await;
 }
 
 /// Reports the end of a connection to the session. Returns whether a takeover ends the client.
-fn learn(shared: &Shared, lost: &Lost, renews: bool) -> bool {
-    let mut core = shared.core();
+fn report_connection_lost(shared: &Shared, lost: &ConnectionError, renews: bool) -> bool {
+    let mut core = shared.lock_state();
     let counters = &mut core.exchange.counters;
     counters.protocol_errors += u64::from(lost.is_protocol_error());
     let session = core.exchange.session_mut();
     if renews || lost.is_unknown_session() {
-        session.renew();
+        session.force_clean_start();
     }
-    lost.is_takeover() && !session.excuses_takeover(shared.now_ms())
+    lost.is_takeover() && !session.explains_takeover(shared.now_ms())
 }
 
 /// Runs one connection, from the name lookup to its end. Returns the reason, and the time at which the connection became ready.
 async fn connect_and_run(
     shared: &Shared,
-    ticker: &mut Ticker,
-    addresses: &mut Addresses<'_>,
+    ticker: &mut DeadlineTimer,
+    addresses: &mut EndpointSelector<'_>,
     first: &mut Option<oneshot::Sender<Result<(), Error>>>,
-) -> (Lost, Option<Instant>) {
-    let deadline = after(Instant::now(), shared.settings.connect_timeout);
+) -> (ConnectionError, Option<Instant>) {
+    let deadline = saturating_after(Instant::now(), shared.settings.connect_timeout);
     let connecting = tokio::time::timeout_at(
         deadline,
         transport::connect(&shared.settings, addresses.current(), addresses.work()),
     );
-    let (io, credentials) = match ticker.meanwhile(shared, connecting).await {
-        None => return (Lost::Closing, None),
-        Some(Err(_)) => return (Lost::TimedOut, None),
-        Some(Ok(Err(error))) => return (Lost::Transport(error), None),
+    let (io, credentials) = match ticker.run_while_offline(shared, connecting).await {
+        None => return (ConnectionError::Closing, None),
+        Some(Err(_)) => return (ConnectionError::TimedOut, None),
+        Some(Ok(Err(error))) => return (ConnectionError::Transport(error), None),
         Some(Ok(Ok(connected))) => connected,
     };
-    let session = shared.core().exchange.session().number();
+    let session = shared.lock_state().exchange.session().number();
     if addresses.is_outdated(session) {
         // This broker does not share sessions with the previously connected one.
-        shared.core().exchange.session_mut().renew();
+        shared
+            .lock_state()
+            .exchange
+            .session_mut()
+            .force_clean_start();
     }
     let mut connection = Connection::new(shared, ticker, io);
     let mut held = None;
     let lost = match connection.start(credentials) {
         Err(lost) => lost,
         Ok(()) => match tokio::time::timeout_at(deadline, connection.run(true)).await {
-            Err(_) => Lost::TimedOut,
+            Err(_) => ConnectionError::TimedOut,
             Ok(Err(lost)) => lost,
             Ok(Ok(())) => {
                 held = Some(Instant::now());
-                addresses.has_session(shared.core().exchange.session().number());
+                addresses.set_session(shared.lock_state().exchange.session().number());
                 if first.is_some() {
                     tracing::debug!(address = %addresses.current(), "connected to the broker");
                 } else {
                     // At the log level of the loss, so that a log contains both messages or neither.
                     tracing::warn!(address = %addresses.current(), "connected to the broker again");
                 }
-                shared.known.connected();
+                shared.capabilities.connected();
                 // After the line above, so that a task that sees the state `Connected` queries the new store.
                 shared.state.send_replace(ConnectionState::Connected);
                 if let Some(first) = first.take() {
                     // The receiver is gone if the caller gave up connecting.
                     let _ = first.send(Ok(()));
                 } else {
-                    shared.core().exchange.counters.reconnects += 1;
+                    shared.lock_state().exchange.counters.reconnects += 1;
                     shared.watches.resync();
                 }
                 connection.deliver();
                 match connection.run(false).await {
                     Err(lost) => lost,
-                    Ok(()) => Lost::Ended,
+                    Ok(()) => ConnectionError::ClosedByBroker,
                 }
             }
         },
     };
-    connection.end(&lost).await;
-    (lost.explained(&connection.io), held)
+    connection.disconnect(&lost).await;
+    (lost.with_explanation(&connection.io), held)
 }

@@ -16,7 +16,7 @@ impl ForeignProtocol {
     pub(super) const BYTES: usize = 5;
 
     /// Detects the protocol of bytes that are not an MQTT 5 packet.
-    pub(super) fn of(first: &[u8]) -> Self {
+    pub(super) fn detect(first: &[u8]) -> Self {
         match first {
             // An alert or a handshake, of any version from SSL 3 on.
             [0x15 | 0x16, 3, ..] => Self::Tls,
@@ -48,7 +48,7 @@ mod tests {
     use super::ForeignProtocol;
 
     #[test]
-    fn protocols_are_told_apart_by_their_first_bytes() {
+    fn protocols_are_distinguished_by_their_first_bytes() {
         for (first, expected) in [
             (&b"\x15\x03\x01\0\x02"[..], ForeignProtocol::Tls),
             (b"\x15\x03\x03\0\x02", ForeignProtocol::Tls),
@@ -58,7 +58,7 @@ mod tests {
             (b"\x20\x03\0\0\0", ForeignProtocol::Unknown),
             (b"", ForeignProtocol::Unknown),
         ] {
-            assert_eq!(ForeignProtocol::of(first), expected, "{first:?}");
+            assert_eq!(ForeignProtocol::detect(first), expected, "{first:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The GET request.
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
-use super::{Client, Deadline, Expiry, Shared, detached};
+use super::{Client, Deadline, Expiry, Shared, detach};
 use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use bytes::Bytes;
 use statestore_protocol::{Capabilities, CommandRef, Hlc, Reply};
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl GetOptions {
     }
 
     /// Returns the options that this store supports, or an error if it cannot report the remaining time.
-    pub(super) fn permitted(&self, key: &[u8], store: &Capabilities) -> Result<Self, Error> {
+    pub(super) fn supported(&self, key: &[u8], store: &Capabilities) -> Result<Self, Error> {
         if self.remaining && !store.remaining_time {
             let reason = "the store does not tell when keys expire";
             return Err(unsupported(self.command(key), reason));
@@ -140,8 +140,12 @@ impl Client {
         let response = (&mut get).await?;
         let found = entry(&get, response)?;
         match &found {
-            Some(entry) if intents::is_marked(&entry.value) => {
-                Box::pin(self.shared().read(key, found, get.left(), options.at_once)).await
+            Some(entry) if intents::has_record_prefix(&entry.value) => {
+                Box::pin(
+                    self.shared()
+                        .read(key, found, get.remaining(), options.at_once),
+                )
+                .await
             }
             _ => Ok(found),
         }
@@ -155,8 +159,8 @@ impl Client {
             let options = permitted.timeout(timeout);
             async move { self.send_get(key, &options).await }
         };
-        let permits = |store: &Capabilities| options.permitted(key, store);
-        self.if_capable(
+        let permits = |store: &Capabilities| options.supported(key, store);
+        self.call_if_supported(
             &deadline,
             !options.at_once,
             options.command(key),
@@ -177,9 +181,9 @@ impl Shared {
         if key.is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        let request = Outgoing {
-            waits: !options.at_once,
-            ..Outgoing::new(command)
+        let request = OutgoingRequest {
+            may_wait: !options.at_once,
+            ..OutgoingRequest::new(command)
         };
         Ok(Call::new(self, request, options.timeout))
     }
@@ -209,7 +213,7 @@ impl Shared {
         timeout: Duration,
         at_once: bool,
     ) -> Result<Option<Entry>, Error> {
-        let store = intents::Local::new(self).at_once(at_once);
+        let store = intents::ClientStore::new(self).at_once(at_once);
         intents::read(&store, key, stored, timeout).await
     }
 }
@@ -222,7 +226,7 @@ pub(super) fn entry(
     match (response.reply, response.version) {
         (Reply::Nil, _) => Ok(None),
         (Reply::Value(value), Some(version)) => Ok(Some(Entry {
-            value: detached(value),
+            value: detach(value),
             version,
             expires_in: Expiry::Unknown,
         })),
@@ -232,8 +236,8 @@ pub(super) fn entry(
                 expires_in_ms,
             },
             Some(version),
-        ) if get.asks_for_remaining_time() => Ok(Some(Entry {
-            value: detached(value),
+        ) if get.requests_remaining_time() => Ok(Some(Entry {
+            value: detach(value),
             version,
             expires_in: expires_in_ms
                 .map_or(Expiry::Never, |ms| Expiry::After(Duration::from_millis(ms))),

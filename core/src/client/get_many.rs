@@ -1,5 +1,5 @@
 //! Several GETs in one call.
-use super::many::{Begun, together};
+use super::batch::{MaybeDone, join_all};
 use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::AsBytes;
 use crate::error::Error;
@@ -52,8 +52,8 @@ impl Client {
         };
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let gets = |_, permitted: GetOptions| async move { self.send_gets(keys, &permitted).await };
-        let permits = |store: &Capabilities| options.permitted(first.as_ref(), store);
-        self.if_capable(
+        let permits = |store: &Capabilities| options.supported(first.as_ref(), store);
+        self.call_if_supported(
             &deadline,
             !options.at_once,
             options.command(first.as_ref()),
@@ -70,16 +70,16 @@ impl Client {
     ) -> Result<Vec<Option<Entry>>, Error> {
         let gets = keys.iter().map(|key| {
             let get = self.shared().start_get(key.as_ref(), options)?;
-            Ok(Begun::Running(get))
+            Ok(MaybeDone::Running(get))
         });
-        let mut found = together(self.shared(), gets, |get, response| {
+        let mut found = join_all(self.shared(), gets, |get, response| {
             get::entry(get, response?)
         })
         .await?;
         let timeout = options.timeout.unwrap_or(self.shared().request_timeout());
         for (key, found) in keys.iter().zip(&mut found) {
             if let Some(entry) = found
-                && intents::is_marked(&entry.value)
+                && intents::has_record_prefix(&entry.value)
             {
                 let read = self
                     .shared()

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Capacity for one read, in bytes.
-const READ: usize = 64 * 1024;
+const READ_SIZE: usize = 64 * 1024;
 /// Maximum size of a value that is copied out of the buffer, in bytes.
 ///
-/// A longer value arrives in a packet with a buffer of its own, or in one of at most twice [`READ`]. So a value keeps at most
+/// A longer value arrives in a packet with a buffer of its own, or in one of at most twice [`READ_SIZE`]. So a value keeps at most
 /// twice its size alive, whatever arrived before and after it.
-pub(super) const COPIED: usize = READ;
+pub(super) const MAX_COPIED: usize = READ_SIZE;
 
 /// A buffer for arriving packets.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new() -> Self {
         Self {
-            bytes: BytesMut::with_capacity(READ),
+            bytes: BytesMut::with_capacity(READ_SIZE),
             max_packet_bytes: 0,
             is_large: false,
         }
@@ -49,15 +49,15 @@ impl Input {
         io: &mut (impl AsyncRead + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let most = self.make_room();
+        let most = self.reserve();
         let mut room = (&mut self.bytes).limit(most);
         pin!(io.read_buf(&mut room)).poll(context)
     }
 
     /// Reserves capacity for a read. Returns the maximum number of bytes to read.
-    fn make_room(&mut self) -> usize {
+    fn reserve(&mut self) -> usize {
         let announced = announced_len(&self.bytes, self.max_packet_bytes);
-        if let Some(size) = announced.filter(|size| *size > READ.max(self.bytes.len())) {
+        if let Some(size) = announced.filter(|size| *size > READ_SIZE.max(self.bytes.len())) {
             // One allocation for the packet alone: it is not copied while it grows, and keeps no other bytes alive.
             if !self.is_large {
                 let mut large = BytesMut::with_capacity(size);
@@ -68,12 +68,12 @@ impl Input {
             return size - self.bytes.len();
         }
         if self.is_large {
-            let mut usual = BytesMut::with_capacity(READ + self.bytes.len());
+            let mut usual = BytesMut::with_capacity(READ_SIZE + self.bytes.len());
             usual.put_slice(&self.bytes);
             self.bytes = usual;
             self.is_large = false;
-        } else if self.bytes.capacity() - self.bytes.len() < READ / 4 {
-            self.bytes.reserve(READ);
+        } else if self.bytes.capacity() - self.bytes.len() < READ_SIZE / 4 {
+            self.bytes.reserve(READ_SIZE);
         }
         self.bytes.capacity() - self.bytes.len()
     }

@@ -1,36 +1,36 @@
 //! The client: one connection and any number of concurrent requests.
-pub(crate) mod abandoned;
-mod addresses;
 pub(crate) mod backoff;
+mod batch;
 mod call;
+pub(crate) mod cancellation_recorder;
 mod capabilities;
 mod connection;
+mod connection_error;
 mod counters;
 mod deadline;
+mod deadline_timer;
 mod del;
 mod del_many;
 mod driver;
+mod endpoint_selector;
 mod expiry;
 mod foreign_protocol;
 mod get;
 mod get_many;
 mod input;
-mod lost;
-mod many;
 mod observe;
 mod observer;
 mod outage;
 mod output;
 mod retry;
+pub(crate) mod runtime_handle;
 mod scan;
 mod scan_stream;
 mod set;
 mod set_many;
 mod shared;
 mod state;
-mod ticker;
-pub(crate) mod timers;
-mod token;
+mod token_watcher;
 mod trace;
 mod transact;
 mod transaction;
@@ -39,8 +39,8 @@ mod value_format;
 mod vdel;
 mod watches;
 
-pub use abandoned::Abandoned;
-pub(crate) use capabilities::is_unknown_form;
+pub use cancellation_recorder::CancellationRecorder;
+pub(crate) use capabilities::is_unsupported_request;
 pub use counters::Counters;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};
@@ -58,21 +58,21 @@ pub use transaction::Transaction;
 pub use vdel::VdelOutcome;
 
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::request::{Exchange, Ledger};
+use crate::request::{Exchange, RequestTable};
 use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
 use bytes::Bytes;
+pub(crate) use runtime_handle::RuntimeHandle;
 pub(crate) use shared::Shared;
 use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
 use statestore_protocol::topic;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-pub(crate) use timers::Timers;
 use tokio::sync::{oneshot, watch};
 
 /// Time limit for releasing leases when a client closes.
-const GIVE_BACK: Duration = Duration::from_secs(1);
+const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A client of the state store.
 ///
@@ -121,9 +121,9 @@ impl Drop for Handle {
 }
 
 /// Guard that closes the client, even if the future of the close is dropped.
-struct Closing<'a>(&'a Shared);
+struct CloseOnDrop<'a>(&'a Shared);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close(LostReason::Closed, "the client was closed");
     }
@@ -139,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns the first failure; with [several brokers](Settings::also), after all have failed. The kinds are
-    /// [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`], [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`]
+    /// [`ErrorKind::UnreachableError`], [`ErrorKind::ConnectionRefused`], [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`]
     /// and [`ErrorKind::InvalidSettings`]. Only later failures are retried automatically, unless [`Settings::connect_limit`] is
     /// set.
     ///
@@ -148,9 +148,9 @@ impl Client {
     /// runs.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
-        let timers = Timers::here().ok_or_else(|| no_runtime(&settings))?;
-        settings.warn_of_exposure();
-        let exchange = exchange(&settings)?;
+        let timers = RuntimeHandle::try_current().ok_or_else(|| no_runtime(&settings))?;
+        settings.warn_about_plaintext();
+        let exchange = new_exchange(&settings)?;
         let clock = shared::new_clock(random(&settings)?).map_err(|error| {
             Error::new(
                 ErrorKind::InvalidSettings,
@@ -164,7 +164,7 @@ impl Client {
             shared: shared.clone(),
         });
         // Before the token is read for the first time, so that no change is missed.
-        let token = token::Token::watch(&shared);
+        let token = token_watcher::TokenWatcher::watch(&shared);
         let (first, connected) = oneshot::channel();
         let platform = &shared.settings.platform;
         platform.spawn(Box::pin(driver::run(shared.clone(), first)));
@@ -203,16 +203,16 @@ impl Client {
     pub async fn close_within(&self, timeout: Duration) {
         let mut state = self.shared().state.subscribe();
         {
-            let _closing = Closing(self.shared());
+            let _closing = CloseOnDrop(self.shared());
             tokio::select! {
-                () = self.shared().finished() => {}
+                () = self.shared().wait_idle() => {}
                 _ = state.wait_for(|state| !state.is_connected()) => {}
-                () = self.shared().timers.sleep(timeout) => {}
+                () = self.shared().runtime.sleep(timeout) => {}
             }
             tokio::select! {
                 () = self.shared().leases.close() => {}
                 _ = state.wait_for(|state| !state.is_connected()) => {}
-                () = self.shared().timers.sleep(GIVE_BACK) => {}
+                () = self.shared().runtime.sleep(LEASE_RELEASE_TIMEOUT) => {}
             }
         }
         // The sender lives as long as `self`.
@@ -246,7 +246,7 @@ impl Client {
     /// Returns the MQTT client id.
     pub fn client_id(&self) -> String {
         self.shared()
-            .core()
+            .lock_state()
             .exchange
             .session()
             .client_id()
@@ -268,7 +268,7 @@ fn no_runtime(settings: &Settings) -> Error {
 }
 
 /// Creates the state machine of a client with these settings.
-fn exchange(settings: &Settings) -> Result<Exchange, Error> {
+fn new_exchange(settings: &Settings) -> Result<Exchange, Error> {
     let client_id = match &settings.client_id {
         Some(id) => id.clone(),
         None => format!("statestore-{:016x}", random(settings)?),
@@ -290,14 +290,14 @@ fn exchange(settings: &Settings) -> Result<Exchange, Error> {
         subscriptions: Subscriptions::new(subscriptions),
         ping_timeout_ms: u64::try_from(settings.ping_timeout.as_millis()).unwrap_or(u64::MAX),
     };
-    let ledger = Ledger::new(
+    let ledger = RequestTable::new(
         random(settings)?.to_be_bytes(),
         settings.max_in_flight as usize,
         settings.max_queued as usize,
     );
     let session = match settings.client_id.as_deref() {
         None | Some("") => Session::new(config),
-        Some(_) => Session::new(config).after_others(),
+        Some(_) => Session::new(config).with_reused_client_id(),
     };
     Ok(Exchange::new(session, ledger, settings.max_buffered_bytes))
 }
@@ -328,8 +328,8 @@ fn random(settings: &Settings) -> Result<u64, Error> {
 
 /// Detaches a value from its buffer. A slice of a receive buffer that many packets share is copied, so that the value does not
 /// keep the whole buffer alive. A longer value is returned as it is.
-fn detached(value: Bytes) -> Bytes {
-    if value.len() <= input::COPIED {
+fn detach(value: Bytes) -> Bytes {
+    if value.len() <= input::MAX_COPIED {
         Bytes::copy_from_slice(&value)
     } else {
         value

@@ -1,8 +1,8 @@
 //! Observation of keys.
 use super::Client;
 use super::call::invalid_argument;
-use super::observer::{Observer, Overflow, Queue};
-use super::shared::after;
+use super::observer::{ObservationQueue, Observer, Overflow};
+use super::shared::saturating_after;
 use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
@@ -68,7 +68,7 @@ impl Client {
         }
         self.shared()
             .check_fail_fast(|| super::call::action(command))?;
-        let denied = |core: &super::shared::Core| {
+        let denied = |core: &super::shared::ClientState| {
             core.exchange
                 .session()
                 .granted()
@@ -76,7 +76,7 @@ impl Client {
                 .copied()
                 .filter(|reason| reason.is_failure())
         };
-        if let Some(reason) = denied(&self.shared().core()) {
+        if let Some(reason) = denied(&self.shared().lock_state()) {
             let why = format!("the broker refused the subscription to notifications: {reason}");
             let error = Error::new(
                 ErrorKind::Rejected,
@@ -86,18 +86,21 @@ impl Client {
             );
             return Err(error.with_mqtt_reason(Some(reason)));
         }
-        let queue = Arc::new(Queue::new(options.overflow));
+        let queue = Arc::new(ObservationQueue::new(options.overflow));
         let key = Bytes::copy_from_slice(key.as_ref());
         let timeout = options
             .timeout
             .unwrap_or(self.shared().settings.request_timeout);
-        let until = after(Instant::now(), timeout);
+        let until = saturating_after(Instant::now(), timeout);
         let (watching, begun) =
             self.shared()
                 .watches
                 .add(self.handle.clone(), key.clone(), queue.clone(), until);
-        let observer = Observer { queue, watching };
-        match self.shared().timers.timeout_at(until, begun).await {
+        let observer = Observer {
+            queue,
+            watch_guard: watching,
+        };
+        match self.shared().runtime.timeout_at(until, begun).await {
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
             // A watch ends with its connection, so no state is left at the store.

@@ -1,5 +1,5 @@
 //! Observations of a key that are not yet delivered.
-use super::watches::Watching;
+use super::watches::WatchGuard;
 use crate::LostReason;
 use crate::error::Error;
 use bytes::Bytes;
@@ -50,8 +50,8 @@ pub enum Overflow {
 /// An observer of one key. Dropping the last observer of a key ends the watch at the store.
 #[derive(Debug)]
 pub struct Observer {
-    pub(super) queue: Arc<Queue>,
-    pub(super) watching: Watching,
+    pub(super) queue: Arc<ObservationQueue>,
+    pub(super) watch_guard: WatchGuard,
 }
 
 /// Yields the observations of [`next`](Observer::next), and ends with them.
@@ -95,7 +95,7 @@ impl Observer {
 
     /// Returns the key.
     pub fn key(&self) -> &[u8] {
-        self.watching.key()
+        self.watch_guard.key()
     }
 
     /// Returns the reason why the observer ended, or `None` while it continues. The reasons are [`Closed`](LostReason::Closed),
@@ -103,21 +103,25 @@ impl Observer {
     /// means that the store no longer allows the watch, or cannot send the value because it exceeds the maximum packet size of
     /// this client.
     pub fn lost_reason(&self) -> Option<LostReason> {
-        self.queue.inner().end.as_ref().map(|end| end.lost_reason)
+        self.queue
+            .inner()
+            .end_reason
+            .as_ref()
+            .map(|end| end.lost_reason)
     }
 
     /// Returns the error that ended the observer; `None` while it continues, and if the client was closed.
     pub fn error(&self) -> Option<Error> {
-        self.queue.inner().end.as_ref()?.error.clone()
+        self.queue.inner().end_reason.as_ref()?.error.clone()
     }
 }
 
 /// Maximum size of the values in a queue, in bytes, besides its newest state.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// A bounded queue of observations.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct ObservationQueue {
     inner: Mutex<Inner>,
 }
 
@@ -127,25 +131,25 @@ struct Inner {
     /// Whether only the newest state is kept and the others are dropped silently.
     conflate: bool,
     resync: bool,
-    items: VecDeque<Observation>,
-    /// Total size of the values in `items`, in bytes.
+    observations: VecDeque<Observation>,
+    /// Total size of the values in `observations`, in bytes.
     bytes: usize,
     lagged: u64,
     /// Whether no state was added yet, or the only one was dropped for a marker.
-    untold: bool,
+    needs_state: bool,
     waker: Option<Waker>,
-    end: Option<End>,
+    end_reason: Option<EndReason>,
 }
 
 /// Reason for the end of the observations.
 #[derive(Debug, Clone)]
-pub(super) struct End {
+pub(super) struct EndReason {
     pub(super) lost_reason: LostReason,
     /// The error; `None` if the client was closed.
     pub(super) error: Option<Error>,
 }
 
-impl Queue {
+impl ObservationQueue {
     pub(super) fn new(overflow: Overflow) -> Self {
         let (conflate, capacity) = match overflow {
             Overflow::Latest => (true, 1),
@@ -156,12 +160,12 @@ impl Queue {
                 capacity,
                 conflate,
                 resync: false,
-                items: VecDeque::new(),
+                observations: VecDeque::new(),
                 bytes: 0,
                 lagged: 0,
-                untold: true,
+                needs_state: true,
                 waker: None,
-                end: None,
+                end_reason: None,
             }),
         }
     }
@@ -171,22 +175,22 @@ impl Queue {
         let waker = {
             let mut inner = self.inner();
             let bytes = observation.bytes();
-            while inner.items.len() >= inner.capacity
-                || !inner.items.is_empty() && inner.bytes.saturating_add(bytes) > MOST_BYTES
+            while inner.observations.len() >= inner.capacity
+                || !inner.observations.is_empty() && inner.bytes.saturating_add(bytes) > MAX_BYTES
             {
                 inner.drop_oldest();
             }
             inner.bytes += bytes;
-            inner.items.push_back(observation);
-            inner.untold = false;
+            inner.observations.push_back(observation);
+            inner.needs_state = false;
             inner.waker.take()
         };
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// Returns whether the newest state must be delivered even if it did not change.
-    pub(super) fn is_untold(&self) -> bool {
-        self.inner().untold
+    pub(super) fn needs_state(&self) -> bool {
+        self.inner().needs_state
     }
 
     /// Adds the marker that changes may have been missed.
@@ -195,14 +199,14 @@ impl Queue {
             let mut inner = self.inner();
             // The marker must stay before the state that follows and after the earlier ones. A conflating queue delivers only
             // the newest state, which is the one that follows.
-            if inner.conflate && !inner.items.is_empty() {
+            if inner.conflate && !inner.observations.is_empty() {
                 inner.drop_oldest();
-                inner.untold = true;
+                inner.needs_state = true;
             }
-            if inner.items.is_empty() {
+            if inner.observations.is_empty() {
                 inner.resync = true;
-            } else if inner.items.back() != Some(&Observation::Resync) {
-                inner.items.push_back(Observation::Resync);
+            } else if inner.observations.back() != Some(&Observation::Resync) {
+                inner.observations.push_back(Observation::Resync);
             }
             inner.waker.take()
         };
@@ -210,10 +214,10 @@ impl Queue {
     }
 
     /// Ends the queue: no further observations follow.
-    pub(super) fn end(&self, end: End) {
+    pub(super) fn close(&self, end: EndReason) {
         let waker = {
             let mut inner = self.inner();
-            inner.end.get_or_insert(end);
+            inner.end_reason.get_or_insert(end);
             inner.waker.take()
         };
         waker.into_iter().for_each(Waker::wake);
@@ -221,8 +225,8 @@ impl Queue {
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner();
-        let is_there = inner.lagged > 0 || inner.resync || !inner.items.is_empty();
-        if is_there || inner.end.is_some() {
+        let is_there = inner.lagged > 0 || inner.resync || !inner.observations.is_empty();
+        if is_there || inner.end_reason.is_some() {
             return Poll::Ready(());
         }
         inner.waker = Some(context.waker().clone());
@@ -242,13 +246,13 @@ impl Inner {
         if std::mem::take(&mut self.resync) {
             return Some(Observation::Resync);
         }
-        let observation = self.items.pop_front()?;
+        let observation = self.observations.pop_front()?;
         self.bytes -= observation.bytes();
         Some(observation)
     }
 
     fn drop_oldest(&mut self) {
-        match self.items.pop_front() {
+        match self.observations.pop_front() {
             // The marker that changes may have been missed is delivered in any case.
             Some(Observation::Resync) => self.resync = true,
             Some(observation) => {
@@ -281,39 +285,39 @@ mod tests {
     }
 
     /// Returns all observations that can be delivered now.
-    fn told(queue: &Queue) -> Vec<Observation> {
+    fn drain(queue: &ObservationQueue) -> Vec<Observation> {
         std::iter::from_fn(|| queue.inner().take()).collect()
     }
 
     #[test]
-    fn a_conflating_queue_tells_the_newest_state_only() {
-        let queue = Queue::new(Overflow::Latest);
+    fn a_conflating_queue_delivers_only_the_newest_state() {
+        let queue = ObservationQueue::new(Overflow::Latest);
         queue.push(deleted(1));
         queue.push(deleted(2));
         queue.resync();
         queue.push(deleted(3));
-        assert_eq!(told(&queue), [Observation::Resync, deleted(3)]);
+        assert_eq!(drain(&queue), [Observation::Resync, deleted(3)]);
         queue.resync();
-        assert_eq!(told(&queue), [Observation::Resync]);
-        assert!(!queue.is_untold());
+        assert_eq!(drain(&queue), [Observation::Resync]);
+        assert!(!queue.needs_state());
         queue.push(deleted(4));
         queue.resync();
-        assert_eq!(told(&queue), [Observation::Resync]);
-        assert!(queue.is_untold(), "what was dropped is to be told again");
+        assert_eq!(drain(&queue), [Observation::Resync]);
+        assert!(queue.needs_state(), "what was dropped is to be told again");
     }
 
     #[test]
-    fn a_full_queue_keeps_the_newest_and_tells_how_many_it_dropped() {
-        let queue = Queue::new(Overflow::All(3));
+    fn a_full_queue_keeps_the_newest_and_reports_how_many_it_dropped() {
+        let queue = ObservationQueue::new(Overflow::All(3));
         queue.push(deleted(1));
         queue.push(deleted(2));
         queue.resync();
-        assert_eq!(told(&queue), [deleted(1), deleted(2), Observation::Resync]);
+        assert_eq!(drain(&queue), [deleted(1), deleted(2), Observation::Resync]);
         (1..=5)
             .map(deleted)
             .for_each(|observation| queue.push(observation));
         assert_eq!(
-            told(&queue),
+            drain(&queue),
             [Observation::Lagged(2), deleted(3), deleted(4), deleted(5)]
         );
     }
@@ -324,37 +328,37 @@ mod tests {
             value: vec![0; bytes].into(),
             version: Hlc::new(number, 0, "n").unwrap(),
         };
-        let queue = Queue::new(Overflow::All(1024));
-        queue.push(large(1, MOST_BYTES / 2));
+        let queue = ObservationQueue::new(Overflow::All(1024));
+        queue.push(large(1, MAX_BYTES / 2));
         queue.resync();
-        queue.push(large(2, MOST_BYTES / 2));
-        assert_eq!(queue.inner().items.len(), 3);
+        queue.push(large(2, MAX_BYTES / 2));
+        assert_eq!(queue.inner().observations.len(), 3);
         queue.push(large(3, 1));
-        assert_eq!(queue.inner().bytes, MOST_BYTES / 2 + 1);
-        queue.push(large(4, MOST_BYTES));
-        assert_eq!(queue.inner().bytes, MOST_BYTES);
+        assert_eq!(queue.inner().bytes, MAX_BYTES / 2 + 1);
+        queue.push(large(4, MAX_BYTES));
+        assert_eq!(queue.inner().bytes, MAX_BYTES);
         // The newest state is kept, regardless of its size.
-        queue.push(large(5, 2 * MOST_BYTES));
+        queue.push(large(5, 2 * MAX_BYTES));
         assert_eq!(
-            told(&queue),
+            drain(&queue),
             [
                 Observation::Lagged(4),
                 Observation::Resync,
-                large(5, 2 * MOST_BYTES)
+                large(5, 2 * MAX_BYTES)
             ]
         );
         assert_eq!(queue.inner().bytes, 0);
     }
 
     #[test]
-    fn what_was_seen_before_the_end_is_told_before_the_end() {
-        let queue = Queue::new(Overflow::Latest);
+    fn observations_before_the_end_are_delivered() {
+        let queue = ObservationQueue::new(Overflow::Latest);
         queue.push(deleted(1));
-        queue.end(End {
+        queue.close(EndReason {
             lost_reason: LostReason::Closed,
             error: None,
         });
-        assert_eq!(told(&queue), [deleted(1)]);
+        assert_eq!(drain(&queue), [deleted(1)]);
         assert!(
             queue
                 .poll_ready(&mut Context::from_waker(Waker::noop()))

@@ -8,11 +8,11 @@ use tokio::io::AsyncWrite;
 
 /// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum WriteProgress {
     /// No bytes were pending.
-    Nothing,
+    Idle,
     /// The transport accepted everything.
-    Everything,
+    Complete,
     /// The transport did not accept everything, and wakes the task when it accepts more.
     Blocked,
 }
@@ -61,22 +61,22 @@ impl Output {
         &mut self,
         io: &mut (impl AsyncWrite + Unpin),
         context: &mut Context<'_>,
-    ) -> io::Result<Progress> {
-        let mut progress = Progress::Nothing;
+    ) -> io::Result<WriteProgress> {
+        let mut progress = WriteProgress::Idle;
         while !self.bytes.is_empty() {
             match Pin::new(&mut *io).poll_write(context, &self.bytes) {
-                Poll::Pending => return Ok(Progress::Blocked),
+                Poll::Pending => return Ok(WriteProgress::Blocked),
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(count)) => {
                     self.bytes.advance(count);
                     self.unreported += count;
                     self.is_unflushed = true;
-                    progress = Progress::Everything;
+                    progress = WriteProgress::Complete;
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        if progress == Progress::Everything {
+        if progress == WriteProgress::Complete {
             // The session can use the memory again.
             self.bytes = Bytes::new();
         }

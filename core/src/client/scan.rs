@@ -1,10 +1,10 @@
 //! The SCAN request.
 use super::call::Call;
-use super::{Client, detached};
+use super::{Client, detach};
 use crate::AsBytes;
 use crate::error::Error;
 use crate::intents;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Reply};
 use std::collections::VecDeque;
@@ -41,42 +41,42 @@ pub struct Scan {
     client: Client,
     pattern: Bytes,
     options: ScanOptions,
-    next: Next,
+    cursor: ScanCursor,
     keys: VecDeque<Bytes>,
-    progress: Progress,
+    detector: EndlessScanDetector,
 }
 
 /// Maximum number of consecutive pages without a key, after which a scan fails.
-const MOST_EMPTY_PAGES: u32 = 100_000;
+const MAX_EMPTY_PAGES: u32 = 100_000;
 
 /// Detector of scans that do not end.
 #[derive(Debug, Default)]
-struct Progress {
+struct EndlessScanDetector {
     /// Number of consecutive pages without a key.
     empty_pages: u32,
     /// An earlier token. The newest one replaces it after 1, 2, 4, … further pages, so that it finds a cycle of any length
     /// (Brent's algorithm).
-    seen: Option<Bytes>,
-    /// Number of pages since `seen` was set, and the limit after which it is replaced.
+    reference_token: Option<Bytes>,
+    /// Number of pages since `reference_token` was set, and the limit after which it is replaced.
     pages: u64,
     limit: u64,
 }
 
-impl Progress {
+impl EndlessScanDetector {
     /// Records a page that has a successor. Returns the reason if the scan must not continue.
-    fn page(&mut self, keys: usize, token: &Bytes) -> Result<(), &'static str> {
-        if self.seen.as_ref() == Some(token) {
+    fn record_page(&mut self, keys: usize, token: &Bytes) -> Result<(), &'static str> {
+        if self.reference_token.as_ref() == Some(token) {
             return Err("the pages of the scan run in a circle");
         }
         if keys > 0 {
             self.empty_pages = 0;
-        } else if self.empty_pages == MOST_EMPTY_PAGES {
+        } else if self.empty_pages == MAX_EMPTY_PAGES {
             return Err("100,000 pages in a row have no key, and others are to follow");
         } else {
             self.empty_pages += 1;
         }
         if self.pages == self.limit {
-            self.seen = Some(token.clone());
+            self.reference_token = Some(token.clone());
             self.limit = self.limit.saturating_mul(2).max(1);
             self.pages = 0;
         }
@@ -86,8 +86,8 @@ impl Progress {
 }
 
 #[derive(Debug)]
-enum Next {
-    First,
+enum ScanCursor {
+    Start,
     After(Bytes),
     End,
 }
@@ -104,9 +104,9 @@ impl Client {
             client: self.clone(),
             pattern: Bytes::copy_from_slice(pattern.as_ref()),
             options,
-            next: Next::First,
+            cursor: ScanCursor::Start,
             keys: VecDeque::new(),
-            progress: Progress::default(),
+            detector: EndlessScanDetector::default(),
         }
     }
 }
@@ -124,35 +124,35 @@ impl Scan {
         if !self.keys.is_empty() {
             return Ok(Some(std::mem::take(&mut self.keys).into()));
         }
-        let token = match &self.next {
-            Next::First => None,
-            Next::After(token) => Some(token.clone()),
-            Next::End => return Ok(None),
+        let token = match &self.cursor {
+            ScanCursor::Start => None,
+            ScanCursor::After(token) => Some(token.clone()),
+            ScanCursor::End => return Ok(None),
         };
         let token = token.as_deref();
         let command = CommandRef::Scan {
             pattern: &self.pattern,
             token,
         };
-        let request = Outgoing::new(command);
+        let request = OutgoingRequest::new(command);
         let mut page = Call::new(self.client.shared(), request, self.options.timeout);
         let response = (&mut page).await?;
         let Reply::Page { keys, token: after } = response.reply else {
             return Err(page.invalid("the response is not one to SCAN"));
         };
-        let after = after.map(detached);
+        let after = after.map(detach);
         if let Some(after) = &after {
-            let progress = self.progress.page(keys.len(), after);
+            let progress = self.detector.record_page(keys.len(), after);
             progress.map_err(|reason| page.invalid(reason))?;
         }
         drop(page);
-        self.next = after.map_or(Next::End, Next::After);
+        self.cursor = after.map_or(ScanCursor::End, ScanCursor::After);
         // Registers of transactions are listed only if the pattern names them.
         let shows_all = self.pattern.starts_with(intents::REGISTERS);
         let keys = keys
             .into_iter()
             .filter(|key| shows_all || !key.starts_with(intents::REGISTERS));
-        Ok(Some(keys.map(detached).collect()))
+        Ok(Some(keys.map(detach).collect()))
     }
 
     /// Returns the next key, or `None` after the last one.
@@ -180,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_any_length_is_noticed_wherever_it_begins() {
+    fn a_token_cycle_of_any_length_is_detected() {
         for (start, length) in [(0, 1), (0, 2), (3, 1), (5, 7), (100, 64), (1_000, 999)] {
-            let mut progress = Progress::default();
+            let mut progress = EndlessScanDetector::default();
             let pages = (0..).take_while(|page| {
                 let number = if *page < start {
                     *page
                 } else {
                     start + (page - start) % length
                 };
-                progress.page(1, &token(number)).is_ok()
+                progress.record_page(1, &token(number)).is_ok()
             });
             let pages = pages.count();
             assert!(pages <= 3 * (start + length), "{pages}: {start}, {length}");
@@ -197,16 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_without_a_key_in_a_row_count_as_endless() {
-        let mut progress = Progress::default();
-        let most = MOST_EMPTY_PAGES as usize;
+    fn only_consecutive_empty_pages_count_as_endless() {
+        let mut progress = EndlessScanDetector::default();
+        let most = MAX_EMPTY_PAGES as usize;
         for number in 0..most {
-            progress.page(0, &token(number)).unwrap();
+            progress.record_page(0, &token(number)).unwrap();
         }
-        progress.page(1, &token(most)).unwrap();
+        progress.record_page(1, &token(most)).unwrap();
         for number in 1..=most {
-            progress.page(0, &token(most + number)).unwrap();
+            progress.record_page(0, &token(most + number)).unwrap();
         }
-        progress.page(0, &token(3 * most)).unwrap_err();
+        progress.record_page(0, &token(3 * most)).unwrap_err();
     }
 }

@@ -13,35 +13,35 @@ use std::task::{Context, Poll, ready};
 #[derive(Debug)]
 pub struct ScanStream {
     keys: VecDeque<Bytes>,
-    pages: Pages,
+    pages: PageState,
 }
 
 /// Future of [`Scan::next_page`] that returns the scan together with the page.
-type Page = Pin<Box<dyn Future<Output = (Scan, Result<Option<Vec<Bytes>>, Error>)> + Send>>;
+type PageFuture = Pin<Box<dyn Future<Output = (Scan, Result<Option<Vec<Bytes>>, Error>)> + Send>>;
 
-enum Pages {
+enum PageState {
     /// The next page is under way. The lock is never contended: it makes the stream `Sync`, which its future is not.
-    UnderWay(Mutex<Page>),
+    Loading(Mutex<PageFuture>),
     End,
 }
 
-impl fmt::Debug for Pages {
+impl fmt::Debug for PageState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnderWay(_) => "UnderWay",
+            Self::Loading(_) => "UnderWay",
             Self::End => "End",
         })
     }
 }
 
-impl Pages {
+impl PageState {
     /// Starts with the next page of `scan`. No request is sent before the future is polled.
-    fn of(mut scan: Scan) -> Self {
-        let page: Page = Box::pin(async move {
+    fn start(mut scan: Scan) -> Self {
+        let page: PageFuture = Box::pin(async move {
             let page = scan.next_page().await;
             (scan, page)
         });
-        Self::UnderWay(Mutex::new(page))
+        Self::Loading(Mutex::new(page))
     }
 }
 
@@ -50,7 +50,7 @@ impl Scan {
     pub fn into_stream(self) -> ScanStream {
         ScanStream {
             keys: VecDeque::new(),
-            pages: Pages::of(self),
+            pages: PageState::start(self),
         }
     }
 }
@@ -63,7 +63,7 @@ impl Stream for ScanStream {
             if let Some(key) = self.keys.pop_front() {
                 return Poll::Ready(Some(Ok(key)));
             }
-            let Pages::UnderWay(page) = &mut self.pages else {
+            let PageState::Loading(page) = &mut self.pages else {
                 return Poll::Ready(None);
             };
             let page = page.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -71,11 +71,11 @@ impl Stream for ScanStream {
             match page {
                 Ok(Some(keys)) => {
                     self.keys = keys.into();
-                    self.pages = Pages::of(scan);
+                    self.pages = PageState::start(scan);
                 }
-                Ok(None) => self.pages = Pages::End,
+                Ok(None) => self.pages = PageState::End,
                 Err(error) => {
-                    self.pages = Pages::End;
+                    self.pages = PageState::End;
                     return Poll::Ready(Some(Err(error)));
                 }
             }

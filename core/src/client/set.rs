@@ -5,7 +5,7 @@ use super::{Client, Deadline, Retry, Shared};
 use crate::AsBytes;
 use crate::error::{Error, ErrorKind};
 use crate::lock;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use statestore_protocol::{CommandRef, Condition, Hlc, Reply, Version};
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct SetOptions {
     /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
     /// Whether the request waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).
-    pub(crate) waits_out_outages: bool,
+    pub(crate) ignores_fail_fast: bool,
 }
 
 impl SetOptions {
@@ -196,7 +196,7 @@ impl Client {
         };
         let permits = permits_conditions(command);
         let result = self
-            .if_capable(&deadline, !options.at_once, command, permits, set)
+            .call_if_supported(&deadline, !options.at_once, command, permits, set)
             .await;
         match result {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -242,14 +242,14 @@ impl Shared {
         check_value(self, command(None), value)?;
         let expires_in_ms =
             expires_in_ms(options).map_err(|reason| invalid_argument(command(None), reason))?;
-        let request = Outgoing {
+        let request = OutgoingRequest {
             fencing_token: token,
             persist: options.persist,
             retry: options.retry,
-            waits: !options.at_once,
+            may_wait: !options.at_once,
             coalesce: options.coalesce,
-            waits_out_outages: options.waits_out_outages,
-            ..Outgoing::new(command(expires_in_ms))
+            ignores_fail_fast: options.ignores_fail_fast,
+            ..OutgoingRequest::new(command(expires_in_ms))
         };
         Ok(Call::new(self, request, options.timeout))
     }

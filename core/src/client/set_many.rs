@@ -1,6 +1,6 @@
 //! Several SETs in one call.
+use super::batch::{MaybeDone, SINGLE_KEY_VERSION, join_all};
 use super::call::invalid_argument;
-use super::many::{Begun, ONE_VERSION, together};
 use super::{Client, SetOptions, SetOutcome, set};
 use crate::AsBytes;
 use crate::error::Error;
@@ -53,15 +53,15 @@ impl Client {
                         value,
                         options,
                     };
-                    Err(invalid_argument(command, ONE_VERSION))
+                    Err(invalid_argument(command, SINGLE_KEY_VERSION))
                 }
                 _ => self
                     .shared()
                     .start_set(key, value, options, token.as_deref()),
             };
-            Ok::<_, Infallible>(Begun::from(set))
+            Ok::<_, Infallible>(MaybeDone::from(set))
         });
-        let Ok(outcomes) = together(self.shared(), sets, |set, response| {
+        let Ok(outcomes) = join_all(self.shared(), sets, |set, response| {
             Ok(response.and_then(|response| set::outcome(set, response)))
         })
         .await;

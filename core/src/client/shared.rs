@@ -1,11 +1,11 @@
 //! State shared by a client's handles, requests and tasks.
-use super::capabilities::Known;
-use super::timers::Timers;
+use super::capabilities::CapabilitiesCache;
+use super::runtime_handle::RuntimeHandle;
 use super::watches::Watches;
 use super::{ConnectionState, Counters};
 use crate::LostReason;
 use crate::Settings;
-use crate::lock::{Roster, Turns};
+use crate::lock::{ContendedLocks, LeaseTracker};
 use crate::platform::Platform;
 use crate::request::Exchange;
 use smol_str::SmolStr;
@@ -19,23 +19,23 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// Minimum time between two warnings about the clock.
-const QUIET: Duration = Duration::from_secs(60);
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) settings: Settings,
     /// Time 0 of all milliseconds in the session.
     epoch: Instant,
-    core: Mutex<Core>,
+    client_state: Mutex<ClientState>,
     clock: Mutex<LocalClock>,
     clock_skews: AtomicU64,
     /// Number of names issued so far.
-    names: AtomicU64,
-    pub(crate) turns: Turns,
-    pub(crate) leases: Roster,
+    issued_names: AtomicU64,
+    pub(crate) contended_locks: ContendedLocks,
+    pub(crate) leases: LeaseTracker,
     pub(super) watches: Watches,
     /// Known capabilities of the store.
-    pub(super) known: Known,
+    pub(super) capabilities: CapabilitiesCache,
     pub(super) state: watch::Sender<ConnectionState>,
     /// Time of the last loss of the connection.
     pub(super) lost_at: Mutex<Option<Instant>>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(super) reconnect: Notify,
     /// Reason for the end of the client, set when it begins to end.
     lost_reason: OnceLock<LostReason>,
-    pub(crate) timers: Timers,
+    pub(crate) runtime: RuntimeHandle,
 }
 
 /// The clock for timestamps.
@@ -59,9 +59,11 @@ struct LocalClock {
 impl LocalClock {
     /// Records a timestamp that is too far ahead. Returns whether to log a warning: at the first such timestamp, and not again
     /// soon if good and bad timestamps alternate.
-    fn warns(&mut self) -> bool {
+    fn should_warn(&mut self) -> bool {
         let begins = !std::mem::replace(&mut self.is_skewed, true);
-        let is_quiet = self.warned_at.is_none_or(|at| at.elapsed() >= QUIET);
+        let is_quiet = self
+            .warned_at
+            .is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
         if begins && is_quiet {
             self.warned_at = Some(Instant::now());
         }
@@ -71,16 +73,16 @@ impl LocalClock {
 
 /// The state machine, and the means to wake the task that drives it.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct ClientState {
     pub(crate) exchange: Exchange,
-    pub(super) driver: Sleeper,
+    pub(super) driver: DriverHandle,
     /// Whether the client is closing.
     pub(super) closing: bool,
 }
 
 /// The driver task, as seen by callers.
 #[derive(Debug, Default)]
-pub(super) struct Sleeper {
+pub(super) struct DriverHandle {
     /// Waker of the driver; present while it sleeps.
     pub(super) waker: Option<Waker>,
     /// Whether output would be written at once.
@@ -89,9 +91,9 @@ pub(super) struct Sleeper {
     pub(super) wakes_at_ms: u64,
 }
 
-impl Core {
+impl ClientState {
     /// Takes the driver's waker, if the driver sleeps and has work now or earlier than its wake-up time.
-    pub(crate) fn nudge(&mut self) -> Option<Waker> {
+    pub(crate) fn take_driver_waker(&mut self) -> Option<Waker> {
         let sleeper = &mut self.driver;
         let must = sleeper.is_idle && self.exchange.has_output()
             || self
@@ -107,14 +109,14 @@ impl Shared {
         settings: Settings,
         exchange: Exchange,
         clock: Clock,
-        timers: Timers,
+        timers: RuntimeHandle,
     ) -> Self {
         Self {
             settings,
             epoch: Instant::now(),
-            core: Mutex::new(Core {
+            client_state: Mutex::new(ClientState {
                 exchange,
-                driver: Sleeper::default(),
+                driver: DriverHandle::default(),
                 closing: false,
             }),
             clock: Mutex::new(LocalClock {
@@ -123,22 +125,24 @@ impl Shared {
                 warned_at: None,
             }),
             clock_skews: AtomicU64::new(0),
-            names: AtomicU64::new(0),
-            turns: Turns::default(),
-            leases: Roster::default(),
+            issued_names: AtomicU64::new(0),
+            contended_locks: ContendedLocks::default(),
+            leases: LeaseTracker::default(),
             watches: Watches::default(),
-            known: Known::default(),
+            capabilities: CapabilitiesCache::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
             lost_at: Mutex::new(None),
             reconnect: Notify::new(),
             lost_reason: OnceLock::new(),
-            timers,
+            runtime: timers,
         }
     }
 
     /// Locks the state machine. Hold the lock for short times only, never across an await or a callback.
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, ClientState> {
+        self.client_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -147,7 +151,7 @@ impl Shared {
 
     /// Converts a time in milliseconds to an instant.
     pub(super) fn instant(&self, ms: u64) -> Instant {
-        after(self.epoch, Duration::from_millis(ms))
+        saturating_after(self.epoch, Duration::from_millis(ms))
     }
 
     /// Returns the default time limit of a request.
@@ -162,14 +166,14 @@ impl Shared {
 
     /// Returns a name that no other client has, and a number that this client has not issued before.
     pub(crate) fn unique_name(&self) -> (SmolStr, u64) {
-        let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.issued_names.fetch_add(1, Ordering::Relaxed) + 1;
         (SmolStr::new(self.tick().node_id()), number)
     }
 
     /// Returns a timestamp whose node name no other timestamp has, here or elsewhere.
     pub(crate) fn unique_timestamp(&self) -> Hlc {
         let timestamp = self.tick();
-        let number = self.names.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.issued_names.fetch_add(1, Ordering::Relaxed) + 1;
         let name = format!("{}.{number}", timestamp.node_id());
         let renamed = Hlc::new(timestamp.wall_ms(), timestamp.counter(), &name);
         renamed.unwrap_or(timestamp)
@@ -200,7 +204,7 @@ impl Shared {
                 local.is_skewed = false;
                 return true;
             };
-            (skew, local.warns())
+            (skew, local.should_warn())
         };
         self.clock_skews.fetch_add(1, Ordering::Relaxed);
         if warns {
@@ -213,7 +217,7 @@ impl Shared {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        let core = self.core();
+        let core = self.lock_state();
         let mut counters = core.exchange.counters;
         counters.resent += core.exchange.session().resent();
         counters.in_flight = core.exchange.in_flight() as u64;
@@ -225,9 +229,9 @@ impl Shared {
     }
 
     /// Waits until no request is under way.
-    pub(super) async fn finished(&self) {
+    pub(super) async fn wait_idle(&self) {
         poll_fn(|context| {
-            let is_idle = self.core().exchange.poll_idle(context.waker());
+            let is_idle = self.lock_state().exchange.poll_idle(context.waker());
             if is_idle {
                 Poll::Ready(())
             } else {
@@ -247,7 +251,7 @@ impl Shared {
         self.lost_reason.get_or_init(|| lost_reason);
         let mut wakers = Vec::new();
         {
-            let mut core = self.core();
+            let mut core = self.lock_state();
             core.closing = true;
             core.exchange.close(reason, &mut wakers);
             wakers.extend(core.driver.waker.take());
@@ -257,7 +261,7 @@ impl Shared {
 }
 
 /// Returns the instant `time` after `start`. A time that is too far in the future for an `Instant` becomes one year from now.
-pub(super) fn after(start: Instant, time: Duration) -> Instant {
+pub(super) fn saturating_after(start: Instant, time: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
     start
         .checked_add(time)

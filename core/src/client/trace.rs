@@ -12,13 +12,13 @@ const TARGET: &str = "statestore::request";
 #[derive(Debug)]
 pub(super) struct Trace {
     span: Span,
-    began: Instant,
+    started_at: Instant,
     attempts: u32,
 }
 
 impl Trace {
     /// Begins the span. Returns `None` if no subscriber enables it, which costs only that check.
-    pub(super) fn begin(verb: &'static str, key: &[u8]) -> Option<Box<Self>> {
+    pub(super) fn start(verb: &'static str, key: &[u8]) -> Option<Box<Self>> {
         if tracing::span_enabled!(target: TARGET, Level::DEBUG) {
             Some(Box::new(Self::new(verb, key)))
         } else {
@@ -39,7 +39,7 @@ impl Trace {
         );
         Self {
             span,
-            began: Instant::now(),
+            started_at: Instant::now(),
             attempts: 0,
         }
     }
@@ -65,7 +65,7 @@ impl Trace {
     }
 
     fn close(&self, outcome: impl fmt::Display) {
-        let latency = self.began.elapsed().as_micros();
+        let latency = self.started_at.elapsed().as_micros();
         self.span.record("attempts", self.attempts);
         self.span
             .record("latency_us", u64::try_from(latency).unwrap_or(u64::MAX));

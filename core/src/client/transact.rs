@@ -4,7 +4,7 @@ use super::capabilities::unsupported;
 use super::{Client, Deadline, Retry, Transaction};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use statestore_protocol::{
     Capabilities, CommandRef, Hlc, Rejection, Reply, ServiceError, TransactionOperation,
 };
@@ -126,7 +126,7 @@ impl Client {
     ) -> Result<TransactionOutcome, Error> {
         let operations = &transaction.operations;
         let command = CommandRef::Transact { operations };
-        if let Some((operation, reason)) = transaction.mistake {
+        if let Some((operation, reason)) = transaction.first_invalid {
             let action = action_of(operations, operation);
             let error = Error::new(ErrorKind::InvalidArgument, Outcome::NotDone, action, reason);
             return Err(error.with_operation(operation));
@@ -153,11 +153,11 @@ impl Client {
             }
             Some(_) => Ok(()),
         };
-        let done = self.if_capable(&deadline, true, command, permits, transact);
+        let done = self.call_if_supported(&deadline, true, command, permits, transact);
         match done.await {
             Err(error) if options.through_intents && error.kind() == ErrorKind::Unsupported => {
-                let store = intents::Local::new(self.shared()).persist(options.persist);
-                Box::pin(intents::transact(&store, transaction, deadline.left())).await
+                let store = intents::ClientStore::new(self.shared()).persist(options.persist);
+                Box::pin(intents::transact(&store, transaction, deadline.remaining())).await
             }
             result => result,
         }
@@ -169,10 +169,10 @@ impl Client {
         timeout: Duration,
         options: &TransactOptions,
     ) -> Result<TransactionOutcome, Error> {
-        let request = Outgoing {
+        let request = OutgoingRequest {
             persist: options.persist,
             retry: options.retry,
-            ..Outgoing::new(CommandRef::Transact { operations })
+            ..OutgoingRequest::new(CommandRef::Transact { operations })
         };
         let mut transact = Call::new(self.shared(), request, Some(timeout));
         match (&mut transact).await?.reply {

@@ -25,7 +25,7 @@ use statestore_protocol::TransactionOperation;
 pub struct Transaction {
     pub(crate) operations: Vec<TransactionOperation>,
     /// Index of the first invalid operation, and the reason.
-    pub(super) mistake: Option<(usize, &'static str)>,
+    pub(super) first_invalid: Option<(usize, &'static str)>,
 }
 
 impl Transaction {
@@ -39,7 +39,7 @@ impl Transaction {
     pub fn set(mut self, key: impl AsBytes, value: impl AsBytes, options: &SetOptions) -> Self {
         let key = self.key(key.as_ref());
         let expires_in_ms = expires_in_ms(options).unwrap_or_else(|mistake| {
-            self.mistaken(mistake);
+            self.mark_invalid(mistake);
             None
         });
         self.operations.push(TransactionOperation::Set {
@@ -78,14 +78,14 @@ impl Transaction {
 
     fn key(&mut self, key: &[u8]) -> Bytes {
         if key.is_empty() {
-            self.mistaken("the key is empty");
+            self.mark_invalid("the key is empty");
         }
         Bytes::copy_from_slice(key)
     }
 
     /// Records that the next operation is invalid. The first mistake counts.
-    fn mistaken(&mut self, mistake: &'static str) {
+    fn mark_invalid(&mut self, mistake: &'static str) {
         let operation = self.operations.len();
-        self.mistake.get_or_insert((operation, mistake));
+        self.first_invalid.get_or_insert((operation, mistake));
     }
 }

@@ -4,7 +4,7 @@ use super::capabilities::permits_conditions;
 use super::{Client, Deadline, DelOptions};
 use crate::AsBytes;
 use crate::error::Error;
-use crate::request::Outgoing;
+use crate::request::OutgoingRequest;
 use statestore_protocol::{CommandRef, Hlc, Reply};
 
 /// Result of a VDEL.
@@ -67,7 +67,7 @@ impl Client {
             async move { self.send_vdel(key, value, &options).await }
         };
         let permits = permits_conditions(command);
-        self.if_capable(&deadline, !options.at_once, command, permits, vdel)
+        self.call_if_supported(&deadline, !options.at_once, command, permits, vdel)
             .await
     }
 
@@ -91,12 +91,12 @@ impl Client {
         };
         self.check_vdel(command, key, value)?;
         let token = options.fencing_token.as_ref().map(Hlc::to_string);
-        let request = Outgoing {
+        let request = OutgoingRequest {
             fencing_token: token.as_deref(),
             retry: options.retry,
-            waits: !options.at_once,
-            waits_out_outages: options.waits_out_outages,
-            ..Outgoing::new(command)
+            may_wait: !options.at_once,
+            ignores_fail_fast: options.ignores_fail_fast,
+            ..OutgoingRequest::new(command)
         };
         let mut vdel = Call::new(self.shared(), request, options.timeout);
         let response = (&mut vdel).await?;

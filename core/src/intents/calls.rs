@@ -1,9 +1,9 @@
 //! The requests of one call and their time limits.
 use super::record::{Decision, Intent, Record, TransactionId};
-use super::{REMEMBERED, Set, Store, TOMBSTONE, WINDOW};
+use super::{DECISION_RETENTION, READ_WRITE_WINDOW, Set, Store, TOMBSTONE};
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::lock::above;
+use crate::lock::token_above;
 use crate::{Condition, Entry, Hlc, SetOutcome};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Calls<'a, S> {
 
 /// An intent that was read or written.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct FoundIntent {
     pub(super) intent: Intent,
     pub(super) version: Hlc,
     /// Time at which it was requested. The intent existed at that time or later.
@@ -37,20 +37,20 @@ impl<'a, S: Store> Calls<'a, S> {
         }
     }
 
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         self.deadline.saturating_sub(self.store.now())
     }
 
     /// Returns the time limit of a request that is based on a read at `since`.
-    pub(super) fn left_since(&self, since: Duration) -> Duration {
-        let end = since.saturating_add(WINDOW).min(self.deadline);
+    pub(super) fn remaining_since(&self, since: Duration) -> Duration {
+        let end = since.saturating_add(READ_WRITE_WINDOW).min(self.deadline);
         end.saturating_sub(self.store.now())
     }
 
     /// Returns the stored value of a key, even if it is a record, and the time at which it was requested.
     pub(super) async fn get(&self, key: &[u8]) -> Result<(Option<Entry>, Duration), Error> {
         let since = self.store.now();
-        let found = self.store.get(key, self.left_since(since)).await?;
+        let found = self.store.get(key, self.remaining_since(since)).await?;
         Ok((found, since))
     }
 
@@ -72,15 +72,15 @@ impl<'a, S: Store> Calls<'a, S> {
     }
 
     /// Aborts a transaction that has not decided yet, so that it can never commit.
-    pub(super) async fn abort(&self, found: &Found) -> Result<(), Error> {
+    pub(super) async fn abort(&self, found: &FoundIntent) -> Result<(), Error> {
         let set = Set {
             key: &found.intent.id.register(),
             value: &Record::Decision(Decision::Aborted).encode(),
             condition: Condition::IfAbsent,
             token: None,
-            expires_in: Some(REMEMBERED),
+            expires_in: Some(DECISION_RETENTION),
         };
-        let timeout = self.left_since(found.since);
+        let timeout = self.remaining_since(found.since);
         self.store.set(set, timeout).await.map(|_| ())
     }
 
@@ -90,7 +90,7 @@ impl<'a, S: Store> Calls<'a, S> {
     pub(super) async fn finish(
         &self,
         key: &[u8],
-        found: &Found,
+        found: &FoundIntent,
         is_committed: bool,
     ) -> Result<SetOutcome, Error> {
         let tombstone = Record::Tombstone.encode();
@@ -108,20 +108,20 @@ impl<'a, S: Store> Calls<'a, S> {
             key,
             value,
             condition: Condition::Always,
-            token: Some(above(&found.version, &self.store.timestamp())),
+            token: Some(token_above(&found.version, &self.store.timestamp())),
             expires_in,
         };
-        self.store.set(set, self.left_since(found.since)).await
+        self.store.set(set, self.remaining_since(found.since)).await
     }
 
     /// Waits before the next read.
-    pub(super) async fn rest(&self, backoff: &mut Backoff) {
-        let time = backoff.next(self.store.random()).min(self.left());
+    pub(super) async fn back_off(&self, backoff: &mut Backoff) {
+        let time = backoff.next(self.store.random()).min(self.remaining());
         self.store.pause(time).await;
     }
 
     /// Returns the error for the end of the time limit.
-    pub(super) fn too_late(&self, action: &str, cause: Option<&Error>) -> Error {
+    pub(super) fn timeout_error(&self, action: &str, cause: Option<&Error>) -> Error {
         let (kind, reason) = match cause {
             Some(cause) => (cause.kind(), cause.to_string()),
             None => (

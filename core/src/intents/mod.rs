@@ -15,19 +15,19 @@
 //! as it has not decided.
 //!
 //! See `docs/intents.md` for the guarantees, their preconditions, and the cost.
-mod attempt;
 mod calls;
-mod local;
+mod client_store;
 mod read;
 mod record;
 mod settle;
 mod transact;
+mod transaction_attempt;
 
-pub(crate) use local::Local;
+pub(crate) use client_store::ClientStore;
 pub use read::read;
-pub(crate) use record::is_marked;
+pub(crate) use record::has_record_prefix;
 pub use record::{Decision, Intent, REGISTERS, Record, TransactionId};
-pub use settle::{Settled, settle};
+pub use settle::{SettledKey, settle};
 pub use transact::transact;
 
 use crate::{Condition, Entry, Error, Hlc, SetOutcome};
@@ -35,35 +35,35 @@ use std::time::Duration;
 
 /// Time limit of a read together with all writes that are based on it. The limit is checked when a request is sent. The store
 /// does not execute the request later, since its message expires.
-pub const WINDOW: Duration = Duration::from_secs(10);
+pub const READ_WRITE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Time for which a transaction waits for another one that has not decided.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time for which other clients wait until a committed transaction has put its values in place.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Minimum age of an intent, by the wall clock, at which a client that only reads clears it.
-const OLD_MS: u64 = 15_000;
+const ABANDONED_AFTER_MS: u64 = 15_000;
 
 /// Time for which a deleted key keeps its fence: longer than an earlier request may be on its way.
 pub const TOMBSTONE: Duration = Duration::from_secs(60);
 
 /// Minimum expiry of a key that a transaction sets: longer than an earlier request may be on its way.
-pub const LEAST_EXPIRY: Duration = Duration::from_secs(30);
+pub const MIN_EXPIRY: Duration = Duration::from_secs(30);
 
 /// Maximum duration of a transaction.
-pub const LONGEST: Duration = Duration::from_secs(600);
+pub const MAX_DURATION: Duration = Duration::from_secs(600);
 
 /// Time for which a register records that its transaction was aborted, or that other clients finished it: longer than the
 /// transaction may take.
-pub const REMEMBERED: Duration = Duration::from_secs(3600);
+pub const DECISION_RETENTION: Duration = Duration::from_secs(3600);
 
 /// Time for which a register records the end of a transaction that finished itself.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const DONE_RETENTION: Duration = Duration::from_secs(60);
 
 /// Maximum number of operations in a transaction.
-pub const MOST_OPERATIONS: usize = 1_000;
+pub const MAX_OPERATIONS: usize = 1_000;
 
 /// A SET request.
 #[derive(Debug, Clone)]

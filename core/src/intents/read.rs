@@ -1,8 +1,8 @@
 //! Reads of keys that may hold a record of a transaction.
-use super::calls::{Calls, Found, backoff};
+use super::calls::{Calls, FoundIntent, backoff};
 use super::record::{Decision, Record};
 use super::settle::intent;
-use super::{OLD_MS, Store};
+use super::{ABANDONED_AFTER_MS, Store};
 use crate::Entry;
 use crate::error::Error;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub async fn read<S: Store>(
                     |again: &Entry| Some(&again.value) == stored.as_ref().map(|it| &it.value);
                 if !again.0.as_ref().is_some_and(is_same) {
                     (stored, since) = again;
-                    calls.rest(&mut delays).await;
+                    calls.back_off(&mut delays).await;
                     continue;
                 }
                 since = again.1;
@@ -57,7 +57,9 @@ pub async fn read<S: Store>(
             }
         };
         // A client that only reads may lack the permission to write.
-        let _ = calls.clear(key, &Found { since, ..found }, decision).await;
+        let _ = calls
+            .clear(key, &FoundIntent { since, ..found }, decision)
+            .await;
         return Ok(entry);
     }
 }
@@ -67,11 +69,11 @@ impl<S: Store> Calls<'_, S> {
     async fn clear(
         &self,
         key: &[u8],
-        found: &Found,
+        found: &FoundIntent,
         decision: Option<Decision>,
     ) -> Result<(), Error> {
         let age_ms = self.store.wall_ms().saturating_sub(found.version.wall_ms());
-        if age_ms < OLD_MS {
+        if age_ms < ABANDONED_AFTER_MS {
             return Ok(());
         }
         match decision {

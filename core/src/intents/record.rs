@@ -80,7 +80,7 @@ pub enum Decision {
 }
 
 /// Returns whether a value has the prefix of records.
-pub(crate) fn is_marked(value: &[u8]) -> bool {
+pub(crate) fn has_record_prefix(value: &[u8]) -> bool {
     value.starts_with(&MAGIC)
 }
 
@@ -103,7 +103,7 @@ impl Record {
     pub fn decode(value: &Bytes) -> Option<Self> {
         let mut rest = value
             .strip_prefix(&MAGIC)
-            .map(|rest| Rest(value.slice_ref(rest)))?;
+            .map(|rest| RecordReader(value.slice_ref(rest)))?;
         if rest.byte()? != FORMAT {
             return None;
         }
@@ -163,9 +163,9 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
 }
 
 /// The bytes that are not decoded yet.
-struct Rest(Bytes);
+struct RecordReader(Bytes);
 
-impl Rest {
+impl RecordReader {
     fn byte(&mut self) -> Option<u8> {
         self.0.try_get_u8().ok()
     }
@@ -243,10 +243,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_no_part_of_it_is_one() {
+    fn a_record_round_trips_and_its_prefixes_are_rejected() {
         for record in samples() {
             let encoded = record.encode();
-            assert!(is_marked(&encoded));
+            assert!(has_record_prefix(&encoded));
             assert_eq!(Record::decode(&encoded), Some(record.clone()));
             for len in 0..encoded.len() {
                 let part = Record::decode(&encoded.slice(..len));
@@ -271,7 +271,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_read_as_more_than_they_are(bytes: Vec<u8>, kind in 0_u8..7) {
+        fn arbitrary_bytes_round_trip_if_they_decode(bytes: Vec<u8>, kind in 0_u8..7) {
             prop_assert_eq!(Record::decode(&bytes.clone().into()), None);
             let mut marked = [&MAGIC[..], &[FORMAT, kind]].concat();
             marked.extend_from_slice(&bytes);

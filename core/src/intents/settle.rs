@@ -1,7 +1,7 @@
 //! Waits until a key holds no intent of another transaction.
-use super::calls::{Calls, Found, backoff};
+use super::calls::{Calls, FoundIntent, backoff};
 use super::record::{Decision, Record, TransactionId};
-use super::{GRACE, PATIENCE, REMEMBERED, Set, Store};
+use super::{DECISION_RETENTION, GRACE, Set, Store, UNDECIDED_TIMEOUT};
 use crate::error::{Error, ErrorKind};
 use crate::{Condition, Entry};
 use bytes::Bytes;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 /// State of a key that no other transaction is about to change.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct SettledKey {
     /// The stored entry, if any: a value, a [tombstone](Record::Tombstone), or the intent of the calling transaction.
     pub stored: Option<Entry>,
     pub(super) since: Duration,
 }
 
-impl Settled {
+impl SettledKey {
     /// Returns the value that readers see.
     pub fn entry(&self) -> Option<&Entry> {
         let entry = self.stored.as_ref()?;
@@ -42,7 +42,11 @@ impl Settled {
 ///
 /// # Errors
 /// Returns the errors of the requests, or an error if the key is not settled within the time limit.
-pub async fn settle<S: Store>(store: &S, key: &[u8], timeout: Duration) -> Result<Settled, Error> {
+pub async fn settle<S: Store>(
+    store: &S,
+    key: &[u8],
+    timeout: Duration,
+) -> Result<SettledKey, Error> {
     let calls = Calls::new(store, timeout);
     calls.settle(key, None).await
 }
@@ -53,17 +57,17 @@ impl<S: Store> Calls<'_, S> {
         &self,
         key: &[u8],
         own: Option<TransactionId>,
-    ) -> Result<Settled, Error> {
+    ) -> Result<SettledKey, Error> {
         let mut delays = backoff();
         let mut met: Option<(TransactionId, Duration)> = None;
         loop {
             let (stored, since) = self.get(key).await?;
             let Some(found) = intent(stored.as_ref(), since) else {
-                return Ok(Settled { stored, since });
+                return Ok(SettledKey { stored, since });
             };
             let id = found.intent.id;
             if own == Some(id) {
-                return Ok(Settled { stored, since });
+                return Ok(SettledKey { stored, since });
             }
             let met_at = match met {
                 Some((other, at)) if other == id => at,
@@ -75,7 +79,7 @@ impl<S: Store> Calls<'_, S> {
             }
             let waited = self.store.now().saturating_sub(met_at);
             match self.decision(id).await? {
-                None if waited >= PATIENCE => self.abort(&found).await?,
+                None if waited >= UNDECIDED_TIMEOUT => self.abort(&found).await?,
                 Some(Decision::Aborted) => self.put(key, &found, false).await?,
                 Some(decision) if waited >= GRACE => {
                     self.put(key, &found, true).await?;
@@ -86,11 +90,11 @@ impl<S: Store> Calls<'_, S> {
                 }
                 None | Some(_) => {}
             }
-            if self.left().is_zero() {
+            if self.remaining().is_zero() {
                 let action = format!("waiting for transaction {id}");
-                return Err(self.too_late(&action, None));
+                return Err(self.timeout_error(&action, None));
             }
-            self.rest(&mut delays).await;
+            self.back_off(&mut delays).await;
         }
     }
 
@@ -104,14 +108,14 @@ impl<S: Store> Calls<'_, S> {
                 self.put(key, &found, true).await?;
             }
         }
-        self.note_done(id, REMEMBERED).await
+        self.record_done(id, DECISION_RETENTION).await
     }
 
     /// Finishes an intent, unless another client did that first.
     pub(super) async fn put(
         &self,
         key: &[u8],
-        found: &Found,
+        found: &FoundIntent,
         is_committed: bool,
     ) -> Result<(), Error> {
         match self.finish(key, found, is_committed).await {
@@ -121,7 +125,7 @@ impl<S: Store> Calls<'_, S> {
     }
 
     /// Records in the register of a transaction that no intent is left.
-    pub(super) async fn note_done(
+    pub(super) async fn record_done(
         &self,
         id: TransactionId,
         remembered: Duration,
@@ -133,16 +137,16 @@ impl<S: Store> Calls<'_, S> {
             token: None,
             expires_in: Some(remembered),
         };
-        let timeout = self.left_since(self.store.now());
+        let timeout = self.remaining_since(self.store.now());
         self.store.set(set, timeout).await.map(|_| ())
     }
 }
 
 /// Returns the intent, if the stored value is one.
-pub(super) fn intent(stored: Option<&Entry>, since: Duration) -> Option<Found> {
+pub(super) fn intent(stored: Option<&Entry>, since: Duration) -> Option<FoundIntent> {
     let entry = stored?;
     match Record::decode(&entry.value) {
-        Some(Record::Intent(intent)) => Some(Found {
+        Some(Record::Intent(intent)) => Some(FoundIntent {
             intent,
             version: entry.version.clone(),
             since,

@@ -1,7 +1,7 @@
 //! A transaction, as a series of attempts.
-use super::attempt::{Attempt, End};
 use super::calls::{Calls, backoff};
-use super::{LEAST_EXPIRY, LONGEST, MOST_OPERATIONS, REGISTERS, Store};
+use super::transaction_attempt::{AttemptOutcome, TransactionAttempt};
+use super::{MAX_DURATION, MAX_OPERATIONS, MIN_EXPIRY, REGISTERS, Store};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Transaction, TransactionOutcome};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// # Errors
 /// - [`ErrorKind::InvalidArgument`] and [`ErrorKind::Unsupported`]: the transaction is not possible through intents.
 /// - The errors of the requests.
-/// - [`ErrorKind::TimedOut`]: the transaction took too long.
+/// - [`ErrorKind::WaitTimeoutResult`]: the transaction took too long.
 ///
 /// The outcome is [`Outcome::Unknown`] only if the content of the register is not known.
 pub async fn transact<S: Store>(
@@ -28,20 +28,23 @@ pub async fn transact<S: Store>(
 ) -> Result<TransactionOutcome, Error> {
     let operations = &transaction.operations;
     let groups = groups(operations)?;
-    if timeout > LONGEST {
-        let reason = format!("it may take {LONGEST:?} at most");
+    if timeout > MAX_DURATION {
+        let reason = format!("it may take {MAX_DURATION:?} at most");
         return Err(refused(ErrorKind::InvalidArgument, reason));
     }
     let calls = Calls::new(store, timeout);
     let mut delays = backoff();
     loop {
-        if let End::Over(result) = Attempt::new(&calls, operations).run(&groups).await {
+        if let AttemptOutcome::Completed(result) = TransactionAttempt::new(&calls, operations)
+            .run(&groups)
+            .await
+        {
             return result;
         }
-        if calls.left().is_zero() {
-            return Err(calls.too_late(ACTION, None));
+        if calls.remaining().is_zero() {
+            return Err(calls.timeout_error(ACTION, None));
         }
-        calls.rest(&mut delays).await;
+        calls.back_off(&mut delays).await;
     }
 }
 
@@ -50,8 +53,8 @@ const ACTION: &str = "a transaction through intents";
 /// Groups the operations by key, in their order. All transactions use the same order of keys, so that no two wait for each
 /// other.
 fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error> {
-    if operations.is_empty() || operations.len() > MOST_OPERATIONS {
-        let reason = format!("it has from 1 to {MOST_OPERATIONS} operations");
+    if operations.is_empty() || operations.len() > MAX_OPERATIONS {
+        let reason = format!("it has from 1 to {MAX_OPERATIONS} operations");
         return Err(refused(ErrorKind::InvalidArgument, reason));
     }
     let mut groups: BTreeMap<&Bytes, Vec<usize>> = BTreeMap::new();
@@ -70,7 +73,7 @@ fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error>
                 ErrorKind::Unsupported,
                 "it takes a fencing token of its own",
             ))
-        } else if expires_in_ms.is_some_and(|ms| u128::from(ms.get()) < LEAST_EXPIRY.as_millis()) {
+        } else if expires_in_ms.is_some_and(|ms| u128::from(ms.get()) < MIN_EXPIRY.as_millis()) {
             let reason = "a key that expires within half a minute may be gone before all of them are written";
             Some((ErrorKind::InvalidArgument, reason))
         } else if key.starts_with(REGISTERS) {

@@ -2,7 +2,7 @@
 use super::election::Election;
 use super::guard::Guard;
 use super::lease::Lease;
-use super::lock;
+use super::lock_waiter;
 use super::options::{LeaseOptions, LockOptions};
 use super::update::{self, UpdateOptions, UpdateOutcome};
 use crate::AsBytes;
@@ -38,13 +38,13 @@ impl Client {
 
     /// Takes the lock of this name, with options.
     ///
-    /// Dropping the future cancels the attempt, as with [`lock`](Self::lock).
+    /// Dropping the future cancels the attempt, as with [`lock_waiter`](Self::lock_waiter).
     ///
     /// # Errors
     /// - [`ErrorKind::LockHeld`]: another client still holds the lock when the wait ends.
     /// - [`ErrorKind::NotALock`]: the key holds something other than a lease.
     /// - [`ErrorKind::InvalidArgument`]: the name or the options are invalid; no request is sent.
-    /// - [`ErrorKind::TimedOut`]: the store did not respond.
+    /// - [`ErrorKind::WaitTimeoutResult`]: the store did not respond.
     ///
     /// A lost connection is no error while there is time to wait. Afterwards, the error is that of the connection.
     pub async fn lock_with(
@@ -54,7 +54,7 @@ impl Client {
     ) -> Result<Guard, Error> {
         let name = Bytes::copy_from_slice(name.as_ref());
         options.lease.check("locking", &name)?;
-        lock::lock(self, &name, options).await
+        lock_waiter::lock(self, &name, options).await
     }
 
     /// Takes the lock, runs `work` and releases the lock after `work` has ended.
@@ -157,7 +157,7 @@ impl Client {
     /// # Errors
     /// - The errors of [`set`](Self::set) and [`get`](Self::get). At the time-out, the error is that of the last request that
     ///   failed for a transient reason.
-    /// - [`ErrorKind::TimedOut`]: other clients changed the key each time.
+    /// - [`ErrorKind::WaitTimeoutResult`]: other clients changed the key each time.
     /// - [`ErrorKind::FencingTokenRequired`]: the key is fenced.
     /// - [`ErrorKind::FencingTokenLower`]: on a store without conditions on versions, a token ahead of the clock protects the
     ///   key. That ends within a minute.

@@ -2,7 +2,7 @@
 use super::guard::{Guard, Release};
 use super::holder::Holder;
 use super::lease::{self, Holding};
-use super::lock;
+use super::lock_waiter;
 use super::options::LockOptions;
 use crate::AsBytes;
 use crate::client::Deadline;
@@ -55,7 +55,7 @@ impl Election {
     /// # Errors
     /// Returns the errors of [`Client::lock_with`]. If the value cannot be published, the leadership is released.
     pub async fn campaign(&self, value: impl AsBytes) -> Result<Leadership, Error> {
-        let guard = lock::lock(&self.client, &self.name, &self.options).await?;
+        let guard = lock_waiter::lock(&self.client, &self.name, &self.options).await?;
         let leadership = Leadership {
             guard,
             record: self.record.clone(),
@@ -69,7 +69,7 @@ impl Election {
     /// Dropping the future withdraws the request, which changes nothing.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         let lease = &self.options.lease;
-        let Some(holding) = lease::holding(&self.client, &self.name, lease).await? else {
+        let Some(holding) = lease::read_holding(&self.client, &self.name, lease).await? else {
             return Ok(None);
         };
         let Holding { holder, .. } = holding;
@@ -130,11 +130,11 @@ impl Leadership {
     /// Resigns as [`resign`](Self::resign) does, and waits for `timeout` at most. The release then continues in the background.
     ///
     /// # Errors
-    /// Returns the errors of [`resign`](Self::resign), or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out.
+    /// Returns the errors of [`resign`](Self::resign), or [`ErrorKind::WaitTimeoutResult`] with an unknown outcome at the time-out.
     pub async fn resign_within(self, timeout: Duration) -> Result<Release, Error> {
         let deadline = Deadline::after(timeout);
         self.withdraw(&deadline).await;
-        self.guard.release_within(deadline.left()).await
+        self.guard.release_within(deadline.remaining()).await
     }
 
     /// Resigns at the end of work that succeeded, as [`Guard::finish`] releases a lease.
@@ -158,7 +158,7 @@ impl Leadership {
         let deadline = Deadline::after(timeout);
         self.withdraw(&deadline).await;
         if self.guard.is_valid() {
-            return self.guard.finish_within(deadline.left()).await;
+            return self.guard.finish_within(deadline.remaining()).await;
         }
         // The leadership lasted until the work had ended.
         tracing::warn!("a lead could not be given back in its time");
@@ -167,7 +167,7 @@ impl Leadership {
 
     async fn withdraw(&self, deadline: &Deadline) {
         let most = self.guard.client().shared().request_timeout();
-        let options = DelOptions::new().timeout(deadline.left().min(most));
+        let options = DelOptions::new().timeout(deadline.remaining().min(most));
         match self.guard.del_with(&self.record, &options).await {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::LockLost => {}

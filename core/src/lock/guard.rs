@@ -1,9 +1,9 @@
 //! A held lease.
 use super::action;
+use super::contended_locks::ContendedLock;
 use super::holder::Holder;
-use super::keeper::Command;
-use super::turns::Turn;
-use super::validity::Validity;
+use super::lease_validity::LeaseValidity;
+use super::renewal_task::Command;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Hlc, LostReason};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
-const WORKING: &str = "working under the lock";
+const WORK_ACTION: &str = "working under the lock";
 
 /// Result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub struct Guard {
     name: Bytes,
     holder: Holder,
     token: Hlc,
-    validity: Arc<Validity>,
-    keeper: mpsc::Sender<Command>,
+    validity: Arc<LeaseValidity>,
+    commands: mpsc::Sender<Command>,
     /// Present if other clients wanted the lock.
-    turn: Option<Turn>,
+    contended_lock: Option<ContendedLock>,
     /// Held by the running update, on a store without conditions on versions.
     updates: Mutex<()>,
 }
@@ -52,7 +52,7 @@ impl Guard {
         name: Bytes,
         holder: Holder,
         token: Hlc,
-        validity: Arc<Validity>,
+        validity: Arc<LeaseValidity>,
         keeper: mpsc::Sender<Command>,
     ) -> Self {
         Self {
@@ -61,14 +61,14 @@ impl Guard {
             holder,
             token,
             validity,
-            keeper,
-            turn: None,
+            commands: keeper,
+            contended_lock: None,
             updates: Mutex::default(),
         }
     }
 
-    pub(super) fn with_turn(mut self, turn: Option<Turn>) -> Self {
-        self.turn = turn;
+    pub(super) fn with_contended_lock(mut self, turn: Option<ContendedLock>) -> Self {
+        self.contended_lock = turn;
         self
     }
 
@@ -102,13 +102,13 @@ impl Guard {
 
     /// Returns [`ErrorKind::LockLost`] if the lease may no longer be held.
     pub fn check(&self) -> Result<(), Error> {
-        self.left("holding the lease").map(drop)
+        self.remaining("holding the lease").map(drop)
     }
 
     /// Waits until the lease is no longer certainly held, and returns the reason. The future keeps nothing alive and can be
     /// awaited in any task. It also completes when the guard is released or dropped.
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + 'static + use<> {
-        self.validity.over()
+        self.validity.ended()
     }
 
     /// Returns the reason why the lease is no longer certainly held; `None` while the guard is valid.
@@ -129,7 +129,7 @@ impl Guard {
     /// Returns the error of the request, which does not mean that the lease is lost, or [`ErrorKind::LockLost`] if it is.
     pub async fn renew(&self) -> Result<Hlc, Error> {
         let (reply, renewed) = oneshot::channel();
-        if self.keeper.send(Command::Renew(reply)).await.is_ok()
+        if self.commands.send(Command::Renew(reply)).await.is_ok()
             && let Ok(result) = renewed.await
         {
             return result;
@@ -151,30 +151,30 @@ impl Guard {
     /// Stops the renewal and releases the lease, and waits for `timeout` at most.
     ///
     /// # Errors
-    /// Returns the error of the store, or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out. The release then
+    /// Returns the error of the store, or [`ErrorKind::WaitTimeoutResult`] with an unknown outcome at the time-out. The release then
     /// continues in the background, and the lease expires at the latest.
     pub async fn release_within(self, timeout: Duration) -> Result<Release, Error> {
         // A lost lease is released in the background.
-        let Some(left) = self.validity.left() else {
+        let Some(left) = self.validity.remaining() else {
             return Ok(Release::NotHeld);
         };
         let most = timeout.min(left);
         let (reply, released) = oneshot::channel();
         let release = async {
-            if self.keeper.send(Command::Release(reply)).await.is_ok()
+            if self.commands.send(Command::Release(reply)).await.is_ok()
                 && let Ok(result) = released.await
             {
                 return result;
             }
             Ok(Release::NotHeld)
         };
-        match self.client.shared().timers.timeout(most, release).await {
+        match self.client.shared().runtime.timeout(most, release).await {
             Ok(result) => result,
-            Err(_) => Err(self.not_given_back(most)),
+            Err(_) => Err(self.release_timeout_error(most)),
         }
     }
 
-    fn not_given_back(&self, within: Duration) -> Error {
+    fn release_timeout_error(&self, within: Duration) -> Error {
         let action = action("giving back the lease", &self.name);
         let going_on = "it is retried in the background, and the lease ends by itself";
         let error = |reason| Error::new(ErrorKind::TimedOut, Outcome::Unknown, action, reason);
@@ -190,7 +190,7 @@ impl Guard {
     /// Returns the error of work that succeeded after the lease was lost; `None` while the lease is certainly held. The error
     /// is [`ErrorKind::LockLost`] with an unknown outcome.
     pub fn loss(&self) -> Option<Error> {
-        (!self.is_valid()).then(|| self.lost_error(WORKING, Outcome::Unknown))
+        (!self.is_valid()).then(|| self.lost_error(WORK_ACTION, Outcome::Unknown))
     }
 
     /// Releases the lease at the end of work that succeeded. A failed release is no error: it is logged, and the lease expires.
@@ -218,7 +218,7 @@ impl Guard {
             // A lease that is gone before it can have expired was taken by another client.
             Ok(Release::NotHeld) if Instant::now() < until => {
                 let reason = "the lease is lost: it was found gone when it was to be given back";
-                let action = action(WORKING, &name);
+                let action = action(WORK_ACTION, &name);
                 let error = Error::new(ErrorKind::LockLost, Outcome::Unknown, action, reason);
                 return Err(error);
             }
@@ -235,7 +235,7 @@ impl Guard {
     /// Dropping the future before it completes releases the lease, as dropping the guard does.
     pub async fn leave(self) {
         // If no task receives the command, there is nothing to stop.
-        let _ = self.keeper.send(Command::Leave).await;
+        let _ = self.commands.send(Command::Leave).await;
     }
 
     /// Returns the client that took the lease.
@@ -248,9 +248,9 @@ impl Guard {
     }
 
     /// Returns the time for which the lease is certainly held.
-    pub(super) fn left(&self, verb: &str) -> Result<Duration, Error> {
+    pub(super) fn remaining(&self, verb: &str) -> Result<Duration, Error> {
         self.validity
-            .left()
+            .remaining()
             .ok_or_else(|| self.lost_error(verb, Outcome::NotDone))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Maximum length of a client id in MQTT, in bytes. No client library uses longer holder names.
-const LONGEST: usize = 65_535;
+const MAX_NAME_LEN: usize = 65_535;
 
 /// Name under which a lock is held.
 ///
@@ -66,14 +66,14 @@ impl Holder {
 }
 
 /// Maximum length of the suffix that makes a name unique, in bytes.
-const SUFFIX_MAX: usize = "/0123456789abcdef/18446744073709551615/86400000".len();
+const MAX_SUFFIX_LEN: usize = "/0123456789abcdef/18446744073709551615/86400000".len();
 
 /// Returns whether a name can be that of a holder: unchanged, or with a suffix. Every client library uses the MQTT client id,
 /// or a text that contains it.
-pub(super) fn is_possible(name: &[u8], as_it_is: bool) -> bool {
-    let suffix = if as_it_is { 0 } else { SUFFIX_MAX };
+pub(super) fn is_valid_name(name: &[u8], as_it_is: bool) -> bool {
+    let suffix = if as_it_is { 0 } else { MAX_SUFFIX_LEN };
     !name.is_empty()
-        && name.len() <= LONGEST - suffix
+        && name.len() <= MAX_NAME_LEN - suffix
         && std::str::from_utf8(name).is_ok_and(|name| !name.contains(char::is_control))
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_names_tell_client_and_lease_and_others_do_not() {
+    fn generated_names_contain_client_and_lease() {
         let lease = Duration::from_micros(1_500_500);
         let ours = Holder::unique("site/a/pump", "0123456789abcdef", 7, lease);
         assert_eq!(ours.to_string(), "site/a/pump/0123456789abcdef/7/1501");
@@ -120,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn what_no_client_id_can_be_is_not_the_name_of_a_holder() {
-        let longest = vec![b'x'; LONGEST];
+    fn an_invalid_client_id_is_not_a_holder_name() {
+        let longest = vec![b'x'; MAX_NAME_LEN];
         for name in [&b"client-1"[..], "Gerät 7".as_bytes(), &longest] {
-            assert!(is_possible(name, true));
+            assert!(is_valid_name(name, true));
         }
-        assert!(!is_possible(&longest, false));
-        let long = vec![b'x'; LONGEST + 1];
+        assert!(!is_valid_name(&longest, false));
+        let long = vec![b'x'; MAX_NAME_LEN + 1];
         for data in [&b""[..], b"{\n}", b"\0", b"\xff\xfe", &long] {
-            assert!(!is_possible(data, true));
+            assert!(!is_valid_name(data, true));
         }
     }
 }

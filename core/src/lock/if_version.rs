@@ -1,10 +1,10 @@
 //! SET with a condition on the version, for stores without such conditions.
-use super::cas::{CompareAndSet, Progress};
-use super::options::{certain, check_expiry};
-use super::update::answer;
+use super::compare_and_set::{CompareAndSet, Progress};
+use super::options::{certain_lifetime, check_expiry};
+use super::update::step_outcome;
 use crate::client::Deadline;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::Local;
+use crate::intents::ClientStore;
 use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::Version;
@@ -32,7 +32,7 @@ pub(crate) async fn set_if_version(
         expires_in: options.expires_in.filter(|&after| after != Duration::MAX),
         ..options.clone()
     };
-    let set = Set {
+    let set = VersionedSet {
         client,
         key,
         value,
@@ -47,7 +47,7 @@ fn error(kind: ErrorKind, key: &[u8], reason: impl Into<String>) -> Error {
     Error::new(kind, Outcome::NotDone, super::action(SETTING, key), reason)
 }
 
-struct Set<'a> {
+struct VersionedSet<'a> {
     client: &'a Client,
     key: &'a [u8],
     value: &'a [u8],
@@ -57,7 +57,7 @@ struct Set<'a> {
 }
 
 /// The value that was read.
-enum Found {
+enum FoundVersion {
     /// The entry with the requested version.
     Same(Entry),
     /// An entry with another version, or none.
@@ -65,23 +65,23 @@ enum Found {
 }
 
 /// Result of one attempt.
-enum Attempt {
-    Ended(SetOutcome),
+enum AttemptOutcome {
+    Completed(SetOutcome),
     /// A higher token protects the key, as this error reports.
     Outranked(Error),
 }
 
-impl Set<'_> {
+impl VersionedSet<'_> {
     async fn run(&self) -> Result<SetOutcome, Error> {
-        if let Attempt::Ended(outcome) = self.attempt(CompareAndSet::new).await? {
+        if let AttemptOutcome::Completed(outcome) = self.attempt(CompareAndSet::new).await? {
             return Ok(outcome);
         }
         // A caller chose the token, or another client replaces the same version, which then gets a new version.
         match self.attempt(CompareAndSet::outranking).await? {
-            Attempt::Ended(outcome) => Ok(outcome),
-            Attempt::Outranked(error) => match self.read().await? {
-                Found::Same(_) => Err(error),
-                Found::Other(version) => Ok(SetOutcome::NotApplied { version }),
+            AttemptOutcome::Completed(outcome) => Ok(outcome),
+            AttemptOutcome::Outranked(error) => match self.read().await? {
+                FoundVersion::Same(_) => Err(error),
+                FoundVersion::Other(version) => Ok(SetOutcome::NotApplied { version }),
             },
         }
     }
@@ -89,11 +89,13 @@ impl Set<'_> {
     async fn attempt(
         &self,
         begin: impl Fn(Option<Entry>, Bytes, &Hlc) -> CompareAndSet,
-    ) -> Result<Attempt, Error> {
+    ) -> Result<AttemptOutcome, Error> {
         let old = match self.read().await? {
-            Found::Same(old) => old,
-            Found::Other(version) => {
-                return Ok(Attempt::Ended(SetOutcome::NotApplied { version }));
+            FoundVersion::Same(old) => old,
+            FoundVersion::Other(version) => {
+                return Ok(AttemptOutcome::Completed(SetOutcome::NotApplied {
+                    version,
+                }));
             }
         };
         let new = Bytes::copy_from_slice(self.value);
@@ -101,23 +103,23 @@ impl Set<'_> {
         self.replace(begin(Some(old), new, &timestamp)).await
     }
 
-    async fn read(&self) -> Result<Found, Error> {
-        let store = Local::new(self.client.shared()).at_once(self.options.at_once);
-        let found = store.settle(self.key, self.deadline.left()).await;
+    async fn read(&self) -> Result<FoundVersion, Error> {
+        let store = ClientStore::new(self.client.shared()).at_once(self.options.at_once);
+        let found = store.settle(self.key, self.deadline.remaining()).await;
         let found = found.map_err(not_done)?;
         Ok(match found.entry() {
             Some(entry) if Version::from(&entry.version) == self.version => {
-                Found::Same(entry.clone())
+                FoundVersion::Same(entry.clone())
             }
-            found => Found::Other(found.map(|entry| entry.version.clone())),
+            found => FoundVersion::Other(found.map(|entry| entry.version.clone())),
         })
     }
 
-    async fn replace(&self, mut steps: CompareAndSet) -> Result<Attempt, Error> {
+    async fn replace(&self, mut steps: CompareAndSet) -> Result<AttemptOutcome, Error> {
         let mut fence_ends = None;
         while let Some(step) = steps.request() {
             let sent = Instant::now();
-            let left = self.deadline.left();
+            let left = self.deadline.remaining();
             let fenced =
                 fence_ends.map_or(left, |end: Instant| end.saturating_duration_since(sent));
             if fenced.is_zero() {
@@ -138,12 +140,15 @@ impl Set<'_> {
                 .shared()
                 .send_set(self.key, &step.value, &options)
                 .await;
-            match (steps.answered(answer(&result)), result) {
+            match (steps.handle_outcome(step_outcome(&result)), result) {
                 (Progress::Continue, _) => {
-                    fence_ends = self.options.expires_in.map(|after| sent + certain(after));
+                    fence_ends = self
+                        .options
+                        .expires_in
+                        .map(|after| sent + certain_lifetime(after));
                 }
-                (Progress::Outranked, Err(error)) => return Ok(Attempt::Outranked(error)),
-                (_, Ok(outcome)) => return Ok(Attempt::Ended(outcome)),
+                (Progress::Outranked, Err(error)) => return Ok(AttemptOutcome::Outranked(error)),
+                (_, Ok(outcome)) => return Ok(AttemptOutcome::Completed(outcome)),
                 (_, Err(error)) if step.is_write => return Err(error),
                 (_, Err(error)) => return Err(not_done(error)),
             }

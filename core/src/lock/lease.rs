@@ -1,8 +1,8 @@
 //! Leases: single attempts to take one, and queries of the holder.
 use super::guard::Guard;
 use super::holder::{self, Holder};
-use super::keeper;
 use super::options::LeaseOptions;
+use super::renewal_task;
 use super::{action, invalid, not_a_lock};
 use crate::client::Client;
 use crate::error::Error;
@@ -74,7 +74,7 @@ impl Lease {
         self.client
             .shared()
             .check_fail_fast(|| action("taking the lease", &self.name))?;
-        match keeper::acquire(&self.client, &self.name, &self.options).await? {
+        match renewal_task::acquire(&self.client, &self.name, &self.options).await? {
             Some(guard) => Ok(Acquisition::Acquired(guard)),
             None => self.holder().await.map(Acquisition::Held),
         }
@@ -94,7 +94,7 @@ impl Lease {
             let reason = "only a lease that resumes a named holder is released this way; a guard releases its own";
             return Err(invalid("releasing the lease", &self.name, reason));
         };
-        let options = DelOptions::new().timeout(self.options.attempt(&self.client));
+        let options = DelOptions::new().timeout(self.options.attempt_timeout(&self.client));
         let deleted = self.client.vdel_with(&self.name, holder, &options).await;
         Ok(match deleted? {
             crate::VdelOutcome::Deleted { .. } => super::Release::Released,
@@ -110,31 +110,31 @@ impl Lease {
     /// Returns the error of the request, or [`NotALock`](crate::ErrorKind::NotALock) if the key holds something other than a
     /// lease.
     pub async fn holder(&self) -> Result<Option<Holding>, Error> {
-        holding(&self.client, &self.name, &self.options).await
+        read_holding(&self.client, &self.name, &self.options).await
     }
 }
 
 /// Reads the holder of a lease from the store.
-pub(super) async fn holding(
+pub(super) async fn read_holding(
     client: &Client,
     name: &Bytes,
     options: &LeaseOptions,
 ) -> Result<Option<Holding>, Error> {
     match client.get(name).await? {
         None => Ok(None),
-        Some(entry) => understand(client, name, options, entry).map(Some),
+        Some(entry) => parse_holding(client, name, options, entry).map(Some),
     }
 }
 
 /// Distinguishes a lease from ordinary data; see `docs/locks.md`, "What a lock key may hold".
-pub(super) fn understand(
+pub(super) fn parse_holding(
     client: &Client,
     name: &Bytes,
     options: &LeaseOptions,
     entry: Entry,
 ) -> Result<Holding, Error> {
     let Entry { value, version, .. } = entry;
-    if !holder::is_possible(&value, true) {
+    if !holder::is_valid_name(&value, true) {
         let bytes = value.len();
         return Err(not_a_lock(
             name,

@@ -1,6 +1,6 @@
 //! Leases, locks and elections that detect their loss, and compare-and-set by version ("Locking and fencing tokens").
 //!
-//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both return a [`Guard`]. The guard renews
+//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock_waiter); both return a [`Guard`]. The guard renews
 //! the lease automatically, and ends *before* the store can give the lease to another client. It sends its fencing token with
 //! every write, so that the store rejects a write that arrives too late. An [`Election`] is a lock whose holder publishes a
 //! value. [`Client::update`](crate::Client::update) changes one key without any lock.
@@ -22,41 +22,41 @@
 //! # How long a guard is valid
 //!
 //! The validity starts just before the request that took or last renewed the lease is sent. It lasts for the duration of the
-//! lease less a [safety margin](LeaseOptions::validity). The store starts to count when the request arrives, which is later, so
+//! lease less a [safety margin](LeaseOptions::lease_validity). The store starts to count when the request arrives, which is later, so
 //! its lease ends later. Time is measured on the monotonic clock, so jumps of the wall clock have no effect. A response that
 //! arrives after the end does not make the guard valid again.
 //!
 //! See `docs/locks.md` for the reasoning and the limits.
 
-mod cas;
 mod client;
+mod compare_and_set;
+mod contended_locks;
 mod election;
 mod guard;
-mod guarded;
+mod guarded_write;
 mod holder;
 mod if_version;
-mod keeper;
 mod lease;
+mod lease_tracker;
+mod lease_validity;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
-mod lock;
+mod lock_waiter;
 mod observer;
 mod options;
-mod roster;
-mod turns;
+mod renewal_task;
 mod update;
-mod validity;
 
-pub(crate) use cas::above;
-pub use cas::{Answer, CompareAndSet, Progress, Step};
+pub(crate) use compare_and_set::token_above;
+pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
+pub(crate) use contended_locks::ContendedLocks;
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;
 pub(crate) use if_version::set_if_version;
 pub use lease::{Acquisition, Holding, Lease};
-pub use observer::{Followed, HolderObserver, LeaderObserver};
+pub(crate) use lease_tracker::LeaseTracker;
+pub use observer::{HolderObserver, LeaderObserver, Observable};
 pub use options::{LeaseOptions, LockOptions, Renewal};
-pub(crate) use roster::Roster;
-pub(crate) use turns::Turns;
 pub use update::{UpdateOptions, UpdateOutcome};
 
 use crate::error::{Error, ErrorKind, Outcome};
@@ -89,7 +89,7 @@ fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
 }
 
 /// Returns whether the same request may succeed later, so that a waiting caller continues to wait.
-pub(crate) fn is_passing(error: &Error) -> bool {
+pub(crate) fn is_transient(error: &Error) -> bool {
     error.is_retryable()
         || error.outcome() == Outcome::Unknown
             && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)

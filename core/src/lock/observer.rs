@@ -15,19 +15,19 @@ use std::task::{Context, Poll, ready};
 pub type LeaderObserver = HolderObserver<Election>;
 
 /// A type whose holder can be observed: [`Lease`] or [`Election`]. The trait is sealed.
-pub trait Followed: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
+pub trait Observable: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
     /// The reported holder.
     type Holding: Clone + Debug + Send + Sync + 'static;
 
     #[doc(hidden)]
-    fn ask(&self) -> impl Future<Output = Result<Option<Self::Holding>, Error>> + Send;
+    fn query(&self) -> impl Future<Output = Result<Option<Self::Holding>, Error>> + Send;
 
     #[doc(hidden)]
     fn holder(holding: &Self::Holding) -> &Holder;
 
-    /// Returns whether `found` must be reported after `known`.
+    /// Returns whether `found` must be reported after `last_reported`.
     #[doc(hidden)]
-    fn is_news(known: &Self::Holding, found: &Self::Holding) -> bool;
+    fn is_change(known: &Self::Holding, found: &Self::Holding) -> bool;
 }
 
 mod sealed {
@@ -36,10 +36,10 @@ mod sealed {
     impl Sealed for super::Election {}
 }
 
-impl Followed for Lease {
+impl Observable for Lease {
     type Holding = Holding;
 
-    async fn ask(&self) -> Result<Option<Holding>, Error> {
+    async fn query(&self) -> Result<Option<Holding>, Error> {
         self.holder().await
     }
 
@@ -48,15 +48,15 @@ impl Followed for Lease {
     }
 
     /// Returns whether the holder changed. Renewals are not reported.
-    fn is_news(known: &Holding, found: &Holding) -> bool {
+    fn is_change(known: &Holding, found: &Holding) -> bool {
         known.holder != found.holder
     }
 }
 
-impl Followed for Election {
+impl Observable for Election {
     type Holding = Leader;
 
-    async fn ask(&self) -> Result<Option<Leader>, Error> {
+    async fn query(&self) -> Result<Option<Leader>, Error> {
         self.leader().await
     }
 
@@ -64,7 +64,7 @@ impl Followed for Election {
         &leader.holder
     }
 
-    fn is_news(known: &Leader, found: &Leader) -> bool {
+    fn is_change(known: &Leader, found: &Leader) -> bool {
         known != found
     }
 }
@@ -92,37 +92,37 @@ impl Election {
 
 /// An observer of the holder of a [`Lease`], or of the leader of an [`Election`].
 #[derive(Debug)]
-pub struct HolderObserver<S: Followed = Lease> {
-    of: S,
+pub struct HolderObserver<S: Observable = Lease> {
+    target: S,
     lock: Observer,
     /// Observer of the leader's record, for an election.
     record: Option<Observer>,
     /// Last reported holder.
-    known: Option<S::Holding>,
+    last_reported: Option<S::Holding>,
     /// Whether a key may have changed since the last read.
     is_due: bool,
     /// The read that is under way.
-    asking: Option<Asking<S>>,
+    query: Option<HolderQuery<S>>,
     /// Whether no holder was reported yet, or an error was reported last.
-    is_new: bool,
+    must_report: bool,
     /// Whether the client is closed.
-    is_over: bool,
+    is_closed: bool,
     /// The next report.
-    told: Option<Result<Option<S::Holding>, Error>>,
+    next_report: Option<Result<Option<S::Holding>, Error>>,
 }
 
-impl<S: Followed> HolderObserver<S> {
+impl<S: Observable> HolderObserver<S> {
     fn new(of: S, lock: Observer, record: Option<Observer>) -> Self {
         Self {
-            of,
+            target: of,
             lock,
             record,
-            known: None,
+            last_reported: None,
             is_due: true,
-            asking: None,
-            is_new: true,
-            is_over: false,
-            told: None,
+            query: None,
+            must_report: true,
+            is_closed: false,
+            next_report: None,
         }
     }
 
@@ -142,7 +142,7 @@ impl<S: Followed> HolderObserver<S> {
 
     /// Returns the next holder if it is available. `None` means the end if [`lost_reason`](Self::lost_reason) returns a reason.
     pub fn try_next(&mut self) -> Option<Result<Option<S::Holding>, Error>> {
-        self.told.take()
+        self.next_report.take()
     }
 
     /// Waits until [`try_next`](Self::try_next) has a report, or the observer has ended; see [`Observer::ready`].
@@ -154,41 +154,41 @@ impl<S: Followed> HolderObserver<S> {
 
     /// Polls [`ready`](Self::ready), for futures and streams that are written by hand.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.told.is_none() {
-            if !self.is_due && self.asking.is_none() {
+        while self.next_report.is_none() {
+            if !self.is_due && self.query.is_none() {
                 match ready!(self.poll_changed(context)) {
                     Some(is_due) => self.is_due = is_due,
                     None => return Poll::Ready(()),
                 }
                 continue;
             }
-            if self.is_over {
+            if self.is_closed {
                 return poll_ended(&mut self.lock, context);
             }
             self.is_due = false;
-            let of = &self.of;
-            let asking = self.asking.get_or_insert_with(|| Asking::of(of));
+            let of = &self.target;
+            let asking = self.query.get_or_insert_with(|| HolderQuery::new(of));
             let answer = ready!(asking.poll(context));
-            self.asking = None;
+            self.query = None;
             match answer {
                 Ok(found) => {
-                    let is_news = match (&self.known, &found) {
-                        (Some(known), Some(found)) => S::is_news(known, found),
+                    let is_news = match (&self.last_reported, &found) {
+                        (Some(known), Some(found)) => S::is_change(known, found),
                         (known, found) => known.is_some() != found.is_some(),
                     };
-                    self.known.clone_from(&found);
-                    if std::mem::take(&mut self.is_new) || is_news {
-                        self.told = Some(Ok(found));
+                    self.last_reported.clone_from(&found);
+                    if std::mem::take(&mut self.must_report) || is_news {
+                        self.next_report = Some(Ok(found));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Closed => {
-                    self.is_over = true;
+                    self.is_closed = true;
                     self.is_due = true;
                 }
                 Err(error) => {
-                    self.is_new = true;
+                    self.must_report = true;
                     self.is_due = true;
-                    self.told = Some(Err(error));
+                    self.next_report = Some(Err(error));
                 }
             }
         }
@@ -212,10 +212,13 @@ impl<S: Followed> HolderObserver<S> {
         };
         Poll::Ready(Some(match change {
             Observation::Set { value, .. } if is_of_lock => {
-                let known = self.known.as_ref().map(|known| S::holder(known).name());
+                let known = self
+                    .last_reported
+                    .as_ref()
+                    .map(|known| S::holder(known).name());
                 known != Some(&value)
             }
-            Observation::Deleted { .. } => self.known.is_some(),
+            Observation::Deleted { .. } => self.last_reported.is_some(),
             _ => true,
         }))
     }
@@ -234,7 +237,7 @@ impl<S: Followed> HolderObserver<S> {
 }
 
 /// Yields the holders of [`next`](HolderObserver::next), and ends with them.
-impl<S: Followed> Stream for HolderObserver<S> {
+impl<S: Observable> Stream for HolderObserver<S> {
     type Item = Result<Option<S::Holding>, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -244,29 +247,29 @@ impl<S: Followed> Stream for HolderObserver<S> {
 }
 
 /// No field is pinned.
-impl<S: Followed> Unpin for HolderObserver<S> {}
+impl<S: Observable> Unpin for HolderObserver<S> {}
 
-type Answer<S> = Result<Option<<S as Followed>::Holding>, Error>;
+type QueryResult<S> = Result<Option<<S as Observable>::Holding>, Error>;
 
 /// A read of the keys. It continues when its caller stops waiting, and its result is reported later.
-struct Asking<S: Followed>(
+struct HolderQuery<S: Observable>(
     // The lock is never contended: it makes the observer `Sync`.
-    Mutex<Pin<Box<dyn Future<Output = Answer<S>> + Send>>>,
+    Mutex<Pin<Box<dyn Future<Output = QueryResult<S>> + Send>>>,
 );
 
-impl<S: Followed> Asking<S> {
-    fn of(of: &S) -> Self {
+impl<S: Observable> HolderQuery<S> {
+    fn new(of: &S) -> Self {
         let of = of.clone();
-        Self(Mutex::new(Box::pin(async move { of.ask().await })))
+        Self(Mutex::new(Box::pin(async move { of.query().await })))
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer<S>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<QueryResult<S>> {
         let future = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         future.as_mut().poll(context)
     }
 }
 
-impl<S: Followed> Debug for Asking<S> {
+impl<S: Observable> Debug for HolderQuery<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Asking")
     }

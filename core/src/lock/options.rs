@@ -6,21 +6,21 @@ use bytes::Bytes;
 use std::time::Duration;
 
 /// Minimum duration of a lease, and minimum expiry of a key that is written in several steps.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_LEASE: Duration = Duration::from_millis(100);
 /// Maximum duration of a lease; renew it if you need it for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Fixed part of the safety margin: the store counts whole milliseconds, and a write takes time to leave the process.
 const FIXED_MARGIN: Duration = Duration::from_millis(10);
 /// Divisor of the lease for the maximum drift between the clocks of client and store.
-const DRIFT: u32 = 100;
+const DRIFT_DIVISOR: u32 = 100;
 /// Minimum time between renewals.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MIN_RENEWAL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns the time for which a key that expires `after` this duration certainly exists, counted from when its request was
 /// sent.
-pub(super) fn certain(after: Duration) -> Duration {
+pub(super) fn certain_lifetime(after: Duration) -> Duration {
     after
-        .saturating_sub(after / DRIFT)
+        .saturating_sub(after / DRIFT_DIVISOR)
         .saturating_sub(FIXED_MARGIN)
 }
 
@@ -31,9 +31,9 @@ pub(super) fn check_expiry(
     expires_in: Option<Duration>,
 ) -> Result<(), Error> {
     match expires_in {
-        Some(after) if after < SHORTEST => {
+        Some(after) if after < MIN_LEASE => {
             let reason = format!(
-                "an expiry of {after:?} is too short, because the key may expire before it is written; use at least {SHORTEST:?}"
+                "an expiry of {after:?} is too short, because the key may expire before it is written; use at least {MIN_LEASE:?}"
             );
             Err(invalid(verb, key, reason))
         }
@@ -153,11 +153,11 @@ impl LeaseOptions {
     /// Returns how long a guard is valid after the request that took or renewed the lease was sent. It is the
     /// [`duration`](Self::duration) less 1 %, by which clocks may drift apart, and less 10 ms.
     pub fn validity(&self) -> Duration {
-        certain(self.duration)
+        certain_lifetime(self.duration)
     }
 
     /// Returns the time limit of one attempt to take the lease.
-    pub(super) fn attempt(&self, client: &Client) -> Duration {
+    pub(super) fn attempt_timeout(&self, client: &Client) -> Duration {
         let timeout = self.timeout.unwrap_or(client.shared().request_timeout());
         timeout.min(self.validity())
     }
@@ -177,19 +177,19 @@ impl LeaseOptions {
         if name.is_empty() {
             return refuse("the name is empty".into());
         }
-        if self.duration < SHORTEST {
+        if self.duration < MIN_LEASE {
             return refuse(format!(
-                "a lease of {:?} is too short; it lasts at least {SHORTEST:?}",
+                "a lease of {:?} is too short; it lasts at least {MIN_LEASE:?}",
                 self.duration
             ));
         }
-        if self.duration > LONGEST {
+        if self.duration > MAX_LEASE {
             return refuse("a lease lasts at most a day; renew it to keep it longer".into());
         }
         if let Renewal::Every(interval) = self.renewal {
-            if interval < SHORTEST_INTERVAL {
+            if interval < MIN_RENEWAL_INTERVAL {
                 return refuse(format!(
-                    "a renewal every {interval:?} is too often; at least {SHORTEST_INTERVAL:?} lie between two"
+                    "a renewal every {interval:?} is too often; at least {MIN_RENEWAL_INTERVAL:?} lie between two"
                 ));
             }
             if interval >= self.validity() {
@@ -201,7 +201,7 @@ impl LeaseOptions {
             }
         }
         match &self.holder {
-            Some(name) if !holder::is_possible(name, self.resume) => refuse(
+            Some(name) if !holder::is_valid_name(name, self.resume) => refuse(
                 "the holder's name is not one: it is not empty, and UTF-8 without control characters".into(),
             ),
             None if self.resume => refuse("a lease is resumed under the name of its holder, and there is none".into()),

@@ -1,14 +1,14 @@
 //! Updates of a key without a lock.
-use super::cas::{Answer, CompareAndSet, Progress};
+use super::compare_and_set::{CompareAndSet, Progress, StepOutcome};
 use super::guard::Guard;
-use super::guarded::WRITING;
-use super::options::{certain, check_expiry};
-use super::{action, invalid, is_passing};
+use super::guarded_write::WRITE_ACTION;
+use super::options::{certain_lifetime, check_expiry};
+use super::{action, invalid, is_transient};
 use crate::AsBytes;
 use crate::client::backoff::Backoff;
-use crate::client::{Deadline, is_unknown_form};
+use crate::client::{Deadline, is_unsupported_request};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::{Local, Settled, TOMBSTONE, is_marked};
+use crate::intents::{ClientStore, SettledKey, TOMBSTONE, has_record_prefix};
 use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Bounds of the delay after a conflict.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
 /// Maximum part of a GET's duration that counts as travel time. The rest was spent waiting for a connection.
-const TRAVEL_MAX: Duration = Duration::from_secs(1);
+const MAX_TRAVEL: Duration = Duration::from_secs(1);
 
 /// Options of [`Client::update_with`](crate::Client::update_with) and [`Guard::update_with`].
 #[derive(Debug, Clone, Default)]
@@ -100,25 +100,25 @@ pub(super) async fn update<V: AsBytes, F: Future<Output = Option<V>>>(
 }
 
 /// Reason why no value was stored so far.
-enum Why {
+enum RetryReason {
     /// The time limit alone.
-    Slow,
+    TimeLimit,
     /// Other clients changed the key.
-    Changed,
+    Conflict,
     Failed(Error),
 }
 
 /// Result of one attempt.
-enum Attempt {
+enum AttemptOutcome {
     Applied(Hlc),
     /// No value was stored; another attempt may succeed.
-    Again(Why),
+    Retry(RetryReason),
     /// A higher token protects the key, as this error reports.
     Outranked(Error),
 }
 
 /// The key as read by an attempt.
-enum Read<'a> {
+enum ReadEntry<'a> {
     /// Read from a store with conditions on versions.
     Versioned {
         found: Option<Entry>,
@@ -127,7 +127,7 @@ enum Read<'a> {
     },
     /// Read from a store without conditions on versions.
     Settled {
-        settled: Settled,
+        settled: SettledKey,
         /// The same time as in [`Versioned`](Self::Versioned).
         since: Instant,
         /// Two updates of one guard have the same token, so only one runs at a time.
@@ -135,7 +135,7 @@ enum Read<'a> {
     },
 }
 
-impl Read<'_> {
+impl ReadEntry<'_> {
     fn entry(&self) -> Option<&Entry> {
         match self {
             Self::Versioned { found, .. } => found.as_ref(),
@@ -164,7 +164,7 @@ impl Kept {
 }
 
 fn is_record(found: Option<&Entry>) -> bool {
-    found.is_some_and(|found| is_marked(&found.value))
+    found.is_some_and(|found| has_record_prefix(&found.value))
 }
 
 struct Update<'a> {
@@ -184,10 +184,10 @@ impl Update<'_> {
         mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut why = Why::Slow;
+        let mut why = RetryReason::TimeLimit;
         let mut is_outranked = false;
         loop {
-            let timeout = self.left(&why)?;
+            let timeout = self.remaining(&why)?;
             match self.read(timeout).await {
                 Ok(read) => {
                     let Some(new) = change(read.entry().cloned()).await else {
@@ -195,11 +195,11 @@ impl Update<'_> {
                     };
                     let new = Bytes::copy_from_slice(new.as_ref());
                     let attempt = match read {
-                        Read::Versioned { found, since } => {
+                        ReadEntry::Versioned { found, since } => {
                             self.replace_version(found.as_ref(), since, &new, &why)
                                 .await?
                         }
-                        Read::Settled {
+                        ReadEntry::Settled {
                             settled,
                             since,
                             _turn,
@@ -214,32 +214,36 @@ impl Update<'_> {
                         }
                     };
                     why = match attempt {
-                        Attempt::Applied(version) => {
+                        AttemptOutcome::Applied(version) => {
                             return Ok(UpdateOutcome::Applied { version });
                         }
-                        Attempt::Again(why) => why,
+                        AttemptOutcome::Retry(why) => why,
                         // A newer holder of the lock has written the key.
-                        Attempt::Outranked(error) if self.guard.is_some() => return Err(error),
+                        AttemptOutcome::Outranked(error) if self.guard.is_some() => {
+                            return Err(error);
+                        }
                         // A token that is ahead even of the clock does not come from another update.
-                        Attempt::Outranked(error) if is_outranked => Why::Failed(error),
-                        Attempt::Outranked(_) => {
+                        AttemptOutcome::Outranked(error) if is_outranked => {
+                            RetryReason::Failed(error)
+                        }
+                        AttemptOutcome::Outranked(_) => {
                             is_outranked = true;
-                            Why::Changed
+                            RetryReason::Conflict
                         }
                     };
                 }
-                Err(error) if is_passing(&error) || is_unknown_form(&error) => {
-                    why = Why::Failed(error);
+                Err(error) if is_transient(&error) || is_unsupported_request(&error) => {
+                    why = RetryReason::Failed(error);
                 }
                 Err(error) => return Err(error),
             }
             let random = self.client.shared().platform().random();
             let delay = backoff.next(random.unwrap_or(u64::MAX));
-            self.client.shared().timers.sleep(delay).await;
+            self.client.shared().runtime.sleep(delay).await;
         }
     }
 
-    async fn read(&self, most: Duration) -> Result<Read<'_>, Error> {
+    async fn read(&self, most: Duration) -> Result<ReadEntry<'_>, Error> {
         let deadline = Deadline::after(most);
         let not_done = |error: Error| error.with_outcome(Outcome::NotDone);
         let store = self.client.capabilities_within(&deadline, true).await;
@@ -249,24 +253,23 @@ impl Update<'_> {
             let (found, since) = self.get(&deadline, remaining).await?;
             // A record of a transaction through intents is replaced by the steps for stores that need such records.
             if !is_record(found.as_ref()) {
-                return Ok(Read::Versioned { found, since });
+                return Ok(ReadEntry::Versioned { found, since });
             }
         }
-        let turn =
-            match self.guard {
-                Some(guard) => {
-                    let timers = &self.client.shared().timers;
-                    let turn = timers
-                        .timeout(deadline.left(), guard.updates().lock())
-                        .await;
-                    Some(turn.map_err(|_| {
-                        self.too_late("another update by the guard takes long", None)
-                    })?)
-                }
-                None => None,
-            };
-        let local = Local::new(self.client.shared());
-        let settled = local.settle(self.key, deadline.left()).await;
+        let turn = match self.guard {
+            Some(guard) => {
+                let timers = &self.client.shared().runtime;
+                let turn = timers
+                    .timeout(deadline.remaining(), guard.updates().lock())
+                    .await;
+                Some(turn.map_err(|_| {
+                    self.timeout_error("another update by the guard takes long", None)
+                })?)
+            }
+            None => None,
+        };
+        let local = ClientStore::new(self.client.shared());
+        let settled = local.settle(self.key, deadline.remaining()).await;
         let mut settled = settled.map_err(not_done)?;
         let mut since = Instant::now();
         if remaining && settled.entry().is_some() {
@@ -277,7 +280,7 @@ impl Update<'_> {
                 (settled.stored, since) = (found, at);
             }
         }
-        Ok(Read::Settled {
+        Ok(ReadEntry::Settled {
             settled,
             since,
             _turn: turn,
@@ -292,20 +295,20 @@ impl Update<'_> {
     ) -> Result<(Option<Entry>, Instant), Error> {
         let sent = Instant::now();
         let shared = self.client.shared();
-        let found = shared.get_stored(self.key, deadline.left(), true, remaining);
+        let found = shared.get_stored(self.key, deadline.remaining(), true, remaining);
         let found = found
             .await
             .map_err(|error| error.with_outcome(Outcome::NotDone))
-            .inspect_err(|error| self.forget_other_store(error))?;
+            .inspect_err(|error| self.invalidate_capabilities_if_unsupported(error))?;
         let now = Instant::now();
-        let travel = now.duration_since(sent).min(TRAVEL_MAX);
+        let travel = now.duration_since(sent).min(MAX_TRAVEL);
         Ok((found, now.checked_sub(travel).unwrap_or(now)))
     }
 
     /// Discards the known capabilities if the store rejected the form of a request: the connection leads to another store.
-    fn forget_other_store(&self, error: &Error) {
-        if is_unknown_form(error) {
-            self.client.forget_capabilities();
+    fn invalidate_capabilities_if_unsupported(&self, error: &Error) {
+        if is_unsupported_request(error) {
+            self.client.invalidate_capabilities();
         }
     }
 
@@ -315,8 +318,8 @@ impl Update<'_> {
         found: Option<&Entry>,
         since: Instant,
         new: &[u8],
-        why: &Why,
-    ) -> Result<Attempt, Error> {
+        why: &RetryReason,
+    ) -> Result<AttemptOutcome, Error> {
         let condition = found.map_or(Condition::IfAbsent, |found| {
             Condition::IfVersion((&found.version).into())
         });
@@ -325,18 +328,18 @@ impl Update<'_> {
             expires_in: self.expires_in(&Kept::of(found, since)),
             fencing_token: self.guard.map(|guard| guard.token().clone()),
             persist: self.options.persist,
-            timeout: Some(self.left(why)?),
+            timeout: Some(self.remaining(why)?),
             ..SetOptions::default()
         };
         let result = self.client.shared().send_set(self.key, new, &options).await;
         match result {
-            Ok(SetOutcome::Applied { version }) => Ok(Attempt::Applied(version)),
-            Ok(SetOutcome::NotApplied { .. }) => Ok(Attempt::Again(Why::Changed)),
+            Ok(SetOutcome::Applied { version }) => Ok(AttemptOutcome::Applied(version)),
+            Ok(SetOutcome::NotApplied { .. }) => Ok(AttemptOutcome::Retry(RetryReason::Conflict)),
             Err(error) => {
-                self.forget_other_store(&error);
+                self.invalidate_capabilities_if_unsupported(&error);
                 let is_certain = error.outcome() == Outcome::NotDone;
-                if is_certain && (is_passing(&error) || is_unknown_form(&error)) {
-                    return Ok(Attempt::Again(Why::Failed(error)));
+                if is_certain && (is_transient(&error) || is_unsupported_request(&error)) {
+                    return Ok(AttemptOutcome::Retry(RetryReason::Failed(error)));
                 }
                 Err(error)
             }
@@ -361,7 +364,7 @@ impl Update<'_> {
         match (self.options.expires_in, kept) {
             (Some(Duration::MAX), _) | (None, Kept::Tombstone | Kept::Never) => None,
             (Some(time), _) => Some(time),
-            (None, Kept::Until { time, since }) => Some(left_since(*time, *since)),
+            (None, Kept::Until { time, since }) => Some(remaining_since(*time, *since)),
         }
     }
 
@@ -370,13 +373,13 @@ impl Update<'_> {
         &self,
         mut steps: CompareAndSet,
         kept: &Kept,
-        why: Why,
-    ) -> Result<Attempt, Error> {
+        why: RetryReason,
+    ) -> Result<AttemptOutcome, Error> {
         let mut fence_ends = None;
         while let Some(step) = steps.request() {
             let sent = Instant::now();
-            let Some(timeout) = self.time_to_write(fence_ends, &why)? else {
-                return Ok(Attempt::Again(Why::Slow));
+            let Some(timeout) = self.write_timeout(fence_ends, &why)? else {
+                return Ok(AttemptOutcome::Retry(RetryReason::TimeLimit));
             };
             let expires_in = match kept {
                 Kept::Tombstone if !step.is_write => Some(TOMBSTONE),
@@ -391,28 +394,30 @@ impl Update<'_> {
                 ..SetOptions::default()
             };
             let result = self.client.set_with(self.key, &step.value, &options).await;
-            return match (steps.answered(answer(&result)), result) {
+            return match (steps.handle_outcome(step_outcome(&result)), result) {
                 (Progress::Continue, _) => {
-                    fence_ends = expires_in.map(|after| sent + certain(after));
+                    fence_ends = expires_in.map(|after| sent + certain_lifetime(after));
                     continue;
                 }
-                (Progress::Applied(version), _) => Ok(Attempt::Applied(version)),
-                (Progress::Outranked, Err(error)) => Ok(Attempt::Outranked(error)),
-                (Progress::Conflict, Err(error)) => Ok(Attempt::Again(Why::Failed(error))),
+                (Progress::Applied(version), _) => Ok(AttemptOutcome::Applied(version)),
+                (Progress::Outranked, Err(error)) => Ok(AttemptOutcome::Outranked(error)),
+                (Progress::Conflict, Err(error)) => {
+                    Ok(AttemptOutcome::Retry(RetryReason::Failed(error)))
+                }
                 (Progress::Failed, Err(error)) => Err(error),
-                (_, Ok(_)) => Ok(Attempt::Again(Why::Changed)),
+                (_, Ok(_)) => Ok(AttemptOutcome::Retry(RetryReason::Conflict)),
             };
         }
-        Ok(Attempt::Again(why))
+        Ok(AttemptOutcome::Retry(why))
     }
 
     /// Returns the time limit of the next SET; `None` if the fence may have expired and no longer excludes other clients.
-    fn time_to_write(
+    fn write_timeout(
         &self,
         fence_ends: Option<Instant>,
-        why: &Why,
+        why: &RetryReason,
     ) -> Result<Option<Duration>, Error> {
-        let left = self.left(why)?;
+        let left = self.remaining(why)?;
         let fenced = fence_ends.map(|end| end.saturating_duration_since(Instant::now()));
         Ok(match fenced {
             Some(Duration::ZERO) => None,
@@ -422,9 +427,9 @@ impl Update<'_> {
     }
 
     /// Returns the time limit of the next request.
-    fn left(&self, why: &Why) -> Result<Duration, Error> {
+    fn remaining(&self, why: &RetryReason) -> Result<Duration, Error> {
         let held = match self.guard {
-            Some(guard) => guard.left(WRITING)?,
+            Some(guard) => guard.remaining(WRITE_ACTION)?,
             None => Duration::MAX,
         };
         let Some(deadline) = self.deadline else {
@@ -432,19 +437,21 @@ impl Update<'_> {
         };
         match deadline.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(match why {
-                Why::Slow => self.too_late("the requests took too long", None),
-                Why::Changed => self.too_late("others changed the key each time", None),
-                Why::Failed(error) if error.kind() == ErrorKind::FencingTokenLower => {
-                    let hint = "somebody protected the key with a token that is ahead of the clock";
-                    self.too_late(&format!("{error}; {hint}"), Some(error))
+                RetryReason::TimeLimit => self.timeout_error("the requests took too long", None),
+                RetryReason::Conflict => {
+                    self.timeout_error("others changed the key each time", None)
                 }
-                Why::Failed(error) => self.too_late(&error.to_string(), Some(error)),
+                RetryReason::Failed(error) if error.kind() == ErrorKind::FencingTokenLower => {
+                    let hint = "somebody protected the key with a token that is ahead of the clock";
+                    self.timeout_error(&format!("{error}; {hint}"), Some(error))
+                }
+                RetryReason::Failed(error) => self.timeout_error(&error.to_string(), Some(error)),
             }),
             left => Ok(left.min(held)),
         }
     }
 
-    fn too_late(&self, reason: &str, cause: Option<&Error>) -> Error {
+    fn timeout_error(&self, reason: &str, cause: Option<&Error>) -> Error {
         let kind = cause.map_or(ErrorKind::TimedOut, Error::kind);
         let reason = format!("not within {:?}: {reason}", self.timeout);
         let error = Error::new(kind, Outcome::NotDone, action("updating", self.key), reason);
@@ -456,20 +463,20 @@ impl Update<'_> {
 }
 
 /// Returns the remaining time in whole milliseconds, at least one. `since` is when the time started to run.
-fn left_since(time: Duration, since: Instant) -> Duration {
+fn remaining_since(time: Duration, since: Instant) -> Duration {
     let left = time.saturating_sub(since.elapsed());
     let ms = (left + Duration::from_micros(500)).as_millis().max(1);
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-pub(super) fn answer(result: &Result<SetOutcome, Error>) -> Answer {
+pub(super) fn step_outcome(result: &Result<SetOutcome, Error>) -> StepOutcome {
     match result {
-        Ok(SetOutcome::Applied { version }) => Answer::Applied(version.clone()),
-        Ok(SetOutcome::NotApplied { .. }) => Answer::NotApplied,
-        Err(error) if error.kind() == ErrorKind::FencingTokenLower => Answer::Refused,
-        Err(error) => Answer::Failed {
+        Ok(SetOutcome::Applied { version }) => StepOutcome::Applied(version.clone()),
+        Ok(SetOutcome::NotApplied { .. }) => StepOutcome::NotApplied,
+        Err(error) if error.kind() == ErrorKind::FencingTokenLower => StepOutcome::Refused,
+        Err(error) => StepOutcome::Failed {
             outcome: error.outcome(),
-            may_pass: is_passing(error),
+            may_pass: is_transient(error),
         },
     }
 }

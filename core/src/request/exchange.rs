@@ -1,13 +1,14 @@
 //! Requests over a session. Input: bytes, requests and times. Output: bytes, responses and messages.
-use super::acknowledgements::Acknowledgements;
-use super::coalesced::Coalesced;
+use super::coalescing_index::CoalescingIndex;
+use super::delayed_acks::DelayedAcks;
 use super::{
-    Again, Completion, Failure, Ledger, Look, Outgoing, Packed, RequestId, Submission, Turn,
+    Admission, Completion, EncodedRequest, Failure, NewRequest, OutgoingRequest, RequestId,
+    RequestStatus, RequestTable, ResendPolicy,
 };
 use crate::client::Counters;
 use crate::error::{ErrorKind, Outcome};
 use bytes::BytesMut;
-use statestore_protocol::mqtt::session::{Event, Session, SessionError, Terms};
+use statestore_protocol::mqtt::session::{Event, PublishOptions, Session, SessionError};
 use statestore_protocol::mqtt::{EncodedProperties, Publish, PublishHeader};
 use statestore_protocol::property::{EncodedTimestamp, RequestPairs};
 use statestore_protocol::{Hlc, property, topic};
@@ -30,7 +31,7 @@ impl Message {
 
 /// Result of one batch of received packets, besides responses.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedBatch {
     /// Tasks to wake after all locks are released.
     pub(crate) wakers: Vec<Waker>,
     /// Messages that are not responses.
@@ -43,14 +44,14 @@ pub(crate) struct Received {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(super) session: Session<RequestId>,
-    pub(super) ledger: Ledger,
+    pub(super) requests: RequestTable,
     /// Requests of the lost session that certainly did not reach the broker, in their order.
-    unsent: Vec<(RequestId, Box<Packed>)>,
-    pub(super) coalesced: Coalesced,
-    acknowledgements: Acknowledgements,
+    unsent: Vec<(RequestId, Box<EncodedRequest>)>,
+    pub(super) coalescing: CoalescingIndex,
+    delayed_acks: DelayedAcks,
     response_topic: String,
     /// The properties that all requests share.
-    pub(super) common: EncodedProperties,
+    pub(super) common_properties: EncodedProperties,
     /// Encoded timestamp of the current request.
     pub(super) timestamp: EncodedTimestamp,
     pub(super) max_buffered_bytes: usize,
@@ -58,27 +59,27 @@ pub(crate) struct Exchange {
 }
 
 /// Approximate size of a request besides its payload, in bytes.
-const OVERHEAD: usize = 512;
+const REQUEST_OVERHEAD: usize = 512;
 
 impl Exchange {
     pub(crate) fn new(
         session: Session<RequestId>,
-        ledger: Ledger,
+        requests: RequestTable,
         max_buffered_bytes: usize,
     ) -> Self {
         let mut exchange = Self {
             session,
-            ledger,
+            requests,
             unsent: Vec::new(),
-            coalesced: Coalesced::default(),
-            acknowledgements: Acknowledgements::default(),
+            coalescing: CoalescingIndex::default(),
+            delayed_acks: DelayedAcks::default(),
             response_topic: String::new(),
-            common: EncodedProperties::default(),
+            common_properties: EncodedProperties::default(),
             timestamp: EncodedTimestamp::default(),
             max_buffered_bytes,
             counters: Counters::default(),
         };
-        exchange.name();
+        exchange.update_client_id();
         exchange
     }
 
@@ -89,22 +90,22 @@ impl Exchange {
         &mut self.session
     }
     pub(crate) fn in_flight(&self) -> usize {
-        self.ledger.in_flight()
+        self.requests.in_flight()
     }
     pub(crate) fn queued(&self) -> usize {
-        self.ledger.queued()
+        self.requests.queued()
     }
 
     /// Returns whether no request is under way; if one is, `waker` is woken when the last one ends.
     pub(crate) fn poll_idle(&mut self, waker: &Waker) -> bool {
-        self.ledger.poll_idle(waker)
+        self.requests.poll_idle(waker)
     }
 
     /// Adds a request, and sends it if it is its turn. Otherwise it is sent as soon as it is, whether or not its caller polls
     /// it.
     pub(crate) fn submit(
         &mut self,
-        request: &Outgoing<'_>,
+        request: &OutgoingRequest<'_>,
         timestamp: &Hlc,
         now_ms: u64,
         deadline_ms: u64,
@@ -115,32 +116,32 @@ impl Exchange {
             self.supersede(key, wakers);
         }
         let len = request.command.encoded_len();
-        let submission = Submission {
-            bytes: len + OVERHEAD,
-            again: request.again(),
-            waits: request.waits,
+        let submission = NewRequest {
+            bytes: len + REQUEST_OVERHEAD,
+            resend_policy: request.resend_policy(),
+            may_wait: request.may_wait,
             deadline_ms,
         };
-        let room = self.room();
-        let (id, turn) = self.ledger.submit(submission, room, waker)?;
-        if turn == Turn::Later {
-            self.ledger
-                .supply(id, Box::new(Packed::new(request, timestamp)));
+        let room = self.capacity();
+        let (id, turn) = self.requests.submit(submission, room, waker)?;
+        if turn == Admission::Queued {
+            self.requests
+                .supply(id, Box::new(EncodedRequest::new(request, timestamp)));
             if let Some(key) = request.coalesced_key() {
-                let ledger = &self.ledger;
-                self.coalesced
-                    .insert(key, id, ledger.queued(), |id| ledger.is_queued(id));
+                let requests = &self.requests;
+                self.coalescing
+                    .insert(key, id, requests.queued(), |id| requests.is_queued(id));
             }
             return Ok(id);
         }
         let write = |out: &mut BytesMut| request.command.append(out);
-        let terms = Terms {
+        let terms = PublishOptions {
             tag: id,
             deadline_ms,
             is_harmless: request.is_harmless(),
         };
         let result = if request.fencing_token.is_none() && !request.persist {
-            self.send_usual(timestamp, len, write, terms, now_ms)
+            self.send_with_timestamp(timestamp, len, write, terms, now_ms)
         } else {
             let pairs = RequestPairs {
                 timestamp: &timestamp.to_string(),
@@ -150,12 +151,12 @@ impl Exchange {
             self.send(&pairs, len, write, terms, now_ms)
         };
         if let Err(failure) = result {
-            self.ledger.give_up(id);
+            self.requests.discard(id);
             return Err(failure);
         }
-        if request.again() == Again::Risky {
-            self.ledger
-                .keep(id, Box::new(Packed::new(request, timestamp)));
+        if request.resend_policy() == ResendPolicy::Risky {
+            self.requests
+                .keep_encoding(id, Box::new(EncodedRequest::new(request, timestamp)));
         }
         Ok(id)
     }
@@ -164,8 +165,8 @@ impl Exchange {
     /// queue drains anyway, and waiting requests keep their position: otherwise a key that changes often would never be sent.
     fn supersede(&mut self, key: &[u8], wakers: &mut Vec<Waker>) {
         if !self.session.is_ready()
-            && let Some(older) = self.coalesced.newest(key)
-            && self.ledger.supersede(older, wakers)
+            && let Some(older) = self.coalescing.newest(key)
+            && self.requests.supersede(older, wakers)
         {
             self.counters.superseded += 1;
         }
@@ -175,17 +176,17 @@ impl Exchange {
     pub(crate) fn poll(
         &mut self,
         id: RequestId,
-        pack: impl FnOnce() -> (Box<Packed>, u64),
+        pack: impl FnOnce() -> (Box<EncodedRequest>, u64),
         wakers: &mut Vec<Waker>,
         waker: &Waker,
     ) -> Poll<Completion> {
-        match self.ledger.look(id, waker) {
-            Look::Ended(completion) => Poll::Ready(completion),
-            Look::Waits => Poll::Pending,
-            Look::Lacks => {
+        match self.requests.poll(id, waker) {
+            RequestStatus::Completed(completion) => Poll::Ready(completion),
+            RequestStatus::Pending => Poll::Pending,
+            RequestStatus::NeedsEncoding => {
                 let (packed, now_ms) = pack();
-                self.ledger.supply(id, packed);
-                self.grant(now_ms, wakers);
+                self.requests.supply(id, packed);
+                self.send_queued(now_ms, wakers);
                 Poll::Pending
             }
         }
@@ -193,11 +194,11 @@ impl Exchange {
 
     /// Returns how often a request was sent. Redeliveries by the session do not count.
     pub(crate) fn attempts(&self, id: RequestId) -> u32 {
-        self.ledger.attempts(id)
+        self.requests.attempts(id)
     }
 
     /// Drops a request whose caller no longer waits. Returns whether it may be, or was, executed.
-    pub(crate) fn forget(
+    pub(crate) fn abandon(
         &mut self,
         id: RequestId,
         now_ms: u64,
@@ -205,26 +206,26 @@ impl Exchange {
     ) -> Outcome {
         let session = &mut self.session;
         let outcome = self
-            .ledger
-            .forget(id, |id, packet_id| session.withdraw(packet_id, id));
-        self.ledger.wake_if_idle(wakers);
-        self.grant(now_ms, wakers);
+            .requests
+            .abandon(id, |id, packet_id| session.withdraw(packet_id, id));
+        self.requests.wake_if_idle(wakers);
+        self.send_queued(now_ms, wakers);
         outcome
     }
 
     /// Starts the session on a new transport.
     pub(crate) fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
         // No request would be lost: all of them may be sent in another session.
-        if self.session.would_do_harm(now_ms) && !self.ledger.needs_session() {
-            self.session.renew();
+        if self.session.would_resend_stale(now_ms) && !self.requests.needs_session() {
+            self.session.force_clean_start();
         }
         self.session.connect(now_ms)
     }
 
     /// Sends queued requests after the transport has taken output.
     pub(crate) fn written(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
-        if self.ledger.queued() > 0 {
-            self.grant(now_ms, wakers);
+        if self.requests.queued() > 0 {
+            self.send_queued(now_ms, wakers);
         }
     }
 
@@ -234,19 +235,19 @@ impl Exchange {
         stream: &mut BytesMut,
         now_ms: u64,
         budget: usize,
-        received: &mut Received,
+        received: &mut ReceivedBatch,
     ) -> Result<bool, SessionError> {
         let Self {
             session,
-            ledger,
+            requests,
             unsent,
-            acknowledgements,
+            delayed_acks,
             response_topic,
             counters,
             ..
         } = self;
         let mut named = false;
-        acknowledgements.begin(session.has_output(), now_ms);
+        delayed_acks.start(session.has_output(), now_ms);
         let result = session.receive(stream, now_ms, budget, |event| match event {
             Event::Message {
                 publish,
@@ -257,7 +258,7 @@ impl Exchange {
                     None => publish.topic_bytes() == response_topic.as_bytes(),
                 };
                 if !is_response {
-                    acknowledgements.owe_at_once();
+                    delayed_acks.send_now();
                     if received.ready.is_none() {
                         // No request asked for this message: the session is new and its subscriptions are not complete.
                         return;
@@ -268,18 +269,14 @@ impl Exchange {
                     });
                     return;
                 }
-                // A copy, because the response moves into the ledger together with its correlation data.
-                let mut correlation = [0; 16];
-                match publish.correlation_data() {
-                    Some(data) if data.len() == correlation.len() => {
-                        correlation.copy_from_slice(data);
-                    }
-                    _ => {
-                        counters.unmatched_responses += 1;
-                        return;
-                    }
-                }
-                if ledger.respond(&correlation, publish, &mut received.wakers) {
+                // A copy, because the response moves into the requests together with its correlation data.
+                let correlation = publish.correlation_data();
+                let Some(correlation) = correlation.and_then(|it| <[u8; 16]>::try_from(it).ok())
+                else {
+                    counters.unmatched_responses += 1;
+                    return;
+                };
+                if requests.handle_response(&correlation, publish, &mut received.wakers) {
                     counters.completed += 1;
                 } else {
                     counters.unmatched_responses += 1;
@@ -292,7 +289,7 @@ impl Exchange {
                 resent,
             } => {
                 let text = reason_string.as_deref();
-                if ledger.acknowledged(tag, reason, text, resent, &mut received.wakers) {
+                if requests.handle_puback(tag, reason, text, resent, &mut received.wakers) {
                     counters.failed += 1;
                 }
             }
@@ -303,12 +300,15 @@ impl Exchange {
                 ..
             } => {
                 if let Some(publish) = publish {
-                    unsent.push((tag, Box::new(Packed::again(&publish, is_harmless))));
+                    unsent.push((
+                        tag,
+                        Box::new(EncodedRequest::from_publish(&publish, is_harmless)),
+                    ));
                 }
             }
             Event::Dropped { tag } => {
                 let failure = never_sent();
-                if ledger.complete(tag, Completion::Failed(failure), &mut received.wakers) {
+                if requests.complete(tag, Completion::Failed(failure), &mut received.wakers) {
                     counters.timed_out += 1;
                 }
             }
@@ -317,12 +317,12 @@ impl Exchange {
                 maybe_delivered,
             } => {
                 let failure = too_large(maybe_delivered);
-                if ledger.complete(tag, Completion::Failed(failure), &mut received.wakers) {
+                if requests.complete(tag, Completion::Failed(failure), &mut received.wakers) {
                     counters.failed += 1;
                 }
             }
             Event::SessionLost => {
-                let again = ledger.session_lost(unsent.drain(..), &mut received.wakers);
+                let again = requests.session_lost(unsent.drain(..), &mut received.wakers);
                 counters.sessions_lost += 1;
                 counters.resent += again as u64;
             }
@@ -333,9 +333,9 @@ impl Exchange {
             }
         });
         if named {
-            self.name();
+            self.update_client_id();
         }
-        self.grant(now_ms, &mut received.wakers);
+        self.send_queued(now_ms, &mut received.wakers);
         result
     }
 
@@ -350,29 +350,29 @@ impl Exchange {
         now_ms: u64,
         wakers: &mut Vec<Waker>,
     ) -> Result<(), SessionError> {
-        self.acknowledgements.advance(now_ms);
+        self.delayed_acks.advance(now_ms);
         let is_ready = self.session.is_ready();
         let session = &mut self.session;
         let expired = self
-            .ledger
+            .requests
             .expire(now_ms, is_ready, wakers, |id, packet_id| {
                 session.withdraw(packet_id, id)
             });
         self.counters.timed_out += expired as u64;
         if expired > 0 {
-            self.grant(now_ms, wakers);
+            self.send_queued(now_ms, wakers);
         }
-        self.session.poll(self.ledger.in_flight() > 0, now_ms)
+        self.session.poll(self.requests.in_flight() > 0, now_ms)
     }
 
     /// Returns the time of the next call of [`advance`](Self::advance).
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        let session = self.session.wake_at_ms(self.ledger.in_flight() > 0);
+        let session = self.session.wake_at_ms(self.requests.in_flight() > 0);
         let patience = self
-            .acknowledgements
+            .delayed_acks
             .until_ms()
             .filter(|_| self.session.has_output());
-        [session, self.ledger.wake_at_ms(), patience]
+        [session, self.requests.wake_at_ms(), patience]
             .into_iter()
             .flatten()
             .min()
@@ -381,23 +381,23 @@ impl Exchange {
     /// Returns whether there is output to write now. PUBACKs of responses may wait a little for the next request, but not while
     /// another response is awaited. A broker with a send limit might delay that response.
     pub(crate) fn has_output(&self) -> bool {
-        let may_wait = self.acknowledgements.until_ms().is_some()
-            && self.ledger.in_flight() == 0
-            && self.session.only_acknowledges();
+        let may_wait = self.delayed_acks.until_ms().is_some()
+            && self.requests.in_flight() == 0
+            && self.session.has_only_pubacks();
         self.session.has_output() && !may_wait
     }
 
     /// Ends all requests and rejects new ones.
     pub(crate) fn close(&mut self, reason: &str, wakers: &mut Vec<Waker>) {
         let session = &mut self.session;
-        self.ledger
+        self.requests
             .close(ErrorKind::Closed, reason, wakers, |id, packet_id| {
                 session.withdraw(packet_id, id)
             });
     }
 
     /// Creates the data that depends on the client id, which the broker may have assigned.
-    fn name(&mut self) {
+    fn update_client_id(&mut self) {
         let client_id = self.session.client_id();
         let response_topic = topic::response(client_id);
         let common = EncodedProperties::new(&PublishHeader {
@@ -407,7 +407,7 @@ impl Exchange {
             ..PublishHeader::default()
         });
         // Fails only for a client id that the settings reject.
-        self.common = common.unwrap_or_default();
+        self.common_properties = common.unwrap_or_default();
         self.response_topic = response_topic;
     }
 }

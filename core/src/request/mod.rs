@@ -1,21 +1,24 @@
 //! Requests and their responses: correlation, deadlines, queue and outcomes.
 //!
 //! This module performs no I/O. The [`Exchange`] joins an MQTT [`Session`](statestore_protocol::mqtt::session::Session) with
-//! the [`Ledger`] of requests. Every request ends exactly once.
+//! the [`RequestTable`] of requests. Every request ends exactly once.
 
-mod acknowledgements;
-mod coalesced;
+mod coalescing_index;
+mod delayed_acks;
+mod encoded_request;
 mod exchange;
-mod ledger;
-mod outgoing;
-mod packed;
+mod outgoing_request;
+mod request_table;
 mod sending;
 
-pub(crate) use acknowledgements::PATIENCE_MS;
-pub(crate) use exchange::{Exchange, Message, Received};
-pub(crate) use ledger::{Again, Completion, Ledger, Look, RequestId, Room, Submission, Turn};
-pub(crate) use outgoing::Outgoing;
-pub(crate) use packed::Packed;
+pub(crate) use delayed_acks::MAX_ACK_DELAY_MS;
+pub(crate) use encoded_request::EncodedRequest;
+pub(crate) use exchange::{Exchange, Message, ReceivedBatch};
+pub(crate) use outgoing_request::OutgoingRequest;
+pub(crate) use request_table::{
+    Admission, Completion, NewRequest, RequestId, RequestStatus, RequestTable, ResendPolicy,
+    SendCapacity,
+};
 
 use crate::error::{ErrorKind, Outcome};
 use statestore_protocol::mqtt::ReasonCode;

@@ -88,11 +88,11 @@ impl Settings {
     }
 
     /// Logs a warning for a password that would be sent in plain text to another machine.
-    pub(crate) fn warn_of_exposure(&self) {
+    pub(crate) fn warn_about_plaintext(&self) {
         if !self.credentials.has_password() {
             return;
         }
-        for (endpoint, _) in self.unprotected().filter(|it| !is_this_machine(it.1)) {
+        for (endpoint, _) in self.unprotected().filter(|it| !is_local(it.1)) {
             tracing::warn!(
                 address = %endpoint,
                 "the password is sent in clear, for everybody on the way to read; use TLS (`mqtts`), or set \
@@ -113,7 +113,7 @@ impl Settings {
 }
 
 /// Returns whether packets to this host stay on the machine.
-fn is_this_machine(host: &str) -> bool {
+fn is_local(host: &str) -> bool {
     if let Ok(address) = host.parse::<IpAddr>() {
         return address.to_canonical().is_loopback();
     }
@@ -201,15 +201,15 @@ impl fmt::Debug for Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::logged::logged;
+    use crate::settings::log_capture::capture_log;
 
     fn warning(settings: &Settings) -> String {
         settings.check().unwrap();
-        logged(|| settings.warn_of_exposure())
+        capture_log(|| settings.warn_about_plaintext())
     }
 
     #[test]
-    fn a_password_for_another_machine_is_sent_in_clear_with_a_warning() {
+    fn a_plaintext_password_for_another_machine_is_logged_as_a_warning() {
         for host in ["broker", "10.0.0.1", "fe80::1", "localhost.example.com"] {
             let plain = Settings::new(host, 1883).user_name("user");
             assert_eq!(warning(&plain), "", "there is nothing to be kept secret");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_stays_on_the_machine_is_no_reason_to_warn() {
+    fn a_password_on_the_local_machine_is_not_logged() {
         for host in [
             "localhost",
             "Broker.LOCALHOST.",
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_sent_in_clear() {
+    fn a_token_is_not_sent_in_plaintext() {
         for host in ["broker", "127.0.0.1"] {
             let plain = Settings::new(host, 1883).sat_file("/token");
             let error = plain.check().unwrap_err().to_string();

@@ -1,5 +1,5 @@
 //! Settings from the environment variables of pods of Azure IoT Operations.
-use super::{Settings, text};
+use super::{Settings, parsers};
 use crate::error::{Error, ErrorKind, Outcome};
 use std::env;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ impl Settings {
     ///
     /// | variable | default | meaning |
     /// |---|---|---|
-    /// | `AIO_BROKER_HOSTNAME` | required | host name or address; several, as for [`also`](Self::also), with `,` between them |
+    /// | `AIO_BROKER_HOSTNAME` | required | host name or address; several, as for [`add_address`](Self::add_address), with `,` between them |
     /// | `AIO_BROKER_TCP_PORT` | `8883` | port of each of them |
     /// | `AIO_MQTT_USE_TLS` | `true` | whether the connection is TLS |
     /// | `AIO_MQTT_CLIENT_ID` | random | client id |
@@ -54,27 +54,29 @@ impl Settings {
 }
 
 fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Error> {
-    let environment = Environment { lookup };
+    let environment = EnvironmentReader { lookup };
     let hosts = environment
         .text(HOST_NAME)?
         .ok_or_else(|| invalid(format!("`{HOST_NAME}` is not set")))?;
-    let port = environment.parsed(TCP_PORT, text::port)?;
+    let port = environment.parsed(TCP_PORT, parsers::port)?;
     let port = port.unwrap_or(DEFAULT_PORT);
-    let tls = environment.parsed(USE_TLS, text::boolean)?.unwrap_or(true);
+    let tls = environment
+        .parsed(USE_TLS, parsers::boolean)?
+        .unwrap_or(true);
     let mut hosts = hosts.split(',');
     let first = Settings::new(hosts.next().unwrap_or_default(), port);
-    let mut settings = hosts.fold(first, |settings, host| settings.also(host, port));
+    let mut settings = hosts.fold(first, |settings, host| settings.add_address(host, port));
     settings = settings.tls(tls).clean_start(false);
     if let Some(client_id) = environment.text(CLIENT_ID)? {
         settings = settings.client_id(client_id);
     }
-    if let Some(clean_start) = environment.parsed(CLEAN_START, text::boolean)? {
+    if let Some(clean_start) = environment.parsed(CLEAN_START, parsers::boolean)? {
         settings = settings.clean_start(clean_start);
     }
-    if let Some(interval) = environment.parsed(KEEP_ALIVE, text::keep_alive)? {
+    if let Some(interval) = environment.parsed(KEEP_ALIVE, parsers::keep_alive)? {
         settings = settings.keep_alive(interval);
     }
-    if let Some(expiry) = environment.parsed(SESSION_EXPIRY, text::session_expiry)? {
+    if let Some(expiry) = environment.parsed(SESSION_EXPIRY, parsers::session_expiry)? {
         settings = settings.session_expiry(expiry);
     }
     settings = environment.credentials(settings)?;
@@ -86,11 +88,11 @@ fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Er
     Ok(settings)
 }
 
-struct Environment<F> {
+struct EnvironmentReader<F> {
     lookup: F,
 }
 
-impl<F: Fn(&str) -> Option<OsString>> Environment<F> {
+impl<F: Fn(&str) -> Option<OsString>> EnvironmentReader<F> {
     fn credentials(&self, mut settings: Settings) -> Result<Settings, Error> {
         let user_name = self.text(USER_NAME)?;
         let password_file = self.path(PASSWORD_FILE);
@@ -185,7 +187,7 @@ fn invalid(reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::logged::logged;
+    use crate::settings::log_capture::capture_log;
     use crate::settings::{Endpoint, TlsSettings};
     use std::path::Path;
 
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_name_is_enough() {
+    fn only_the_host_name_is_required() {
         let settings = read([("AIO_BROKER_HOSTNAME", "aio-broker")]).unwrap();
         let endpoint = Endpoint::Tcp {
             host: "aio-broker".to_owned(),
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_counts() {
+    fn every_variable_is_applied() {
         let settings = read([
             ("AIO_BROKER_HOSTNAME", "10.0.0.1"),
             ("AIO_BROKER_TCP_PORT", "18883"),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_its_own_can_be_asked_for() {
+    fn clean_start_can_be_requested() {
         let settings = read([
             ("AIO_BROKER_HOSTNAME", "host"),
             ("AIO_MQTT_CLIENT_ID", "gateway"),
@@ -311,19 +313,19 @@ mod tests {
     }
 
     #[test]
-    fn files_of_tls_do_not_count_without_tls() {
+    fn tls_files_are_ignored_without_tls() {
         let host = ("AIO_BROKER_HOSTNAME", "host");
         let plain = ("AIO_MQTT_USE_TLS", "false");
         let ca_file = ("AIO_TLS_CA_FILE", "/ca");
         let key_file = ("AIO_TLS_KEY_FILE", "/key");
-        let told = logged(|| {
+        let told = capture_log(|| {
             let settings = read([host, plain, ca_file, key_file]).unwrap();
             assert!(!settings.tls_enabled);
             settings.check().unwrap();
         });
         let ignored = "AIO_TLS_CA_FILE, AIO_TLS_KEY_FILE do not count";
         assert!(told.contains("WARN") && told.contains(ignored), "{told}");
-        let told = logged(|| {
+        let told = capture_log(|| {
             read([host, plain]).unwrap();
             read([host, ca_file]).unwrap();
         });
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_variable() {
         let host = ("AIO_BROKER_HOSTNAME", "host");
         let user = ("AIO_MQTT_USERNAME", "user");
         let password = ("AIO_MQTT_PASSWORD_FILE", "/password");

@@ -3,8 +3,8 @@ mod credentials;
 mod endpoint;
 mod environment;
 #[cfg(test)]
-mod logged;
-mod text;
+mod log_capture;
+mod parsers;
 mod tls;
 mod url;
 
@@ -110,7 +110,7 @@ impl Settings {
     ///   `/mqtt`; see [`websocket`](Self::websocket),
     /// - `unix://[user[:password]@]/path`, a Unix domain socket.
     ///
-    /// `host[:port]` may be repeated with `,` as the separator, as in `mqtt://one,two:1884,[::1]`; see [`also`](Self::also). A
+    /// `host[:port]` may be repeated with `,` as the separator, as in `mqtt://one,two:1884,[::1]`; see [`add_address`](Self::add_address). A
     /// link-local IPv6 address has its network interface after `%25`, as in `mqtt://[fe80::1%25eth0]`.
     ///
     /// `?` starts the parameters `name=value`, separated by `&`. Their names are those of the methods of this type: `ca_file`,
@@ -137,7 +137,7 @@ impl Settings {
     ///
     /// Do not add a broker with a store of its own: a lock that is held in one store is free in the other.
     #[must_use]
-    pub fn also(mut self, host: impl Into<String>, port: u16) -> Self {
+    pub fn add_address(mut self, host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         self.endpoints.push(Endpoint::Tcp { host, port });
         self
@@ -218,7 +218,7 @@ impl Settings {
         self
     }
 
-    /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::Unreachable`] (default:
+    /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::UnreachableError`] (default:
     /// `false`). By default, it waits for the connection until its time-out.
     ///
     /// A call that fails this way is not executed, and its source is the error that ended the connection. A call that was under

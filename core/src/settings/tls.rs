@@ -101,7 +101,7 @@ impl TlsSettings {
     /// Checks that the settings do not contradict each other.
     pub(super) fn check(&self, enabled: bool) -> Result<(), String> {
         if !enabled {
-            return match self.first_given() {
+            return match self.first_set() {
                 Some(name) => Err(format!(
                     "`{name}` is set, but the connection does not use TLS; use `mqtts` or leave it away"
                 )),
@@ -127,7 +127,7 @@ impl TlsSettings {
         }
     }
 
-    fn first_given(&self) -> Option<&'static str> {
+    fn first_set(&self) -> Option<&'static str> {
         #[cfg(feature = "tls")]
         if self.config.is_some() {
             return Some("rustls_config");

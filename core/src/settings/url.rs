@@ -2,7 +2,7 @@
 //!
 //! Errors contain no text of the URL. In a malformed URL, a password can be anywhere. A `/` in it ends the host early, and the
 //! rest becomes part of the path or of a parameter name.
-use super::{Endpoint, Settings, text};
+use super::{Endpoint, Settings, parsers};
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
 use fluent_uri::component::{Authority, Host};
@@ -25,24 +25,24 @@ const NO_ZONE: &str =
 const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path";
 
 /// Function that applies a parameter; its error completes the sentence "`name` has a value ...".
-type Apply = fn(Settings, String) -> Result<Settings, &'static str>;
+type ApplyParameter = fn(Settings, String) -> Result<Settings, &'static str>;
 
 /// The parameters after the `?`. Their names are those of the methods of [`Settings`].
-const PARAMETERS: [(&str, Apply); 13] = [
+const PARAMETERS: [(&str, ApplyParameter); 13] = [
     ("allow_plaintext_credentials", |settings, value| {
-        Ok(settings.allow_plaintext_credentials(text::boolean(&value)?))
+        Ok(settings.allow_plaintext_credentials(parsers::boolean(&value)?))
     }),
     ("ca_file", |settings, path| Ok(settings.ca_file(path))),
     ("cert_file", |settings, path| Ok(settings.cert_file(path))),
     ("clean_start", |settings, value| {
-        Ok(settings.clean_start(text::boolean(&value)?))
+        Ok(settings.clean_start(parsers::boolean(&value)?))
     }),
     ("client_id", |settings, id| Ok(settings.client_id(id))),
     ("fail_fast", |settings, value| {
-        Ok(settings.fail_fast(text::boolean(&value)?))
+        Ok(settings.fail_fast(parsers::boolean(&value)?))
     }),
     ("keep_alive", |settings, value| {
-        Ok(settings.keep_alive(text::keep_alive(&value)?))
+        Ok(settings.keep_alive(parsers::keep_alive(&value)?))
     }),
     ("key_file", |settings, path| Ok(settings.key_file(path))),
     ("key_password_file", |settings, path| {
@@ -56,7 +56,7 @@ const PARAMETERS: [(&str, Apply); 13] = [
         Ok(settings.server_name(name))
     }),
     ("session_expiry", |settings, value| {
-        Ok(settings.session_expiry(text::session_expiry(&value)?))
+        Ok(settings.session_expiry(parsers::session_expiry(&value)?))
     }),
 ];
 
@@ -73,13 +73,13 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
         }
     })?;
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
-    let brokers = |default_port| brokers(&uri, zone.as_deref(), &others, default_port);
+    let brokers = |default_port| parse_brokers(&uri, zone.as_deref(), &others, default_port);
     let mut settings = match scheme.as_str() {
-        "mqtt" => no_path(&uri, brokers(DEFAULT_PORT)?)?,
-        "mqtts" => no_path(&uri, brokers(DEFAULT_TLS_PORT)?)?.tls(true),
-        "ws" => with_path(&uri, brokers(DEFAULT_WS_PORT)?)?,
-        "wss" => with_path(&uri, brokers(DEFAULT_WSS_PORT)?)?.tls(true),
-        "unix" if others.is_empty() => socket(&uri)?,
+        "mqtt" => reject_path(&uri, brokers(DEFAULT_PORT)?)?,
+        "mqtts" => reject_path(&uri, brokers(DEFAULT_TLS_PORT)?)?.tls(true),
+        "ws" => set_websocket_path(&uri, brokers(DEFAULT_WS_PORT)?)?,
+        "wss" => set_websocket_path(&uri, brokers(DEFAULT_WSS_PORT)?)?.tls(true),
+        "unix" if others.is_empty() => parse_socket(&uri)?,
         "unix" => return Err(invalid(NO_PATH)),
         _ if !has_scheme => return Err(invalid(NO_SCHEME)),
         _ => {
@@ -172,8 +172,8 @@ fn without_zone(text: Cow<'_, str>) -> Result<(Cow<'_, str>, Option<String>), Er
     Ok((text.into(), Some(zone)))
 }
 
-/// Parses `//[user[:password]@]host[:port][,host[:port]]...`.
-fn brokers(
+/// Parses `//[set_credentials[:password]@]host[:port][,host[:port]]...`.
+fn parse_brokers(
     uri: &Uri<&str>,
     zone: Option<&str>,
     others: &[&str],
@@ -181,7 +181,7 @@ fn brokers(
 ) -> Result<Settings, Error> {
     let authority = uri.authority().ok_or_else(|| invalid(NO_HOST))?;
     let (host, port) = host_and_port(&authority, zone, default_port)?;
-    let mut settings = user(Settings::new(host, port), &authority)?;
+    let mut settings = set_credentials(Settings::new(host, port), &authority)?;
     for (number, other) in (2..).zip(others) {
         let (other, zone) = without_zone(format!("//{other}").into())?;
         let other = UriRef::parse(&*other).ok();
@@ -191,12 +191,12 @@ fn brokers(
             return Err(invalid(problem));
         };
         let (host, port) = host_and_port(&authority, zone.as_deref(), default_port)?;
-        settings = settings.also(host, port);
+        settings = settings.add_address(host, port);
     }
     Ok(settings)
 }
 
-fn no_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
+fn reject_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
     if !matches!(uri.path().as_str(), "" | "/") {
         return Err(invalid(
             "a path after the host has no meaning; a `/` in a password is written `%2F`",
@@ -206,7 +206,7 @@ fn no_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
 }
 
 /// Sets MQTT over WebSocket, at the path as it is written.
-fn with_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
+fn set_websocket_path(uri: &Uri<&str>, settings: Settings) -> Result<Settings, Error> {
     match uri.path().as_str() {
         "" => Ok(settings.websocket(DEFAULT_PATH)),
         path if path.contains('@') => Err(invalid(
@@ -239,8 +239,8 @@ fn host_and_port(
     Ok((host, port.unwrap_or(default_port)))
 }
 
-/// Parses `//[user[:password]@]/path`.
-fn socket(uri: &Uri<&str>) -> Result<Settings, Error> {
+/// Parses `//[set_credentials[:password]@]/path`.
+fn parse_socket(uri: &Uri<&str>) -> Result<Settings, Error> {
     let no_path = || invalid(NO_PATH);
     let authority = uri.authority().ok_or_else(no_path)?;
     if !authority.host().is_empty() || authority.port().is_some() {
@@ -251,10 +251,10 @@ fn socket(uri: &Uri<&str>) -> Result<Settings, Error> {
         return Err(no_path());
     }
     let settings = Settings::at(Endpoint::Unix(path.into()));
-    user(settings, &authority)
+    set_credentials(settings, &authority)
 }
 
-fn user(mut settings: Settings, authority: &Authority<'_>) -> Result<Settings, Error> {
+fn set_credentials(mut settings: Settings, authority: &Authority<'_>) -> Result<Settings, Error> {
     let Some(userinfo) = authority.userinfo() else {
         return Ok(settings);
     };

@@ -1,5 +1,5 @@
 //! Byte streams to the broker.
-mod blocking;
+mod blocking_slot;
 mod error;
 pub(crate) mod file;
 mod stream;
@@ -10,7 +10,7 @@ mod watch;
 #[cfg(feature = "ws")]
 mod websocket;
 
-pub(crate) use blocking::BlockingSlot;
+pub(crate) use blocking_slot::BlockingSlot;
 pub(crate) use error::TransportError;
 pub(crate) use stream::Stream;
 pub(crate) use watch::FileWatch;
@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 /// Blocking work of one broker, which may continue from one connection attempt to the next.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointWork {
-    files: BlockingSlot<Result<Files, TransportError>>,
+    files: BlockingSlot<Result<LoadedFiles, TransportError>>,
     addresses: BlockingSlot<io::Result<Vec<SocketAddr>>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     work: &EndpointWork,
 ) -> Result<(Stream, Credentials), TransportError> {
-    let files = Files::read(settings, endpoint, &work.files).await?;
+    let files = LoadedFiles::read(settings, endpoint, &work.files).await?;
     let unreachable = |error: io::Error| {
         TransportError::new(ErrorKind::Unreachable, error.to_string()).with_source(error)
     };
@@ -84,12 +84,12 @@ use tls::Tls;
 type Tls = std::convert::Infallible;
 
 /// Contents of the files of the settings.
-struct Files {
+struct LoadedFiles {
     credentials: Credentials,
     tls: Option<Tls>,
 }
 
-impl Files {
+impl LoadedFiles {
     async fn read(
         settings: &Settings,
         endpoint: &Endpoint,

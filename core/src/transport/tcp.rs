@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Head start of an attempt ("Connection Attempt Delay", RFC 8305, section 5).
-const HEAD_START: Duration = Duration::from_millis(250);
+const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Returns the addresses of `host`. A numeric address needs no lookup, and so no thread.
 pub(super) async fn resolve(
@@ -47,7 +47,7 @@ pub(super) async fn resolve(
         };
         io::Error::new(
             error.kind(),
-            Unreachable {
+            UnreachableError {
                 reason,
                 source: error,
             },
@@ -61,10 +61,10 @@ pub(super) async fn connect(
     addresses: Vec<SocketAddr>,
     silence: Duration,
 ) -> io::Result<TcpStream> {
-    let stream = race(interleaved(addresses.into_iter())).await?;
+    let stream = race(interleave(addresses.into_iter())).await?;
     stream.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
-    if let Err(error) = watch(&stream, silence) {
+    if let Err(error) = configure(&stream, silence) {
         // Some systems that are compatible with Linux lack these options. The keep-alive has the same effect, but is slower.
         tracing::debug!(%error, "the system does not watch the connection");
     }
@@ -77,17 +77,17 @@ pub(super) async fn connect(
 /// would seem blocked for many seconds, and a PINGREQ would wait behind all of these bytes. This limit equals two seconds on a
 /// link of 1 Mbit/s.
 #[cfg(target_os = "linux")]
-const MOST_UNSENT_BYTES: u32 = 256 * 1024;
+const MAX_UNSENT_BYTES: u32 = 256 * 1024;
 
 /// Configures the socket so that the system reports lost bytes soon.
 #[cfg(target_os = "linux")]
-fn watch(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+fn configure(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     /// A lower limit would end connections after a few lost packets, since each retransmission waits longer than the previous
     /// one.
-    const LEAST: Duration = Duration::from_secs(5);
+    const MIN_TIMEOUT: Duration = Duration::from_secs(5);
     let socket = socket2::SockRef::from(stream);
-    socket.set_tcp_notsent_lowat(MOST_UNSENT_BYTES)?;
-    let silence = silence.max(LEAST);
+    socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)?;
+    let silence = silence.max(MIN_TIMEOUT);
     if u32::try_from(silence.as_millis()).is_ok() {
         socket.set_tcp_user_timeout(Some(silence))?;
     }
@@ -96,7 +96,7 @@ fn watch(stream: &TcpStream, silence: Duration) -> io::Result<()> {
 
 /// Returns each address once, with alternating families, starting with the family that the system prefers (RFC 8305, section
 /// 4).
-fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
+fn interleave(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let mut ordered: Vec<SocketAddr> = Vec::new();
     for address in addresses {
         if !ordered.contains(&address) {
@@ -135,25 +135,25 @@ async fn race(mut waiting: VecDeque<SocketAddr>) -> io::Result<TcpStream> {
                 Some(Err(error)) => return Err(io::Error::other(error)),
                 None => return Err(all_failed(failures)),
             },
-            () = tokio::time::sleep(HEAD_START), if !waiting.is_empty() => {}
+            () = tokio::time::sleep(CONNECTION_ATTEMPT_DELAY), if !waiting.is_empty() => {}
         }
     }
 }
 
 /// Error of an unreachable host, whose reason contains the text of its source.
 #[derive(Debug)]
-struct Unreachable {
+struct UnreachableError {
     reason: String,
     source: io::Error,
 }
 
-impl fmt::Display for Unreachable {
+impl fmt::Display for UnreachableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-impl std::error::Error for Unreachable {
+impl std::error::Error for UnreachableError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
     }
@@ -177,7 +177,7 @@ fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     let (_, first) = failures.swap_remove(0);
     io::Error::new(
         first.kind(),
-        Unreachable {
+        UnreachableError {
             reason,
             source: first,
         },
@@ -187,18 +187,18 @@ fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
 #[cfg(test)]
 mod tests {
     #[cfg(target_os = "linux")]
-    use super::{MOST_UNSENT_BYTES, connect};
-    use super::{interleaved, race};
+    use super::{MAX_UNSENT_BYTES, connect};
+    use super::{interleave, race};
     use std::io;
     use std::net::{Ipv4Addr, SocketAddr};
     use std::time::{Duration, Instant};
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
     use tokio::time::timeout;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
-    fn families_alternate_and_no_address_comes_twice() {
+    fn address_families_alternate_without_duplicates() {
         for (resolved, expected) in [
             (
                 &[
@@ -221,12 +221,12 @@ mod tests {
             let parsed = resolved.iter().map(|text| text.parse().unwrap());
             let expected: Vec<SocketAddr> =
                 expected.iter().map(|text| text.parse().unwrap()).collect();
-            assert_eq!(interleaved(parsed), expected);
+            assert_eq!(interleave(parsed), expected);
         }
     }
 
     /// Returns an address that drops packets: no task accepts, and the accept queue is full.
-    async fn swallowing() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
+    async fn dropping_packets() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let listener = socket.listen(0).unwrap();
@@ -248,22 +248,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_swallows_packets_does_not_hide_the_next_one() {
-        let (dead, _queued, _listener) = swallowing().await;
+    async fn an_address_that_drops_packets_does_not_block_the_next_one() {
+        let (dead, _queued, _listener) = dropping_packets().await;
         let (refusing, _socket) = refusing();
         let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = alive.local_addr().unwrap();
         let racing = race([dead, refusing, address].into());
-        let stream = timeout(PATIENCE, racing).await.unwrap().unwrap();
+        let stream = timeout(TEST_TIMEOUT, racing).await.unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), address);
     }
 
     #[tokio::test]
-    async fn an_address_that_swallows_packets_costs_less_than_half_a_second() {
-        let (dead, _queued, _listener) = swallowing().await;
+    async fn an_address_that_drops_packets_delays_less_than_half_a_second() {
+        let (dead, _queued, _listener) = dropping_packets().await;
         let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = alive.local_addr().unwrap();
-        let mut least = PATIENCE;
+        let mut least = TEST_TIMEOUT;
         // A busy machine may delay some attempts.
         for _ in 0..5 {
             let began = Instant::now();
@@ -275,20 +275,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_later_address_does_not_end_the_attempt_of_an_earlier_one() {
-        let (slow, queued, listener) = swallowing().await;
+        let (slow, queued, listener) = dropping_packets().await;
         let (refusing, _socket) = refusing();
         let racing = tokio::spawn(race([slow, refusing].into()));
         // Both attempts start before the first address can accept a connection.
-        tokio::time::sleep(super::HEAD_START * 2).await;
+        tokio::time::sleep(super::CONNECTION_ATTEMPT_DELAY * 2).await;
         for _ in queued {
             listener.accept().await.unwrap();
         }
-        let stream = timeout(PATIENCE, racing).await.unwrap().unwrap().unwrap();
+        let stream = timeout(TEST_TIMEOUT, racing)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
         assert_eq!(stream.peer_addr().unwrap(), slow);
     }
 
     #[tokio::test]
-    async fn what_each_address_said_is_told() {
+    async fn the_error_of_each_address_is_reported() {
         let (one, _socket) = refusing();
         let error = race([one].into()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
@@ -307,7 +311,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn the_system_watches_the_connection() {
+    async fn tcp_user_timeout_and_unsent_limit_are_set() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         for (silence, timeout) in [
@@ -318,7 +322,7 @@ mod tests {
             let stream = connect(vec![address], silence).await.unwrap();
             let socket = socket2::SockRef::from(&stream);
             assert_eq!(socket.tcp_user_timeout().unwrap(), timeout);
-            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MOST_UNSENT_BYTES);
+            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MAX_UNSENT_BYTES);
             assert!(stream.nodelay().unwrap());
         }
     }

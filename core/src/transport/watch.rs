@@ -19,7 +19,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     #[cfg(target_os = "linux")]
-    kernel: Option<inotify::Watch>,
+    kernel: Option<inotify::InotifyWatch>,
     next_poll: Instant,
 }
 
@@ -30,7 +30,7 @@ impl FileWatch {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             #[cfg(target_os = "linux")]
-            kernel: inotify::Watch::new(path).inspect_err(warn).ok(),
+            kernel: inotify::InotifyWatch::new(path).inspect_err(warn).ok(),
             next_poll: Instant::now() + POLL_INTERVAL,
         }
     }

@@ -12,12 +12,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 fn settings(brokers: &[&Broker]) -> Settings {
     let (first, others) = brokers.split_first().unwrap();
     others.iter().fold(first.settings(), |settings, broker| {
-        settings.also(broker.address().ip().to_string(), broker.address().port())
+        settings.add_address(broker.address().ip().to_string(), broker.address().port())
     })
 }
 
 /// Returns an address at which no server listens.
-fn nobody() -> String {
+fn unused_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
@@ -25,7 +25,12 @@ fn nobody() -> String {
 #[tokio::test]
 async fn the_first_connection_is_made_to_the_first_broker_that_accepts_it() {
     let (busy, good) = (Broker::start().await, Broker::start().await);
-    let url = format!("mqtt://{},{},{}", nobody(), busy.address(), good.address());
+    let url = format!(
+        "mqtt://{},{},{}",
+        unused_address(),
+        busy.address(),
+        good.address()
+    );
     let connecting = tokio::spawn(Client::connect(url.parse::<Settings>().unwrap()));
     let mut peer = busy.accept().await;
     peer.connect().await;
@@ -38,8 +43,8 @@ async fn the_first_connection_is_made_to_the_first_broker_that_accepts_it() {
 }
 
 #[tokio::test]
-async fn what_every_broker_said_is_told_with_its_address() {
-    let (nobody, broker) = (nobody(), Broker::start().await);
+async fn the_error_of_each_broker_is_reported_with_its_address() {
+    let (nobody, broker) = (unused_address(), Broker::start().await);
     let address = broker.address();
     let settings: Settings = format!("mqtt://{nobody},{address}").parse().unwrap();
     let connecting = tokio::spawn(Client::connect(settings));
@@ -67,7 +72,7 @@ async fn what_every_broker_said_is_told_with_its_address() {
 }
 
 #[tokio::test]
-async fn each_broker_has_the_time_to_connect_for_itself() {
+async fn each_broker_has_its_own_connect_timeout() {
     let (silent, good) = (Broker::start().await, Broker::start().await);
     let settings = settings(&[&silent, &good]).connect_timeout(Duration::from_millis(50));
     let connecting = tokio::spawn(Client::connect(settings));
@@ -93,7 +98,7 @@ async fn a_cluster_continues_the_session_at_its_next_broker() {
 }
 
 #[tokio::test]
-async fn connecting_again_begins_where_the_client_was_connected_last() {
+async fn reconnecting_begins_at_the_last_connected_broker() {
     let (one, two) = (Broker::start().await, Broker::start().await);
     let connecting = tokio::spawn(Client::connect(settings(&[&one, &two])));
     let mut peer = one.accept().await;
@@ -114,7 +119,7 @@ async fn connecting_again_begins_where_the_client_was_connected_last() {
 }
 
 #[tokio::test]
-async fn a_broker_that_was_left_does_not_continue_a_session_that_is_over() {
+async fn an_outdated_session_of_a_former_broker_is_not_resumed() {
     let (one, two) = (Broker::start().await, Broker::start().await);
     let (client, mut peer) = one.connect(settings(&[&one, &two])).await;
     // A store whose clock is ahead.
@@ -141,7 +146,7 @@ async fn a_broker_that_was_left_does_not_continue_a_session_that_is_over() {
 }
 
 #[tokio::test]
-async fn work_goes_on_at_the_other_of_two_servers() {
+async fn requests_continue_at_the_other_server() {
     let one = RunningServer::start(Config::in_memory()).unwrap();
     let two = RunningServer::start(Config::in_memory()).unwrap();
     let addresses = [one.addresses()[0], two.addresses()[0]];

@@ -9,13 +9,13 @@ use statestore_protocol::{Command, Reply, ServiceError};
 use std::time::Duration;
 
 /// Answers the question for what the store can do.
-pub(crate) async fn tell(peer: &mut Peer, capabilities: Capabilities) {
+pub(crate) async fn answer_capabilities(peer: &mut Peer, capabilities: Capabilities) {
     let request = peer.answer(&Reply::Capabilities(capabilities), None).await;
     assert_eq!(request.command, Command::Capabilities);
 }
 
 /// The same for a store that does not know the question.
-pub(crate) async fn tell_nothing(peer: &mut Peer) {
+pub(crate) async fn reject_capabilities(peer: &mut Peer) {
     let unknown = Reply::Error(ServiceError::UnknownCommand);
     let request = peer.answer(&unknown, None).await;
     assert_eq!(request.command, Command::Capabilities);
@@ -31,11 +31,11 @@ pub(crate) async fn play<T>(
 }
 
 #[tokio::test]
-async fn a_store_is_asked_once_for_each_connection() {
+async fn capabilities_are_queried_once_per_connection() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let asked = play(client.capabilities(), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
     });
     assert_eq!(asked.await.unwrap(), Capabilities::ALL);
     assert_eq!(client.capabilities().await.unwrap(), Capabilities::ALL);
@@ -51,7 +51,7 @@ async fn a_store_is_asked_once_for_each_connection() {
     within(state.wait_for(ConnectionState::is_connected))
         .await
         .unwrap();
-    let asked = play(client.capabilities(), &mut peer, tell_nothing_to);
+    let asked = play(client.capabilities(), &mut peer, reject_next_capabilities);
     assert_eq!(asked.await.unwrap(), Capabilities::default());
     assert_eq!(
         client.capabilities().await.unwrap(),
@@ -60,17 +60,17 @@ async fn a_store_is_asked_once_for_each_connection() {
     assert_eq!(client.counters().sent, 2);
 }
 
-async fn tell_nothing_to(peer: &mut Peer) {
-    tell_nothing(peer).await;
+async fn reject_next_capabilities(peer: &mut Peer) {
+    reject_capabilities(peer).await;
 }
 
 #[tokio::test]
-async fn calls_at_the_same_time_ask_once() {
+async fn concurrent_calls_send_one_query() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let calls = async { tokio::join!(client.capabilities(), client.capabilities()) };
     let both = play(calls, &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
     })
     .await;
     assert_eq!(both.0.unwrap(), both.1.unwrap());
@@ -89,13 +89,13 @@ async fn calls_at_the_same_time_ask_once() {
     peer.request().await;
     given_up.abort();
     let asked = play(client.capabilities(), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
     });
     asked.await.unwrap();
 }
 
 #[tokio::test]
-async fn what_was_not_told_is_asked_again() {
+async fn a_failed_query_is_repeated() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let ask = play(client.capabilities(), &mut peer, async |peer| {
@@ -108,18 +108,18 @@ async fn what_was_not_told_is_asked_again() {
     });
     assert_eq!(ask.await.unwrap_err().kind(), ErrorKind::Rejected);
     let ask = play(client.capabilities(), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
     });
     ask.await.unwrap();
 }
 
 #[tokio::test]
-async fn the_time_that_a_key_has_left_is_asked_for_by_name() {
+async fn the_remaining_time_is_requested_explicitly() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = GetOptions::new().remaining(true);
     let get = play(client.get_with("key", &options), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
         let found = Reply::ValueAndTime {
             value: "v".into(),
             expires_in_ms: Some(1_500),
@@ -175,11 +175,15 @@ fn unsupported<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 #[tokio::test]
-async fn what_a_store_does_not_have_is_an_error_and_sends_nothing_more() {
+async fn an_unsupported_call_is_an_error_and_sends_no_request() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = GetOptions::new().remaining(true);
-    let get = play(client.get_with("key", &options), &mut peer, tell_nothing_to);
+    let get = play(
+        client.get_with("key", &options),
+        &mut peer,
+        reject_next_capabilities,
+    );
     unsupported(get.await);
     unsupported(client.get_many_with(&["key"], &options).await);
     let none: [&str; 0] = [];
@@ -188,7 +192,7 @@ async fn what_a_store_does_not_have_is_an_error_and_sends_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
+async fn the_query_counts_towards_the_time_limit_of_the_call() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = GetOptions::new()
@@ -213,7 +217,7 @@ async fn a_call_that_needs_an_answer_first_ends_in_its_own_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_the_connection_first_names_its_key_and_its_time() {
+async fn a_call_that_times_out_before_the_connection_names_its_key_and_time_limit() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
     let mut state = client.state();
@@ -240,7 +244,7 @@ async fn a_call_that_waits_for_the_connection_first_names_its_key_and_its_time()
 }
 
 #[tokio::test]
-async fn an_eventual_get_is_a_strong_one_where_there_is_no_other() {
+async fn an_eventual_get_falls_back_to_a_strong_one() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = GetOptions::new().eventual(true);
@@ -255,7 +259,7 @@ async fn an_eventual_get_is_a_strong_one_where_there_is_no_other() {
     };
     // The store is asked once.
     let first = play(client.get_with("key", &options), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
         get(peer, true).await;
     });
     assert_eq!(first.await.unwrap(), None);
@@ -270,7 +274,7 @@ async fn an_eventual_get_is_a_strong_one_where_there_is_no_other() {
     let other = play(client.get_with("key", &options), &mut peer, async |peer| {
         let refused = Reply::Error(ServiceError::WrongArguments);
         peer.answer(&refused, None).await;
-        tell_nothing(peer).await;
+        reject_capabilities(peer).await;
         get(peer, false).await;
     });
     assert_eq!(other.await.unwrap(), None);

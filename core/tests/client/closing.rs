@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::{ConnAck, Packet, ReasonCode};
 use std::time::Duration;
 
 #[tokio::test]
-async fn closing_ends_everything_and_says_goodbye() {
+async fn closing_ends_all_requests_and_sends_a_disconnect() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let get = spawn_get(&client, "k");
@@ -37,7 +37,7 @@ async fn closing_ends_everything_and_says_goodbye() {
 }
 
 #[tokio::test]
-async fn only_a_session_that_has_a_name_outlives_the_client() {
+async fn only_a_session_with_a_client_id_outlives_the_client() {
     for (client_id, outlives) in [(None, false), (Some(""), false), (Some("gateway"), true)] {
         let broker = Broker::start().await;
         let address = broker.address();
@@ -70,7 +70,7 @@ async fn only_a_session_that_has_a_name_outlives_the_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_nobody_holds_closes_itself() {
+async fn dropping_the_last_handle_closes_the_client() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let clone = client.clone();
@@ -80,13 +80,13 @@ async fn a_client_that_nobody_holds_closes_itself() {
     ended(get).await.unwrap();
     drop(clone);
     assert!(matches!(
-        peer.packet_but_puback().await,
+        peer.packet_except_puback().await,
         Packet::Disconnect(_)
     ));
 }
 
 #[tokio::test]
-async fn a_client_whose_runtime_is_gone_ends_its_requests() {
+async fn shutting_down_the_runtime_ends_the_requests() {
     let broker = Broker::start().await;
     let settings = broker.settings();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -133,7 +133,7 @@ async fn a_client_can_be_closed_while_it_reconnects() {
 }
 
 #[tokio::test]
-async fn closing_finishes_the_requests_under_way() {
+async fn closing_waits_for_pending_requests() {
     let broker = Broker::start().await;
     // The second one waits in the queue for the answer to the first one.
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
@@ -160,7 +160,7 @@ async fn closing_finishes_the_requests_under_way() {
 }
 
 #[tokio::test]
-async fn closing_is_bounded_and_the_outcome_of_what_is_not_finished_is_unknown() {
+async fn closing_is_bounded_and_unfinished_requests_have_an_unknown_outcome() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
     let sent = spawn_set(&client, "sent");

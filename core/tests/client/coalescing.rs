@@ -36,7 +36,7 @@ async fn wait(
     task
 }
 
-async fn away(client: &Client, peer: Peer) {
+async fn disconnect(client: &Client, peer: Peer) {
     drop(peer);
     let mut state = client.state();
     within(state.wait_for(|state| !state.is_connected()))
@@ -55,10 +55,10 @@ fn pair(key: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn while_the_network_is_away_only_the_newest_value_of_a_key_waits() {
+async fn only_the_newest_value_of_a_key_is_queued_during_an_outage() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
-    away(&client, peer).await;
+    disconnect(&client, peer).await;
     let first = wait(&client, ("a", "1"), newest()).await;
     let other = wait(&client, ("b", "1"), newest()).await;
     let second = wait(&client, ("a", "2"), newest()).await;
@@ -84,10 +84,10 @@ async fn while_the_network_is_away_only_the_newest_value_of_a_key_waits() {
 }
 
 #[tokio::test]
-async fn what_does_not_ask_for_it_neither_replaces_nor_is_replaced() {
+async fn requests_without_the_option_are_not_coalesced() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
-    away(&client, peer).await;
+    disconnect(&client, peer).await;
     let values = [("1", each()), ("2", newest()), ("3", each())];
     let mut sets = Vec::new();
     for (value, options) in values {
@@ -102,7 +102,7 @@ async fn what_does_not_ask_for_it_neither_replaces_nor_is_replaced() {
 }
 
 #[tokio::test]
-async fn with_a_connection_each_value_has_its_turn() {
+async fn every_value_is_sent_while_connected() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
     let first = {
@@ -114,7 +114,7 @@ async fn with_a_connection_each_value_has_its_turn() {
     let third = wait(&client, ("a", "3"), newest()).await;
     assert_eq!(client.counters().superseded, 0);
     // In an outage they would be replaced, but for the one that was sent.
-    away(&client, peer).await;
+    disconnect(&client, peer).await;
     let fourth = wait(&client, ("a", "4"), newest()).await;
     assert_eq!(
         ended(third).await.unwrap_err().kind(),
@@ -134,10 +134,10 @@ async fn with_a_connection_each_value_has_its_turn() {
 }
 
 #[tokio::test]
-async fn a_full_queue_takes_what_replaces_another() {
+async fn a_full_queue_accepts_a_replacement() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings().max_queued(1)).await;
-    away(&client, peer).await;
+    disconnect(&client, peer).await;
     let first = wait(&client, ("a", "1"), newest()).await;
     let refused = client.set_with("b", "1", &newest()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::QueueFull);
@@ -157,10 +157,10 @@ async fn a_full_queue_takes_what_replaces_another() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_any_more_is_not_replaced_but_gone() {
+async fn a_dropped_request_is_removed_instead_of_superseded() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
-    away(&client, peer).await;
+    disconnect(&client, peer).await;
     let first = wait(&client, ("a", "1"), newest()).await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());

@@ -1,5 +1,5 @@
 //! Writes under the condition of a version, on stores with and without it.
-use crate::capabilities::{play, tell, tell_nothing};
+use crate::capabilities::{answer_capabilities, play, reject_capabilities};
 use crate::support::{Broker, Peer, Request, value, version};
 use statestore::{
     Capabilities, Client, Condition, DelOptions, DelOutcome, Error, ErrorKind, Hlc, Outcome,
@@ -16,12 +16,15 @@ fn if_seven() -> SetOptions {
 
 /// A client of a store with all extensions, which it knows.
 async fn capable(broker: &Broker) -> (Client, Peer) {
-    connected(broker, async |peer| tell(peer, Capabilities::ALL).await).await
+    connected(broker, async |peer| {
+        answer_capabilities(peer, Capabilities::ALL).await;
+    })
+    .await
 }
 
 /// A client of a store without any, which it knows.
 async fn plain(broker: &Broker) -> (Client, Peer) {
-    connected(broker, async |peer| tell_nothing(peer).await).await
+    connected(broker, async |peer| reject_capabilities(peer).await).await
 }
 
 async fn connected(broker: &Broker, told: impl AsyncFnOnce(&mut Peer)) -> (Client, Peer) {
@@ -37,7 +40,7 @@ fn not_applied(number: impl Into<Option<u64>>) -> SetOutcome {
 }
 
 #[tokio::test]
-async fn a_store_that_has_conditions_gets_them() {
+async fn conditions_are_sent_to_a_store_that_supports_them() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     let peer = &mut peer;
@@ -121,7 +124,7 @@ async fn a_store_that_has_conditions_gets_them() {
 }
 
 #[tokio::test]
-async fn a_deletion_without_a_condition_is_never_not_applied() {
+async fn an_unconditional_deletion_never_returns_mismatch() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     let del = play(client.del("k"), &mut peer, async |peer| {
@@ -155,7 +158,7 @@ fn token(request: &Request, condition: Condition, value: &str) -> Hlc {
 }
 
 #[tokio::test]
-async fn a_store_without_conditions_gets_a_fenced_compare_and_set() {
+async fn a_store_without_conditions_is_updated_by_a_fenced_compare_and_set() {
     let broker = Broker::start().await;
     let (client, mut peer) = plain(&broker).await;
     let options = if_seven().expires_in(Duration::from_secs(60)).persist(true);
@@ -183,7 +186,7 @@ async fn a_store_without_conditions_gets_a_fenced_compare_and_set() {
 }
 
 #[tokio::test]
-async fn on_a_store_without_conditions_another_version_is_seen_at_every_step() {
+async fn a_changed_version_is_detected_at_every_step_without_conditions() {
     let broker = Broker::start().await;
     let (client, mut peer) = plain(&broker).await;
     let peer = &mut peer;
@@ -242,7 +245,7 @@ async fn on_a_store_without_conditions_another_version_is_seen_at_every_step() {
 }
 
 #[tokio::test]
-async fn on_a_store_without_conditions_only_the_last_step_may_have_written() {
+async fn only_the_last_step_has_an_unknown_outcome_without_conditions() {
     let broker = Broker::start().await;
     let (client, mut peer) = plain(&broker).await;
     let peer = &mut peer;
@@ -279,7 +282,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) {
 }
 
 #[tokio::test]
-async fn what_is_not_safe_without_conditions_is_not_tried() {
+async fn an_unsafe_call_without_conditions_is_rejected() {
     let broker = Broker::start().await;
     let (client, _peer) = plain(&broker).await;
     let before = client.counters().sent;
@@ -297,7 +300,7 @@ async fn what_is_not_safe_without_conditions_is_not_tried() {
 }
 
 #[tokio::test]
-async fn one_version_is_not_the_condition_of_many_keys() {
+async fn a_version_condition_is_rejected_for_several_keys() {
     let broker = Broker::start().await;
     let (client, _peer) = capable(&broker).await;
     let before = client.counters().sent;
@@ -337,7 +340,7 @@ async fn arguments_are_checked_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_replaced_behind_its_broker_is_asked_again() {
+async fn the_capabilities_of_a_replaced_store_are_queried_again() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     let syntax = Reply::Error(ServiceError::Syntax);
@@ -346,14 +349,14 @@ async fn a_store_that_was_replaced_behind_its_broker_is_asked_again() {
     let set = play(set, &mut peer, async |peer| {
         let request = peer.answer(&syntax, None).await;
         assert_eq!(request.key(), b"k");
-        tell_nothing(peer).await;
+        reject_capabilities(peer).await;
         peer.answer(&Reply::Nil, None).await;
     });
     assert_eq!(set.await.unwrap(), not_applied(None));
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_do_what_it_says_is_not_asked_for_ever() {
+async fn queries_of_an_inconsistent_store_are_bounded() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     let options = if_seven();
@@ -361,7 +364,7 @@ async fn a_store_that_does_not_do_what_it_says_is_not_asked_for_ever() {
     let set = play(set, &mut peer, async |peer| {
         let syntax = Reply::Error(ServiceError::Syntax);
         peer.answer(&syntax, None).await;
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
         peer.answer(&syntax, None).await;
     });
     refused(set.await, ErrorKind::Syntax);

@@ -7,7 +7,7 @@ use statestore_protocol::{Reply, topic};
 use std::time::Duration;
 
 #[tokio::test]
-async fn the_connect_says_what_the_settings_say() {
+async fn the_connect_contains_the_settings() {
     let broker = Broker::start().await;
     let settings = broker
         .settings()
@@ -42,7 +42,7 @@ async fn the_connect_says_what_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_first_connection_that_fails_says_why_and_is_not_retried() {
+async fn a_failed_first_connection_returns_its_reason_without_retry() {
     let broker = Broker::start().await;
     for (reason, kind, retryable) in [
         (
@@ -111,7 +111,7 @@ async fn a_first_connection_that_fails_says_why_and_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_first_connection_is_tried_again_if_asked() {
+async fn a_first_connection_is_retried_within_its_limit() {
     let broker = Broker::start().await;
     let settings = broker
         .settings()
@@ -150,7 +150,7 @@ async fn a_first_connection_is_tried_again_if_asked() {
 }
 
 #[tokio::test]
-async fn a_first_connection_is_given_up_in_the_end() {
+async fn the_first_connection_fails_after_its_limit() {
     let broker = Broker::start().await;
     let settings = broker
         .settings()
@@ -168,7 +168,7 @@ async fn a_first_connection_is_given_up_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_broker_that_says_nothing_is_given_up() {
+async fn a_silent_broker_times_out() {
     let broker = Broker::start().await;
     let settings = broker.settings().connect_timeout(Duration::from_millis(20));
     let (client, _peer) =
@@ -177,7 +177,7 @@ async fn a_broker_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_assigned_client_id_is_used_from_then_on() {
+async fn an_assigned_client_id_is_used_for_later_connections() {
     let broker = Broker::start().await;
     let assigned = connack(|it| it.assigned_client_id = Some("auto".into()));
     let (client, mut peer) = broker
@@ -227,7 +227,7 @@ async fn a_session_of_an_earlier_client_is_ended_and_a_new_one_begun() {
 }
 
 #[tokio::test]
-async fn a_broker_that_keeps_a_session_which_was_to_be_ended_is_left() {
+async fn a_broker_that_ignores_clean_start_is_rejected() {
     let broker = Broker::start().await;
     let error = broker
         .refuse(async |peer| peer.send_connack(session_present()).await)
@@ -236,7 +236,7 @@ async fn a_broker_that_keeps_a_session_which_was_to_be_ended_is_left() {
 }
 
 #[tokio::test]
-async fn a_broker_that_has_not_accepted_the_connection_cannot_fill_the_memory() {
+async fn input_before_the_connack_is_limited() {
     for first in [0x20, 0xF0] {
         let broker = Broker::start().await;
         // The begin of 200 MB.

@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::ReasonCode;
 use std::time::Duration;
 
 #[tokio::test]
-async fn time_that_is_up() {
+async fn requests_end_at_their_deadline() {
     let broker = Broker::start().await;
     let settings = broker.settings().max_in_flight(1);
     let (client, mut peer) = broker.connect(settings).await;
@@ -57,7 +57,7 @@ async fn time_that_is_up() {
 }
 
 #[tokio::test]
-async fn a_request_whose_caller_went_away_leaves_nothing_behind() {
+async fn a_dropped_request_releases_its_resources() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
     let get = spawn_get(&client, "1");
@@ -82,7 +82,7 @@ async fn a_request_whose_caller_went_away_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn requests_wait_for_the_connection_until_their_own_time_is_up() {
+async fn requests_wait_for_the_connection_until_their_deadline() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
     let mut state = client.state();

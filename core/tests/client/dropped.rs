@@ -1,8 +1,8 @@
 //! Outcomes that are known after a call of several requests was dropped before its end.
-use crate::capabilities::tell_nothing;
+use crate::capabilities::reject_capabilities;
 use crate::connack;
 use crate::support::{Broker, Peer, version, within};
-use statestore::{Abandoned, Outcome, SetOptions, TransactOptions, Transaction};
+use statestore::{CancellationRecorder, Outcome, SetOptions, TransactOptions, Transaction};
 use statestore_protocol::Reply;
 use statestore_protocol::mqtt::ReasonCode;
 use std::pin::{Pin, pin};
@@ -19,7 +19,7 @@ async fn dropped<F: Future>(call: F, play: impl Future<Output = ()>) -> Option<O
         }
     })
     .await;
-    let abandoned = Abandoned::begin();
+    let abandoned = CancellationRecorder::begin();
     drop(call);
     abandoned.outcome()
 }
@@ -43,7 +43,7 @@ async fn answer(peer: &mut Peer, key: &[u8], number: u64) {
 }
 
 #[tokio::test]
-async fn several_writes_of_which_one_was_carried_out_may_have_been_carried_out() {
+async fn dropping_a_partly_executed_batch_has_an_unknown_outcome() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 1);
     // At most one of the requests waits in the queue at a time.
@@ -66,7 +66,7 @@ async fn several_writes_of_which_one_was_carried_out_may_have_been_carried_out()
 }
 
 #[tokio::test]
-async fn several_reads_that_are_dropped_were_not_carried_out() {
+async fn dropping_reads_has_the_outcome_not_done() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let outcome = dropped(client.get_many(&["a", "b"]), async {
@@ -77,7 +77,7 @@ async fn several_reads_that_are_dropped_were_not_carried_out() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_has_decided_may_have_been_carried_out() {
+async fn dropping_a_decided_transaction_has_an_unknown_outcome() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 1);
     let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
@@ -86,7 +86,7 @@ async fn a_transaction_that_has_decided_may_have_been_carried_out() {
     let mut other = pin!(client.set("other", "v"));
     let transact = client.transact_with(&transaction, &options);
     let outcome = dropped(transact, async {
-        tell_nothing(&mut peer).await;
+        reject_capabilities(&mut peer).await;
         peer.answer(&Reply::Nil, None).await;
         answer(&mut peer, b"a", 1).await;
         let register = peer.request().await;

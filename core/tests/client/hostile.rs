@@ -17,7 +17,7 @@ async fn observe(client: &Client, peer: &mut Peer) -> Observer {
 }
 
 /// The next connection, with the session kept if it may be.
-async fn again(broker: &Broker) -> Peer {
+async fn reconnect(broker: &Broker) -> Peer {
     crate::again(broker, session_present()).await.0
 }
 
@@ -30,7 +30,7 @@ async fn serve(client: &Client, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn user_properties_without_end_are_read_over() {
+async fn many_user_properties_are_ignored() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut observer = observe(&client, &mut peer).await;
@@ -79,13 +79,13 @@ async fn more_user_properties_than_a_packet_may_have_end_the_connection() {
         Packet::Disconnect(end) => assert_eq!(end.reason, ReasonCode::PACKET_TOO_LARGE),
         other => panic!("a DISCONNECT was expected: {other:?}"),
     }
-    let mut peer = again(&broker).await;
+    let mut peer = reconnect(&broker).await;
     assert_eq!(client.counters().protocol_errors, 1);
     serve(&client, &mut peer).await;
 }
 
 #[tokio::test]
-async fn a_timestamp_a_year_ahead_is_reported_and_not_taken_over() {
+async fn a_timestamp_a_year_ahead_is_reported_and_not_merged() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut observer = observe(&client, &mut peer).await;
@@ -122,7 +122,7 @@ async fn a_timestamp_a_year_ahead_is_reported_and_not_taken_over() {
 }
 
 #[tokio::test]
-async fn messages_before_the_subscriptions_are_granted_do_not_pile_up() {
+async fn messages_before_the_suback_are_not_queued() {
     let broker = Broker::start().await;
     let accept = async {
         let mut peer = broker.accept().await;
@@ -143,7 +143,7 @@ async fn messages_before_the_subscriptions_are_granted_do_not_pile_up() {
 }
 
 #[tokio::test]
-async fn an_assigned_client_id_that_cannot_stand_in_topics_is_refused() {
+async fn an_unusable_assigned_client_id_is_rejected() {
     let broker = Broker::start().await;
     for id in ["+".to_owned(), "a/#".into(), "x".repeat(40_000)] {
         let settings = broker.settings().client_id("");
@@ -166,9 +166,9 @@ async fn an_assigned_client_id_that_cannot_stand_in_topics_is_refused() {
 }
 
 /// Numbers that look random and are the same in each run.
-struct Noise(u64);
+struct PacketNoise(u64);
 
-impl Noise {
+impl PacketNoise {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -209,11 +209,11 @@ impl Noise {
 }
 
 #[tokio::test]
-async fn noise_in_every_phase_is_survived() {
+async fn arbitrary_input_in_every_phase_is_survived() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
     drop(peer);
-    let mut noise = Noise(0x5EED);
+    let mut noise = PacketNoise(0x5EED);
     for round in 0..300 {
         let mut peer = broker.accept().await;
         peer.connect().await;
@@ -225,7 +225,7 @@ async fn noise_in_every_phase_is_survived() {
             let _ = peer.try_send(&noise.bytes()).await;
         }
     }
-    let mut peer = again(&broker).await;
+    let mut peer = reconnect(&broker).await;
     // The noise may have cost the session.
     let answer = async {
         loop {

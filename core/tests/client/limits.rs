@@ -2,7 +2,7 @@
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
 use statestore::{
-    Abandoned, Client, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions, Settings,
+    CancellationRecorder, Client, DelOptions, ErrorKind, GetOptions, Outcome, SetOptions, Settings,
     Transaction,
 };
 use statestore_protocol::Reply;
@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 #[tokio::test]
-async fn no_more_are_sent_than_the_broker_allows_and_the_rest_keeps_its_order() {
+async fn requests_above_the_receive_maximum_wait_in_order() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 2);
     let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
@@ -46,7 +46,7 @@ async fn no_more_are_sent_than_the_broker_allows_and_the_rest_keeps_its_order() 
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses() {
+async fn a_full_queue_rejects_requests() {
     let broker = Broker::start().await;
     let settings = broker.settings().max_in_flight(1).max_queued(1);
     let (client, mut peer) = broker.connect(settings).await;
@@ -108,7 +108,7 @@ async fn buffered_bytes_are_limited_but_a_single_large_request_passes() {
 }
 
 #[tokio::test]
-async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
+async fn an_at_once_request_is_sent_immediately_or_fails() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_in_flight(1)).await;
     let (options, version) = (SetOptions::new().at_once(true), version(1));
@@ -139,7 +139,7 @@ async fn what_must_not_wait_is_sent_at_once_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn values_over_the_own_limit_are_not_sent() {
+async fn values_above_the_configured_limit_are_not_sent() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings().max_value_bytes(3)).await;
     for error in [
@@ -158,7 +158,7 @@ async fn values_over_the_own_limit_are_not_sent() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_for_the_broker_fails_at_once() {
+async fn a_request_above_the_packet_limit_of_the_broker_fails_immediately() {
     let broker = Broker::start().await;
     let small = connack(|it| it.limits.max_packet_bytes = 1_000);
     let (client, mut peer) = broker.connect_with(broker.settings(), small).await;
@@ -180,7 +180,7 @@ async fn begin<F: Future>(mut call: Pin<&mut F>) {
 }
 
 #[tokio::test]
-async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_them() {
+async fn requests_are_sent_in_the_order_of_their_first_poll() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 1);
     let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
@@ -205,13 +205,13 @@ async fn requests_leave_in_the_order_in_which_they_began_whoever_looks_after_the
 async fn dropped<F: Future>(call: F) -> Option<Outcome> {
     let mut call = Box::pin(call);
     begin(call.as_mut()).await;
-    let abandoned = Abandoned::begin();
+    let abandoned = CancellationRecorder::begin();
     drop(call);
     abandoned.outcome()
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
+async fn a_dropped_call_reports_its_outcome() {
     let broker = Broker::start().await;
     let allowed = connack(|it| it.limits.receive_maximum = 1);
     let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
@@ -224,7 +224,7 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
     // Behind it nothing is sent.
     assert_eq!(dropped(client.set("k", "v")).await, Some(Outcome::NotDone));
     assert_eq!(dropped(client.get("k")).await, Some(Outcome::NotDone));
-    let abandoned = Abandoned::begin();
+    let abandoned = CancellationRecorder::begin();
     drop(set);
     assert_eq!(abandoned.outcome(), Some(Outcome::Unknown));
     peer.acknowledge(&request, ReasonCode::SUCCESS).await;
@@ -232,7 +232,7 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
     let mut get = Box::pin(client.get("k"));
     begin(get.as_mut()).await;
     peer.request().await;
-    let abandoned = Abandoned::begin();
+    let abandoned = CancellationRecorder::begin();
     drop(get);
     assert_eq!(abandoned.outcome(), Some(Outcome::NotDone));
     // The outcome of any other future is unknown.
@@ -240,7 +240,7 @@ async fn a_call_that_is_dropped_tells_whether_it_may_have_been_carried_out() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_longer_than_the_store_takes_is_an_argument_that_cannot_be_used() {
+async fn a_key_above_the_limit_of_the_store_is_an_invalid_argument() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let settings = Settings::from_url(&server.url()).unwrap();
     let client = within(Client::connect(settings)).await.unwrap();

@@ -66,7 +66,7 @@ impl io::Write for Log {
 }
 
 #[tokio::test]
-async fn a_store_that_is_ahead_is_reported_once_and_not_at_each_response() {
+async fn a_clock_skew_is_logged_once() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let (log, _open) = Log::open();
@@ -99,7 +99,7 @@ async fn a_watch_that_ends_is_reported_without_its_key() {
     let mut peer = broker.accept().await;
     peer.connect().await;
     peer.send_connack(session_present()).await;
-    peer.recognize().await;
+    peer.confirm_session().await;
     peer.answer(&Reply::Error(ServiceError::NotAuthorized), None)
         .await;
     while within(observer.next()).await.is_some() {}
@@ -109,7 +109,7 @@ async fn a_watch_that_ends_is_reported_without_its_key() {
 }
 
 #[tokio::test]
-async fn each_request_is_a_span_with_what_became_of_it() {
+async fn each_request_is_a_span_with_its_outcome() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let (log, _open) = Log::of_requests();

@@ -17,7 +17,6 @@ mod many;
 mod messages;
 mod observe;
 mod outage;
-mod outside;
 mod reconnecting;
 mod session;
 mod streams;
@@ -26,6 +25,7 @@ mod support;
 mod time;
 mod transactions;
 mod verbs;
+mod without_runtime;
 
 use statestore::{Client, Error, SetOutcome};
 use statestore_protocol::mqtt::{ConnAck, Connect, ReasonCode};
@@ -69,7 +69,7 @@ async fn again(broker: &Broker, mut answer: ConnAck) -> (Peer, Connect) {
         peer.subscribe().await;
     } else if connect.client_id == CLIENT_ID {
         // Others may have had a client id that was chosen.
-        peer.recognize().await;
+        peer.confirm_session().await;
     }
     (peer, connect)
 }

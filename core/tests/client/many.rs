@@ -8,7 +8,7 @@ use statestore_protocol::{Reply, ServiceError, property};
 use statestored::{RunningServer, config::Config};
 
 #[tokio::test]
-async fn many_gets_are_under_way_together_and_come_back_in_their_order() {
+async fn get_many_runs_concurrently_and_returns_results_in_order() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let answer = async {
@@ -126,7 +126,7 @@ async fn each_of_many_dels_has_an_outcome_of_its_own() {
 }
 
 #[tokio::test]
-async fn many_do_not_fill_the_queue_by_themselves() {
+async fn a_batch_does_not_fill_the_queue() {
     let broker = Broker::start().await;
     let settings = broker.settings().max_in_flight(1).max_queued(2);
     let (client, mut peer) = broker.connect(settings).await;
@@ -145,7 +145,7 @@ async fn many_do_not_fill_the_queue_by_themselves() {
 }
 
 #[tokio::test]
-async fn after_the_end_each_says_that_the_client_is_closed() {
+async fn each_request_of_a_batch_fails_after_the_client_is_closed() {
     let broker = Broker::start().await;
     let (client, _peer) = broker.connect(broker.settings()).await;
     client.close().await;

@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::{Packet, PacketId, PublishHeader, ReasonCode};
 use statestore_protocol::{Reply, topic};
 
 #[tokio::test]
-async fn a_refused_publish_ends_its_request() {
+async fn a_rejected_publish_ends_its_request() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     for (reason, kind, retryable) in [
@@ -56,7 +56,7 @@ async fn batches_of_any_size_are_followed_by_the_next() {
 }
 
 #[tokio::test]
-async fn foreign_responses_are_counted_and_acknowledged() {
+async fn unmatched_responses_are_counted_and_acknowledged() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let response_topic = topic::response(CLIENT_ID);
@@ -82,7 +82,7 @@ async fn foreign_responses_are_counted_and_acknowledged() {
 }
 
 #[tokio::test]
-async fn topic_aliases_serve_both_directions() {
+async fn topic_aliases_are_used_in_both_directions() {
     let broker = Broker::start().await;
     let aliases = connack(|it| it.limits.topic_alias_maximum = 1);
     let (client, mut peer) = broker.connect_with(broker.settings(), aliases).await;
@@ -125,7 +125,7 @@ async fn topic_aliases_serve_both_directions() {
 }
 
 #[tokio::test]
-async fn values_pass_whatever_their_size() {
+async fn values_of_any_size_are_transferred() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     for size in [0, 1, 127, 128, 16_384, 65_536, 3_000_000] {

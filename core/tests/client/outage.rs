@@ -33,7 +33,7 @@ fn check(error: &Error, cause: &Error) {
 }
 
 #[tokio::test]
-async fn a_call_fails_at_once_while_the_connection_is_lost_if_that_is_set() {
+async fn fail_fast_calls_fail_immediately_during_an_outage() {
     let broker = Broker::start().await;
     let hour = Duration::from_secs(3600);
     let settings = broker.settings().request_timeout(hour).fail_fast(true);

@@ -8,7 +8,7 @@ use statestore_protocol::mqtt::{ConnAck, Packet, PacketId, PubAck, ReasonCode};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_session_taken_over_by_another_client_is_left_to_it() {
+async fn a_session_taken_over_by_another_client_is_not_resumed() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut state = client.state();
@@ -45,7 +45,7 @@ async fn a_session_taken_over_by_another_client_is_left_to_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_a_late_connect_of_the_client_s_own_took_over_is_taken_back() {
+async fn a_session_taken_over_by_its_own_late_connect_is_resumed() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
     drop(peer);
@@ -76,7 +76,7 @@ async fn any_other_disconnect_is_followed_by_a_reconnect() {
 }
 
 #[tokio::test]
-async fn a_disconnect_says_why_and_whether_trying_again_helps() {
+async fn a_disconnect_reports_its_reason_and_whether_it_is_retryable() {
     for (reason, kind, retryable) in [
         (ReasonCode::SERVER_BUSY, ErrorKind::Unreachable, true),
         (ReasonCode::KEEP_ALIVE_TIMEOUT, ErrorKind::Unreachable, true),
@@ -102,7 +102,7 @@ async fn a_disconnect_says_why_and_whether_trying_again_helps() {
 }
 
 #[tokio::test]
-async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
+async fn a_client_closes_after_its_reconnect_limit() {
     let broker = Broker::start().await;
     let settings = broker.settings().reconnect_limit(Duration::from_millis(50));
     let (client, mut peer) = broker.connect(settings).await;
@@ -136,7 +136,7 @@ async fn a_client_that_may_not_try_for_ever_gives_up_for_good() {
 }
 
 #[tokio::test]
-async fn a_broker_that_breaks_the_protocol_is_told_so_and_left() {
+async fn a_protocol_error_sends_a_disconnect_and_closes_the_connection() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut unknown_id = BytesMut::new();
@@ -162,7 +162,7 @@ async fn a_broker_that_breaks_the_protocol_is_told_so_and_left() {
     .enumerate()
     {
         peer.send_bytes(bytes).await;
-        match peer.packet_but_puback().await {
+        match peer.packet_except_puback().await {
             Packet::Disconnect(disconnect) => assert_eq!(disconnect.reason, reason, "{bytes:02X?}"),
             other => panic!("a DISCONNECT was expected: {other:?}"),
         }
@@ -172,7 +172,7 @@ async fn a_broker_that_breaks_the_protocol_is_told_so_and_left() {
 }
 
 #[tokio::test]
-async fn an_oversized_packet_is_refused() {
+async fn an_oversized_packet_is_rejected() {
     let broker = Broker::start().await;
     let (_client, mut peer) = broker
         .connect(broker.settings().max_packet_bytes(2_000))
@@ -187,7 +187,7 @@ async fn an_oversized_packet_is_refused() {
 }
 
 #[tokio::test]
-async fn a_packet_that_is_refused_again_and_again_costs_the_session_and_not_the_client() {
+async fn repeated_protocol_errors_end_the_session_but_not_the_client() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let answer = peer.answer(&Reply::Ok, None);

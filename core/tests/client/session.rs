@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_kept_session_goes_on_where_it_was() {
+async fn a_kept_session_resumes_its_requests() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut state = client.state();
@@ -93,7 +93,7 @@ async fn resends_stay_within_a_lower_receive_maximum_and_go_before_anything_new(
 }
 
 #[tokio::test]
-async fn a_lost_session_repeats_what_is_safe_and_says_unknown_of_the_rest() {
+async fn a_lost_session_repeats_safe_requests_and_fails_others_as_unknown() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let acknowledged_get = spawn_get(&client, "1");
@@ -151,7 +151,7 @@ async fn lose_session_during_set(
 }
 
 #[tokio::test]
-async fn a_write_is_sent_again_only_if_its_caller_says_so() {
+async fn a_write_is_repeated_only_with_retry_always() {
     for retry in [Retry::Safe, Retry::Never] {
         let (client, _broker, mut peer, set) = lose_session_during_set(retry).await;
         let error = ended(set).await.unwrap_err();
@@ -172,7 +172,7 @@ async fn a_write_is_sent_again_only_if_its_caller_says_so() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_second_time_says_nothing_about_the_first() {
+async fn a_failed_repetition_has_an_unknown_outcome() {
     // The store refuses.
     let (_client, _broker, mut peer, set) = lose_session_during_set(Retry::Always).await;
     let refusal = Reply::Error(ServiceError::QuotaExceeded);
@@ -213,7 +213,7 @@ async fn a_failure_of_the_second_time_says_nothing_about_the_first() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
+async fn a_rejection_is_certain_only_without_an_earlier_delivery() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     for (reason, outcome) in [
@@ -236,7 +236,7 @@ async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
         let mut peer = broker.accept().await;
         peer.connect().await;
         peer.send_connack(session_present()).await;
-        peer.recognize().await;
+        peer.confirm_session().await;
         let again = peer.request().await;
         peer.acknowledge(&again, ReasonCode::QUOTA_EXCEEDED).await;
         peer
@@ -246,7 +246,7 @@ async fn a_refusal_is_certain_only_if_nothing_was_delivered_before() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost() {
+async fn an_unpolled_call_does_not_block_others_after_a_lost_session() {
     // More than a socket buffers while the peer does not read.
     const LARGE: usize = 14 * 1024 * 1024;
     let broker = Broker::start().await;
@@ -287,7 +287,7 @@ async fn a_call_that_nobody_polls_keeps_nobody_waiting_when_the_session_is_lost(
 }
 
 #[tokio::test]
-async fn a_call_that_is_to_be_sent_again_and_that_nobody_polls_keeps_nobody_waiting() {
+async fn an_unpolled_repeated_call_does_not_block_others() {
     let broker = Broker::start().await;
     let settings = broker
         .settings()
@@ -314,7 +314,7 @@ async fn a_call_that_is_to_be_sent_again_and_that_nobody_polls_keeps_nobody_wait
 }
 
 #[tokio::test]
-async fn what_a_new_session_gets_again_it_gets_in_the_order_of_the_calls() {
+async fn a_new_session_repeats_requests_in_the_order_of_the_calls() {
     const LARGE: usize = 14 * 1024 * 1024;
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;

@@ -122,7 +122,7 @@ async fn holders_and_leaders_are_streams_that_end_with_their_client() {
 }
 
 #[test]
-fn kinds_and_outcomes_are_words() {
+fn kinds_and_outcomes_are_displayed_as_words() {
     assert_eq!(ErrorKind::NotAuthenticated.to_string(), "not authenticated");
     assert_eq!(format!("{:>8}|", Outcome::NotDone), "not done|");
     let error = "mqtt://".parse::<Settings>().unwrap_err();

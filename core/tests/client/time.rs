@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test]
-async fn times_may_be_of_any_length() {
+async fn durations_of_any_length_are_accepted() {
     let broker = Broker::start().await;
     let forever = Duration::MAX;
     let settings = broker
@@ -51,12 +51,12 @@ async fn times_may_be_of_any_length() {
 
 /// A stream that can be switched to always have data to read.
 #[derive(Debug)]
-struct Flood {
+struct FloodStream {
     stream: DuplexStream,
     flooding: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
-impl AsyncRead for Flood {
+impl AsyncRead for FloodStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl AsyncRead for Flood {
     }
 }
 
-impl AsyncWrite for Flood {
+impl AsyncWrite for FloodStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -91,23 +91,23 @@ impl AsyncWrite for Flood {
 
 /// A machine with one connection, and with a count of how often the client's tasks are polled.
 #[derive(Debug, Clone, Default)]
-struct Machine {
-    connection: Arc<Mutex<Option<Flood>>>,
+struct FloodingPlatform {
+    connection: Arc<Mutex<Option<FloodStream>>>,
     polls: Arc<AtomicU64>,
 }
 
-impl Machine {
+impl FloodingPlatform {
     /// The machine, the broker's end of its connection, and what floods it.
     fn new() -> (Self, Peer, Arc<Mutex<Option<Vec<u8>>>>) {
         let (near, far) = duplex(1 << 16);
         let flooding = Arc::<Mutex<Option<Vec<u8>>>>::default();
-        let stream = Flood {
+        let stream = FloodStream {
             stream: near,
             flooding: flooding.clone(),
         };
         let this = Self::default();
         *this.connection.lock().unwrap() = Some(stream);
-        (this, Peer::over(far), flooding)
+        (this, Peer::new(far), flooding)
     }
 
     async fn connect(&self, settings: Settings, peer: &mut Peer) -> Client {
@@ -122,7 +122,7 @@ impl Machine {
     }
 }
 
-impl Platform for Machine {
+impl Platform for FloodingPlatform {
     fn wall_ms(&self) -> u64 {
         System.wall_ms()
     }
@@ -146,8 +146,8 @@ impl Platform for Machine {
 }
 
 #[tokio::test]
-async fn a_broker_that_never_stops_sending_stops_neither_deadlines_nor_the_end() {
-    let (machine, mut peer, flooding) = Machine::new();
+async fn a_flooding_broker_does_not_delay_deadlines_or_closing() {
+    let (machine, mut peer, flooding) = FloodingPlatform::new();
     let client = machine
         .connect(Settings::new("nowhere", 1), &mut peer)
         .await;
@@ -173,8 +173,8 @@ async fn observe_for(client: &Client, time: Duration) -> (Result<Observer, Error
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_of_the_observers_that_wait_for_a_watch_has_its_own_time() {
-    let (machine, mut peer, _) = Machine::new();
+async fn each_observer_that_waits_for_a_watch_has_its_own_timeout() {
+    let (machine, mut peer, _) = FloodingPlatform::new();
     let settings = Settings::new("nowhere", 1).request_timeout(Duration::from_secs(1));
     let client = machine.connect(settings, &mut peer).await;
     // The first one asks the store, which does not answer; the others come while it waits.
@@ -198,8 +198,8 @@ async fn each_of_the_observers_that_wait_for_a_watch_has_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_asks_again_when_the_request_that_it_shared_has_timed_out() {
-    let (machine, mut peer, _) = Machine::new();
+async fn an_observer_repeats_a_shared_request_that_timed_out() {
+    let (machine, mut peer, _) = FloodingPlatform::new();
     let settings = Settings::new("nowhere", 1).request_timeout(Duration::from_secs(1));
     let client = machine.connect(settings, &mut peer).await;
     let first = observe_for(&client, Duration::from_millis(500));
@@ -220,7 +220,7 @@ async fn an_observer_asks_again_when_the_request_that_it_shared_has_timed_out() 
 #[tokio::test(start_paused = true)]
 async fn an_idle_client_wakes_up_for_its_keep_alive_only() {
     const PERIODS: u64 = 100;
-    let (machine, mut peer, _) = Machine::new();
+    let (machine, mut peer, _) = FloodingPlatform::new();
     let settings = Settings::new("nowhere", 1).keep_alive(Duration::from_secs(60));
     let client = machine.connect(settings, &mut peer).await;
     // Neither the end of a request nor an observer leaves anything behind that wakes up.
@@ -250,8 +250,8 @@ async fn acknowledged_after(peer: &mut Peer) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_acknowledgement_of_a_response_leaves_with_the_next_request_or_soon() {
-    let (machine, mut peer, _) = Machine::new();
+async fn the_puback_of_a_response_is_sent_with_the_next_request_or_after_a_delay() {
+    let (machine, mut peer, _) = FloodingPlatform::new();
     let client = machine
         .connect(Settings::new("nowhere", 1), &mut peer)
         .await;
@@ -276,8 +276,8 @@ async fn the_acknowledgement_of_a_response_leaves_with_the_next_request_or_soon(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_broker_may_wait_for_is_acknowledged_at_once() {
-    let (machine, mut peer, _) = Machine::new();
+async fn messages_other_than_responses_are_acknowledged_immediately() {
+    let (machine, mut peer, _) = FloodingPlatform::new();
     let client = machine
         .connect(Settings::new("nowhere", 1), &mut peer)
         .await;

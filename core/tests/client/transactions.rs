@@ -1,5 +1,5 @@
 //! Several operations in one request.
-use crate::capabilities::{play, tell, tell_nothing};
+use crate::capabilities::{answer_capabilities, play, reject_capabilities};
 use crate::support::{Broker, Peer, version};
 use statestore::{
     Capabilities, Client, Condition, DelOptions, Error, ErrorKind, Outcome, Retry, ServiceError,
@@ -12,7 +12,7 @@ use std::time::Duration;
 async fn capable(broker: &Broker) -> (Client, Peer) {
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let asked = play(client.capabilities(), &mut peer, async |peer| {
-        tell(peer, Capabilities::ALL).await;
+        answer_capabilities(peer, Capabilities::ALL).await;
     });
     asked.await.unwrap();
     (client, peer)
@@ -111,7 +111,7 @@ async fn a_condition_that_is_not_met_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_an_operation_is_an_error_that_names_it() {
+async fn a_rejected_operation_is_an_error_with_its_index() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     let reply = Reply::Rejected {
@@ -142,7 +142,7 @@ async fn a_refusal_of_an_operation_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn answers_that_fit_no_such_transaction_are_invalid() {
+async fn responses_that_do_not_match_the_transaction_are_invalid() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;
     for reply in [
@@ -183,7 +183,7 @@ async fn answers_that_fit_no_such_transaction_are_invalid() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_carried_out_is_refused_before_anything_is_sent() {
+async fn an_invalid_transaction_is_rejected_without_a_request() {
     let broker = Broker::start().await;
     let settings = broker.settings().max_value_bytes(3);
     let (client, mut peer) = broker.connect(settings).await;
@@ -214,19 +214,19 @@ async fn what_cannot_be_carried_out_is_refused_before_anything_is_sent() {
     let error = play(client.transact(&three), &mut peer, async |peer| {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = Some(2);
-        tell(peer, capabilities).await;
+        answer_capabilities(peer, capabilities).await;
     });
     assert_eq!(error.await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(client.counters().sent, 1);
 }
 
 #[tokio::test]
-async fn a_store_without_transactions_is_not_sent_any() {
+async fn no_transaction_is_sent_to_a_store_without_transactions() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let transaction = transfer();
     let error = play(client.transact(&transaction), &mut peer, async |peer| {
-        tell_nothing(peer).await;
+        reject_capabilities(peer).await;
     });
     let error = error.await.unwrap_err();
     assert_eq!(
@@ -237,7 +237,7 @@ async fn a_store_without_transactions_is_not_sent_any() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_sent_again_to_a_new_session_only_if_that_is_wanted() {
+async fn a_transaction_is_repeated_in_a_new_session_only_with_retry_always() {
     for (retry, again) in [
         (Retry::Safe, false),
         (Retry::Never, false),

@@ -22,7 +22,7 @@ async fn call<T>(
 }
 
 #[tokio::test]
-async fn a_request_carries_what_the_protocol_demands() {
+async fn a_request_carries_the_required_properties() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let token = version(7);
@@ -75,7 +75,7 @@ async fn a_request_carries_what_the_protocol_demands() {
 }
 
 #[tokio::test]
-async fn timestamps_rise_and_take_the_store_s_clock_over() {
+async fn timestamps_increase_and_follow_the_clock_of_the_store() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let timestamp = |request: Request| -> statestore::Hlc {
@@ -121,7 +121,7 @@ async fn timestamps_rise_and_take_the_store_s_clock_over() {
 }
 
 #[tokio::test]
-async fn results() {
+async fn each_reply_maps_to_its_result() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let peer = &mut peer;
@@ -214,7 +214,7 @@ async fn results() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_store() {
+async fn errors_of_the_store_map_to_their_kinds() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     for (service_error, kind) in [
@@ -242,7 +242,7 @@ async fn refusals_of_the_store() {
 }
 
 #[tokio::test]
-async fn responses_that_are_none() {
+async fn malformed_responses_are_invalid() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     // Responses of another command, without the mandatory version, or unknown to the protocol.
@@ -301,7 +301,7 @@ async fn responses_that_are_none() {
 }
 
 #[tokio::test]
-async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
+async fn a_request_that_the_store_cannot_parse_is_not_retryable() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     for (status, retryable) in [
@@ -331,7 +331,7 @@ async fn what_the_store_can_never_read_is_not_worth_another_attempt() {
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_sent_are_refused_without_being_sent() {
+async fn invalid_arguments_are_rejected_without_a_request() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let no_time = SetOptions::new().expires_in(Duration::ZERO);

@@ -128,7 +128,7 @@ impl Broker {
         act();
         let Some(tls) = &self.tls else {
             return Ok(Peer {
-                peer: support::Peer::over(tcp),
+                peer: support::Peer::new(tcp),
                 certificate: None,
             });
         };
@@ -136,7 +136,7 @@ impl Broker {
         let certificates = stream.get_ref().1.peer_certificates();
         Ok(Peer {
             certificate: certificates.map(|chain| chain[0].clone().into_owned()),
-            peer: support::Peer::over(stream),
+            peer: support::Peer::new(stream),
         })
     }
 

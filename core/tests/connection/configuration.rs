@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 
 /// Counts the verifications, and the server names for which they were.
 #[derive(Debug)]
-struct Counting {
+struct CountingVerifier {
     inner: Arc<WebPkiServerVerifier>,
     certificates: AtomicUsize,
     names: Mutex<Vec<String>>,
 }
 
-impl ServerCertVerifier for Counting {
+impl ServerCertVerifier for CountingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -59,11 +59,11 @@ impl ServerCertVerifier for Counting {
     }
 }
 
-fn configuration(authority: &Authority) -> (rustls::ClientConfig, Arc<Counting>) {
+fn configuration(authority: &Authority) -> (rustls::ClientConfig, Arc<CountingVerifier>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let inner =
         WebPkiServerVerifier::builder_with_provider(authority.roots(), provider.clone()).build();
-    let verifier = Arc::new(Counting {
+    let verifier = Arc::new(CountingVerifier {
         inner: inner.unwrap(),
         certificates: AtomicUsize::new(0),
         names: Mutex::default(),
@@ -78,7 +78,7 @@ fn configuration(authority: &Authority) -> (rustls::ClientConfig, Arc<Counting>)
 }
 
 #[tokio::test]
-async fn a_configuration_of_the_program_s_own_is_used_as_it_is() {
+async fn a_custom_tls_configuration_is_used_unchanged() {
     let authority = Authority::new("authority");
     let (config, verifier) = configuration(&authority);
     let settings = |port| Settings::new("127.0.0.1", port).tls(true);
@@ -116,7 +116,7 @@ async fn each_of_several_brokers_is_checked_by_its_own_name() {
 }
 
 #[tokio::test]
-async fn files_beside_a_configuration_are_refused() {
+async fn files_together_with_a_tls_configuration_are_rejected() {
     let (config, _) = configuration(&Authority::new("authority"));
     let config = Arc::new(config);
     let plain = Settings::new("127.0.0.1", 1).rustls_config(config);

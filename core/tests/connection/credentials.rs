@@ -39,7 +39,7 @@ async fn the_password_is_the_file_without_its_last_line_end() {
 }
 
 #[tokio::test]
-async fn a_changed_password_counts_from_the_next_connection_on() {
+async fn a_changed_password_is_used_for_the_next_connection() {
     let files = Files::new();
     let broker = Broker::plain().await;
     let settings = settings(broker.port())
@@ -80,7 +80,7 @@ async fn a_store_with_users_refuses_a_wrong_password_at_once() {
 }
 
 #[tokio::test]
-async fn credentials_that_were_good_once_are_tried_again() {
+async fn rejected_credentials_are_retried_after_a_success() {
     let broker = Broker::plain().await;
     let settings = settings(broker.port())
         .user_name("gateway")
@@ -101,7 +101,7 @@ async fn credentials_that_were_good_once_are_tried_again() {
 }
 
 #[tokio::test]
-async fn ways_to_authenticate_that_exclude_each_other_are_refused() {
+async fn exclusive_authentication_methods_are_rejected() {
     let plain = || Settings::new("127.0.0.1", 1);
     for (settings, phrase) in [
         (
@@ -146,7 +146,7 @@ async fn ways_to_authenticate_that_exclude_each_other_are_refused() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_unix_domain_socket_leads_to_a_store() {
+async fn a_store_is_reached_over_a_unix_domain_socket() {
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let address = store.addresses()[0];
     let files = Files::new();

@@ -86,7 +86,7 @@ async fn cut_over_tls(files: &Files, tls: Tls<'_>) {
 }
 
 #[tokio::test]
-async fn what_arrived_over_tls_before_the_connection_was_cut_is_not_sent_again() {
+async fn requests_delivered_over_tls_before_a_cut_are_not_resent() {
     let authority = Authority::new("authority");
     let files = Files::new();
     files.write("ca.crt", authority.pem());

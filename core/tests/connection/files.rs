@@ -5,7 +5,7 @@ use crate::{Files, key};
 use statestore::{Client, ErrorKind, Settings};
 
 /// Settings with a port on which no server listens. These tests fail before they connect.
-fn nowhere() -> Settings {
+fn unreachable_settings() -> Settings {
     Settings::new("127.0.0.1", 1).tls(true)
 }
 
@@ -48,18 +48,18 @@ async fn a_ca_file_must_hold_certificates() {
         ),
     ] {
         let path = files.write(name, content);
-        let text = refusal(nowhere().ca_file(&path)).await;
+        let text = refusal(unreachable_settings().ca_file(&path)).await;
         assert_says(&text, &["CA file", path.to_str().unwrap(), problem]);
     }
-    let text = refusal(nowhere().ca_file(files.path("missing"))).await;
+    let text = refusal(unreachable_settings().ca_file(files.path("missing"))).await;
     assert_says(&text, &["CA file", "missing", "does not exist"]);
-    let text = refusal(nowhere().ca_file(files.path(""))).await;
+    let text = refusal(unreachable_settings().ca_file(files.path(""))).await;
     assert_says(&text, &["CA file", "is not a file"]);
 }
 
 #[tokio::test]
 async fn endless_files_are_not_read() {
-    let text = refusal(nowhere().ca_file("/dev/zero")).await;
+    let text = refusal(unreachable_settings().ca_file("/dev/zero")).await;
     assert_says(&text, &["CA file", "/dev/zero", "is not a file"]);
     let files = Files::new();
     let huge = files.path("huge");
@@ -67,16 +67,16 @@ async fn endless_files_are_not_read() {
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    let text = refusal(nowhere().ca_file(huge)).await;
+    let text = refusal(unreachable_settings().ca_file(huge)).await;
     assert_says(&text, &["CA file", "is longer than"]);
 }
 
 #[tokio::test]
-async fn a_key_must_be_there_be_readable_and_fit_its_certificate() {
+async fn a_key_must_exist_be_readable_and_match_its_certificate() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let own = authority.issue(["client"]);
-    let settings = nowhere()
+    let settings = unreachable_settings()
         .ca_file(files.write("ca.crt", authority.pem()))
         .cert_file(files.write("client.crt", &own.certificate));
 
@@ -109,7 +109,7 @@ async fn a_key_must_be_there_be_readable_and_fit_its_certificate() {
     );
 
     let text = refusal(
-        nowhere()
+        unreachable_settings()
             .cert_file(files.path("client.crt"))
             .ca_file(files.path("ca.crt")),
     )
@@ -122,7 +122,7 @@ async fn an_encrypted_key_needs_its_password() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let own = authority.issue(["client"]);
-    let settings = nowhere()
+    let settings = unreachable_settings()
         .ca_file(files.write("ca.crt", authority.pem()))
         .cert_file(files.write("client.crt", &own.certificate));
 
@@ -156,7 +156,7 @@ async fn an_encrypted_key_needs_its_password() {
 }
 
 #[tokio::test]
-async fn password_and_token_files_must_hold_something() {
+async fn password_and_token_files_must_not_be_empty() {
     let files = Files::new();
     let plain = Settings::new("127.0.0.1", 1).allow_plaintext_credentials(true);
     for (content, problem) in [("", "is empty"), ("\r\n", "holds an empty line only")] {

@@ -84,7 +84,7 @@ async fn values_of_all_sizes_pass_through_tls_in_parallel() {
 }
 
 #[tokio::test]
-async fn both_versions_of_tls_are_spoken() {
+async fn tls_1_2_and_1_3_are_supported() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let ca_file = files.write("ca.crt", authority.pem());
@@ -217,7 +217,7 @@ async fn a_self_signed_certificate_can_be_its_own_authority() {
 
 /// A server whose only certificate has a key over P-521 finds no signature that both sides know, and sends this alert.
 #[tokio::test]
-async fn an_alert_that_says_nothing_gets_advice_about_keys() {
+async fn a_handshake_failure_alert_is_explained_with_advice_about_keys() {
     const HANDSHAKE_FAILURE: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28];
     let authority = Authority::new("authority");
     let files = Files::new();
@@ -276,7 +276,7 @@ async fn one_of_several_authorities_in_the_file_is_enough() {
 }
 
 #[tokio::test]
-async fn a_certificate_out_of_its_time_is_not_trusted() {
+async fn an_expired_or_future_certificate_is_not_trusted() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let ca_file = files.write("ca.crt", authority.pem());
@@ -397,7 +397,7 @@ async fn certificate_and_key_may_be_in_one_file() {
 }
 
 #[tokio::test]
-async fn a_broker_that_demands_a_client_certificate_gets_one_or_says_so() {
+async fn a_required_client_certificate_is_sent_or_its_absence_reported() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let ca_file = files.write("ca.crt", authority.pem());
@@ -432,7 +432,7 @@ async fn a_broker_that_demands_a_client_certificate_gets_one_or_says_so() {
 }
 
 #[tokio::test]
-async fn renewed_certificates_count_from_the_next_connection_on() {
+async fn renewed_certificates_are_used_for_the_next_connection() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let files = Files::new();
     let (first, second) = (old.issue(["client"]), new.issue(["client"]));
@@ -468,7 +468,7 @@ async fn renewed_certificates_count_from_the_next_connection_on() {
 }
 
 #[tokio::test]
-async fn after_the_first_connection_even_a_missing_file_is_only_a_reason_to_wait() {
+async fn a_missing_file_is_retried_after_the_first_connection() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let ca_file = files.write("ca.crt", authority.pem());

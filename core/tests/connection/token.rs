@@ -31,7 +31,7 @@ async fn start(broker: &Broker, files: &Files) -> (Client, Peer) {
     (client.unwrap(), peer)
 }
 
-fn again(token: &str) -> (ReasonCode, String, Vec<u8>) {
+fn reauthentication(token: &str) -> (ReasonCode, String, Vec<u8>) {
     (ReasonCode::REAUTHENTICATE, METHOD.to_owned(), token.into())
 }
 
@@ -46,7 +46,7 @@ async fn assert_alive(client: &Client, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn a_token_replaced_by_a_rename_is_shown_over_the_live_connection() {
+async fn a_token_replaced_by_a_rename_is_sent_over_the_open_connection() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -54,7 +54,7 @@ async fn a_token_replaced_by_a_rename_is_shown_over_the_live_connection() {
 
     for (count, token) in [(1, "second"), (2, "third")] {
         files.replace("token", token);
-        assert_eq!(peer.auth().await, again(token));
+        assert_eq!(peer.auth().await, reauthentication(token));
         peer.authenticate(ReasonCode::SUCCESS).await;
         assert_alive(&client, &mut peer).await;
         assert_eq!(client.counters().reauthentications, count);
@@ -62,7 +62,7 @@ async fn a_token_replaced_by_a_rename_is_shown_over_the_live_connection() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_client_that_ends_before_its_tasks_have_begun() {
+async fn a_client_dropped_before_its_tasks_start_leaves_no_tasks() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -83,7 +83,7 @@ async fn nothing_is_left_of_a_client_that_ends_before_its_tasks_have_begun() {
 /// Kubernetes keeps `token -> ..data/token` and `..data -> ..<time>`, and swaps `..data`.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_token_behind_a_swapped_symlink_is_shown_over_the_live_connection() {
+async fn a_token_behind_a_swapped_symlink_is_sent_over_the_open_connection() {
     use std::os::unix::fs::symlink;
     let files = Files::new();
     let publish = |directory: &str, token: &str| {
@@ -103,14 +103,14 @@ async fn a_token_behind_a_swapped_symlink_is_shown_over_the_live_connection() {
     ] {
         publish(new, token);
         fs::remove_dir_all(files.path(old)).unwrap();
-        assert_eq!(peer.auth().await, again(token));
+        assert_eq!(peer.auth().await, reauthentication(token));
         peer.authenticate(ReasonCode::SUCCESS).await;
         assert_alive(&client, &mut peer).await;
     }
 }
 
 #[tokio::test]
-async fn the_same_token_is_not_shown_again() {
+async fn an_unchanged_token_is_not_sent_again() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -118,13 +118,13 @@ async fn the_same_token_is_not_shown_again() {
     files.replace("token", "first\n");
     assert_alive(&client, &mut peer).await;
     files.replace("token", "second");
-    assert_eq!(peer.auth().await, again("second"));
+    assert_eq!(peer.auth().await, reauthentication("second"));
     peer.authenticate(ReasonCode::SUCCESS).await;
     assert_alive(&client, &mut peer).await;
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_for_a_while_costs_nothing() {
+async fn a_token_file_missing_for_a_while_is_tolerated() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -132,13 +132,13 @@ async fn a_file_that_is_gone_for_a_while_costs_nothing() {
     fs::remove_file(files.path("token")).unwrap();
     assert_alive(&client, &mut peer).await;
     files.replace("token", "second");
-    assert_eq!(peer.auth().await, again("second"));
+    assert_eq!(peer.auth().await, reauthentication("second"));
     peer.authenticate(ReasonCode::SUCCESS).await;
     assert_alive(&client, &mut peer).await;
 }
 
 #[tokio::test]
-async fn a_broker_that_asks_back_gets_the_token_again() {
+async fn a_challenge_is_answered_with_the_token() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -177,7 +177,7 @@ async fn begin_with(peer: &mut Peer, token: &str) {
 }
 
 #[tokio::test]
-async fn a_token_that_changes_while_the_broker_decides_is_shown_after_its_answer() {
+async fn a_token_that_changes_during_a_reauthentication_is_sent_after_it() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
@@ -195,7 +195,7 @@ async fn a_token_that_changes_while_the_broker_decides_is_shown_after_its_answer
 }
 
 #[tokio::test]
-async fn a_token_that_changes_before_the_connect_is_sent_is_shown_after_it() {
+async fn a_token_that_changes_before_the_connect_is_sent_after_it() {
     let authority = Authority::new("authority");
     let files = Files::new();
     files.write("token", "first");
@@ -218,14 +218,14 @@ async fn a_token_that_changes_before_the_connect_is_sent_is_shown_after_it() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_broker_refuses_leads_to_a_new_connection_with_the_next_one() {
+async fn a_rejected_token_leads_to_a_new_connection_with_the_next_token() {
     let files = Files::new();
     files.write("token", "first");
     let broker = Broker::plain().await;
     let (client, mut peer) = start(&broker, &files).await;
 
     files.replace("token", "bad");
-    assert_eq!(peer.auth().await, again("bad"));
+    assert_eq!(peer.auth().await, reauthentication("bad"));
     peer.disconnect(ReasonCode::NOT_AUTHORIZED).await;
     let mut peer = broker.accept().await;
     let connect = peer.connect().await;

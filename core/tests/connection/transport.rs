@@ -17,15 +17,15 @@ use tokio::net::TcpStream;
 
 /// Keeps what is written until the second call of flush, as TLS may do.
 #[derive(Debug)]
-struct Hesitant {
+struct BufferingStream {
     stream: TcpStream,
     kept: Vec<u8>,
-    hesitated: bool,
+    flushed_once: bool,
     /// From now on it takes nothing, as after a reset by the other end.
     broken: Arc<AtomicBool>,
 }
 
-impl AsyncRead for Hesitant {
+impl AsyncRead for BufferingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -35,7 +35,7 @@ impl AsyncRead for Hesitant {
     }
 }
 
-impl AsyncWrite for Hesitant {
+impl AsyncWrite for BufferingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -49,8 +49,8 @@ impl AsyncWrite for Hesitant {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.hesitated {
-            self.hesitated = true;
+        if !self.flushed_once {
+            self.flushed_once = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -59,7 +59,7 @@ impl AsyncWrite for Hesitant {
             let count = ready!(Pin::new(&mut this.stream).poll_write(context, &this.kept))?;
             this.kept.drain(..count);
         }
-        self.hesitated = false;
+        self.flushed_once = false;
         Poll::Ready(Ok(()))
     }
 
@@ -69,12 +69,12 @@ impl AsyncWrite for Hesitant {
 }
 
 #[derive(Debug)]
-struct HesitantNetwork {
+struct BufferingPlatform {
     broker: SocketAddr,
     broken: Arc<AtomicBool>,
 }
 
-impl Platform for HesitantNetwork {
+impl Platform for BufferingPlatform {
     fn wall_ms(&self) -> u64 {
         System.wall_ms()
     }
@@ -87,10 +87,10 @@ impl Platform for HesitantNetwork {
     fn connect(&self) -> Option<Connecting> {
         let (address, broken) = (self.broker, self.broken.clone());
         Some(Box::pin(async move {
-            let hesitant = Hesitant {
+            let hesitant = BufferingStream {
                 stream: TcpStream::connect(address).await?,
                 kept: Vec::new(),
-                hesitated: false,
+                flushed_once: false,
                 broken,
             };
             Ok(Box::new(hesitant) as Box<dyn Duplex>)
@@ -99,9 +99,9 @@ impl Platform for HesitantNetwork {
 }
 
 #[tokio::test]
-async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
+async fn buffered_output_is_flushed_completely() {
     let broker = Broker::plain().await;
-    let settings = Settings::new("broker", 1).platform(HesitantNetwork {
+    let settings = Settings::new("broker", 1).platform(BufferingPlatform {
         broker: broker.address(),
         broken: Arc::default(),
     });
@@ -118,10 +118,10 @@ async fn what_a_transport_keeps_is_flushed_until_it_is_gone() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_broker_are_heard_though_nothing_can_be_written() {
+async fn a_final_disconnect_is_read_after_a_write_failure() {
     let broker = Broker::plain().await;
     let reset = Arc::new(AtomicBool::new(false));
-    let settings = Settings::new("broker", 1).platform(HesitantNetwork {
+    let settings = Settings::new("broker", 1).platform(BufferingPlatform {
         broker: broker.address(),
         broken: reset.clone(),
     });

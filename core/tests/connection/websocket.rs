@@ -22,12 +22,12 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame, coding:
 type Socket = WebSocketStream<Box<dyn Duplex>>;
 
 /// Paths and `Host` headers that clients requested.
-type Asked = Arc<Mutex<Vec<(String, String)>>>;
+type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
 struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
-    asked: Asked,
+    requests: Requests,
 }
 
 impl Listener {
@@ -35,7 +35,7 @@ impl Listener {
         Self {
             tcp: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             tls,
-            asked: Asked::default(),
+            requests: Requests::default(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Listener {
 
     async fn accept(&self) -> Socket {
         let stream = self.stream().await;
-        let asked = self.asked.clone();
+        let asked = self.requests.clone();
         // The type of the error is the library's.
         #[allow(clippy::result_large_err)]
         let answer = move |request: &Request, mut response: Response| {
@@ -130,10 +130,10 @@ async fn bridge(socket: Socket, server: TcpStream) {
     tokio::select! { () = up => {}, () = down => {} }
 }
 
-async fn everything_passes(listener: Listener, settings: Settings) {
+async fn assert_values_round_trip(listener: Listener, settings: Settings) {
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let address = store.addresses()[0];
-    let asked = listener.asked.clone();
+    let asked = listener.requests.clone();
     let bridges = tokio::spawn(async move {
         loop {
             let socket = listener.accept().await;
@@ -168,11 +168,11 @@ async fn everything_passes(listener: Listener, settings: Settings) {
 async fn values_of_all_sizes_pass_in_frames_of_all_sizes() {
     let listener = Listener::start(None).await;
     let settings = listener.settings();
-    everything_passes(listener, settings).await;
+    assert_values_round_trip(listener, settings).await;
 }
 
 #[tokio::test]
-async fn the_same_passes_over_tls() {
+async fn values_pass_over_tls() {
     let authority = Authority::new("authority");
     let files = Files::new();
     let tls = Tls::new(&authority.issue(["127.0.0.1"])).acceptor();
@@ -180,7 +180,7 @@ async fn the_same_passes_over_tls() {
     let settings = listener
         .settings()
         .ca_file(files.write("ca", authority.pem()));
-    everything_passes(listener, settings).await;
+    assert_values_round_trip(listener, settings).await;
 
     let listener = Listener::start(Some(Tls::new(&authority.issue(["other"])).acceptor())).await;
     let settings = listener.settings().ca_file(files.path("ca"));
@@ -206,7 +206,7 @@ async fn the_path_and_the_host_are_those_of_the_url() {
         };
         let (client, ()) = tokio::join!(Client::connect(settings), accept);
         assert_eq!(client.unwrap_err().kind(), ErrorKind::Unreachable);
-        let asked = listener.asked.lock().unwrap().pop().unwrap();
+        let asked = listener.requests.lock().unwrap().pop().unwrap();
         assert_eq!(
             asked,
             (path.to_owned(), format!("127.0.0.1:{}", listener.port()))
@@ -230,7 +230,7 @@ async fn after(listener: &Listener, answer: impl AsyncFnOnce(&mut Socket)) -> Er
 }
 
 #[tokio::test]
-async fn what_is_not_websocket_or_not_mqtt_ends_the_connection() {
+async fn invalid_websocket_or_mqtt_data_ends_the_connection() {
     let listener = Listener::start(None).await;
     let error = after(&listener, async |socket| {
         socket.send(Message::text("hello")).await.unwrap();
@@ -288,7 +288,7 @@ async fn what_is_not_websocket_or_not_mqtt_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn pings_are_answered_with_what_they_had() {
+async fn pings_are_answered_with_their_payload() {
     let listener = Listener::start(None).await;
     let error = after(&listener, async |socket| {
         for payload in ["", "some"] {
@@ -303,7 +303,7 @@ async fn pings_are_answered_with_what_they_had() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_change_to_mqtt_is_told_from_others() {
+async fn a_server_without_the_mqtt_subprotocol_is_reported() {
     let listener = Listener::start(None).await;
     let accept = "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n";
     let switching =
@@ -365,7 +365,7 @@ async fn a_server_that_does_not_change_to_mqtt_is_told_from_others() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_lost_is_made_again() {
+async fn a_lost_connection_is_restored() {
     let listener = Listener::start(None).await;
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let connecting = tokio::spawn(Client::connect(listener.settings()));

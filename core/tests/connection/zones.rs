@@ -67,7 +67,7 @@ async fn an_unknown_interface_is_named() {
 }
 
 #[tokio::test]
-async fn a_zone_is_part_of_no_certificate() {
+async fn a_zone_is_not_compared_with_the_certificate() {
     let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await else {
         return;
     };

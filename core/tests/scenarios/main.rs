@@ -1,6 +1,6 @@
 //! The scenarios that every language plays: see `tests/scenarios/README.md`.
-mod answer;
 mod player;
+mod result_json;
 mod step;
 
 use player::Player;

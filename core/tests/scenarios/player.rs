@@ -1,5 +1,5 @@
 //! Plays the steps of one scenario.
-use crate::answer::{
+use crate::result_json::{
     capabilities, certainty, del, each, entry, holding, kind, observation, release, set,
     transacted, updated, vdel, version,
 };
@@ -18,7 +18,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A result of a call that has calls of its own.
-enum Thing {
+enum SavedObject {
     Observer(Box<Observer>),
     Lease(Lease),
     Guard(Box<Guard>),
@@ -31,33 +31,33 @@ enum Thing {
 pub(crate) struct Player {
     url: String,
     clients: HashMap<String, Client>,
-    things: HashMap<String, Thing>,
+    objects: HashMap<String, SavedObject>,
     versions: HashMap<String, Hlc>,
 }
 
 /// A result as JSON, and what can be saved of it.
-type Answer = (Value, Option<Thing>);
+type CallResult = (Value, Option<SavedObject>);
 
 impl Player {
     pub(crate) fn new(url: String) -> Self {
         Self {
             url,
             clients: HashMap::new(),
-            things: HashMap::new(),
+            objects: HashMap::new(),
             versions: HashMap::new(),
         }
     }
 
     /// Guards give their locks back, and the server need not wait for clients when it stops.
     pub(crate) async fn end(self) {
-        drop(self.things);
+        drop(self.objects);
         for client in self.clients.values() {
             client.close().await;
         }
     }
 
     pub(crate) async fn play(&mut self, step: &Step) -> Result<(), String> {
-        if let Some(Thing::Ended) = step.on.as_ref().and_then(|name| self.things.get(name)) {
+        if let Some(SavedObject::Ended) = step.on.as_ref().and_then(|name| self.objects.get(name)) {
             return Ok(());
         }
         let options = Options {
@@ -65,15 +65,15 @@ impl Player {
             versions: &self.versions,
         };
         let answer = if let Some(name) = &step.on {
-            let thing = self.things.get_mut(name).ok_or("nothing has this name")?;
-            on_thing(thing, step, &options).await
+            let thing = self.objects.get_mut(name).ok_or("nothing has this name")?;
+            call_object(thing, step, &options).await
         } else {
             if !self.clients.contains_key(&step.client) {
                 let settings = Settings::from_url(&self.url).expect("the server's own URL");
                 let client = Client::connect(settings).await.expect("the server runs");
                 self.clients.insert(step.client.clone(), client);
             }
-            on_client(&self.clients[&step.client], step, &options).await
+            call_client(&self.clients[&step.client], step, &options).await
         };
         match (answer, &step.error) {
             (Ok((result, thing)), None) => {
@@ -82,7 +82,7 @@ impl Player {
                 }
                 if let Some(name) = &step.save {
                     let thing = thing.ok_or("the result has no calls of its own")?;
-                    self.things.insert(name.clone(), thing);
+                    self.objects.insert(name.clone(), thing);
                 }
                 Ok(())
             }
@@ -313,7 +313,11 @@ fn transaction(step: &Step, versions: &HashMap<String, Hlc>) -> Transaction {
         })
 }
 
-async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
+async fn call_client(
+    client: &Client,
+    step: &Step,
+    options: &Options<'_>,
+) -> Result<CallResult, Error> {
     let key = || argument(step, 0);
     Ok(match step.call.as_str() {
         "get" => {
@@ -365,7 +369,7 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         }
         "observe" => {
             let observer = client.observe_with(key(), &options.observe()).await?;
-            (Value::Null, Some(Thing::Observer(Box::new(observer))))
+            (Value::Null, Some(SavedObject::Observer(Box::new(observer))))
         }
         "update" => {
             let change = |old: Option<&Entry>| change(step, old);
@@ -374,21 +378,21 @@ async fn on_client(client: &Client, step: &Step, options: &Options<'_>) -> Resul
         }
         "lease" => {
             let lease = client.lease_with(key(), &options.lease())?;
-            (Value::Null, Some(Thing::Lease(lease)))
+            (Value::Null, Some(SavedObject::Lease(lease)))
         }
         "lock" => {
             let guard = client.lock_with(key(), &options.lock()).await?;
-            (Value::Null, Some(Thing::Guard(Box::new(guard))))
+            (Value::Null, Some(SavedObject::Guard(Box::new(guard))))
         }
         "election" => {
             let election = client.election_with(key(), &options.lock())?;
-            (Value::Null, Some(Thing::Election(election)))
+            (Value::Null, Some(SavedObject::Election(election)))
         }
         "close" => {
             client.close().await;
             (Value::Null, None)
         }
-        _ => return on_able_store(client, step, options).await,
+        _ => return call_extension(client, step, options).await,
     })
 }
 
@@ -400,11 +404,11 @@ fn change(step: &Step, old: Option<&Entry>) -> Option<Vec<u8>> {
 }
 
 /// Calls for which not every store will do.
-async fn on_able_store(
+async fn call_extension(
     client: &Client,
     step: &Step,
     options: &Options<'_>,
-) -> Result<Answer, Error> {
+) -> Result<CallResult, Error> {
     Ok(match step.call.as_str() {
         "capabilities" => (capabilities(client.capabilities().await?), None),
         "transact" => {
@@ -422,60 +426,64 @@ async fn on_able_store(
     })
 }
 
-async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Result<Answer, Error> {
+async fn call_object(
+    thing: &mut SavedObject,
+    step: &Step,
+    options: &Options<'_>,
+) -> Result<CallResult, Error> {
     let call = step.call.as_str();
     let ends = matches!(
         (&*thing, call),
-        (Thing::Observer(_), "close")
-            | (Thing::Guard(_), "release")
-            | (Thing::Leadership(_), "resign")
+        (SavedObject::Observer(_), "close")
+            | (SavedObject::Guard(_), "release")
+            | (SavedObject::Leadership(_), "resign")
     );
     if ends {
-        return Ok(match std::mem::replace(thing, Thing::Ended) {
-            Thing::Guard(guard) => (release(guard.release().await?), None),
-            Thing::Leadership(leadership) => (release(leadership.resign().await?), None),
+        return Ok(match std::mem::replace(thing, SavedObject::Ended) {
+            SavedObject::Guard(guard) => (release(guard.release().await?), None),
+            SavedObject::Leadership(leadership) => (release(leadership.resign().await?), None),
             _ => (Value::Null, None),
         });
     }
     Ok(match (thing, call) {
-        (Thing::Observer(observer), "next") => {
+        (SavedObject::Observer(observer), "next") => {
             let next = tokio::time::timeout(PATIENCE, observer.next()).await;
             (observation(next.expect("it comes").as_ref()), None)
         }
-        (Thing::Lease(lease), "acquire") => match lease.acquire().await? {
+        (SavedObject::Lease(lease), "acquire") => match lease.acquire().await? {
             Acquisition::Acquired(guard) => (
                 json!({"is": "acquired"}),
-                Some(Thing::Guard(Box::new(guard))),
+                Some(SavedObject::Guard(Box::new(guard))),
             ),
             Acquisition::Held(by) => (json!({"is": "held", "holding": holding(by.as_ref())}), None),
         },
-        (Thing::Lease(lease), "release") => (release(lease.release().await?), None),
-        (Thing::Lease(lease), "holder") => (holding(lease.holder().await?.as_ref()), None),
-        (Thing::Guard(guard), "is_valid") => (guard.is_valid().into(), None),
-        (Thing::Guard(guard), "renew") => (version(Some(&guard.renew().await?)), None),
-        (Thing::Guard(guard), "set") => {
+        (SavedObject::Lease(lease), "release") => (release(lease.release().await?), None),
+        (SavedObject::Lease(lease), "holder") => (holding(lease.holder().await?.as_ref()), None),
+        (SavedObject::Guard(guard), "is_valid") => (guard.is_valid().into(), None),
+        (SavedObject::Guard(guard), "renew") => (version(Some(&guard.renew().await?)), None),
+        (SavedObject::Guard(guard), "set") => {
             let outcome = guard
                 .set_with(argument(step, 0), argument(step, 1), &options.set())
                 .await?;
             (set(&outcome), None)
         }
-        (Thing::Guard(guard), "update") => {
+        (SavedObject::Guard(guard), "update") => {
             let change = |old: Option<&Entry>| change(step, old);
             let key = argument(step, 0);
             let outcome = guard.update_with(key, &options.update(), change).await?;
             (updated(&outcome), None)
         }
-        (Thing::Guard(guard), "del") => {
+        (SavedObject::Guard(guard), "del") => {
             let outcome = guard.del_with(argument(step, 0), &options.del()).await?;
             (del(&outcome), None)
         }
-        (Thing::Guard(guard), "vdel") => {
+        (SavedObject::Guard(guard), "vdel") => {
             let outcome = guard
                 .vdel_with(argument(step, 0), argument(step, 1), &options.del())
                 .await?;
             (vdel(&outcome), None)
         }
-        (Thing::Election(election), "leader") => {
+        (SavedObject::Election(election), "leader") => {
             let leader = election.leader().await?;
             let leader = leader.map(|leader| {
                 json!({
@@ -485,11 +493,14 @@ async fn on_thing(thing: &mut Thing, step: &Step, options: &Options<'_>) -> Resu
             });
             (leader.unwrap_or(Value::Null), None)
         }
-        (Thing::Election(election), "campaign") => {
+        (SavedObject::Election(election), "campaign") => {
             let leadership = election.campaign(argument(step, 0)).await?;
-            (Value::Null, Some(Thing::Leadership(Box::new(leadership))))
+            (
+                Value::Null,
+                Some(SavedObject::Leadership(Box::new(leadership))),
+            )
         }
-        (Thing::Leadership(leadership), "proclaim") => {
+        (SavedObject::Leadership(leadership), "proclaim") => {
             (set(&leadership.proclaim(argument(step, 0)).await?), None)
         }
         (_, other) => panic!("it has no call `{other}`"),

@@ -51,7 +51,7 @@ impl Broker {
     }
 
     pub async fn accept(&self) -> Peer {
-        Peer::over(self.accept_stream().await)
+        Peer::new(self.accept_stream().await)
     }
 
     /// A client that is connected, and the other end of its connection.
@@ -145,7 +145,7 @@ impl Request {
 }
 
 impl Peer {
-    pub fn over(stream: impl Duplex + 'static) -> Self {
+    pub fn new(stream: impl Duplex + 'static) -> Self {
         Self {
             stream: Box::new(stream),
             input: BytesMut::new(),
@@ -181,7 +181,7 @@ impl Peer {
     }
 
     /// The next packet, which is none of the acknowledgements of what this end sent.
-    pub async fn packet_but_puback(&mut self) -> Packet {
+    pub async fn packet_except_puback(&mut self) -> Packet {
         loop {
             match self.packet().await {
                 Packet::PubAck(_) => {}
@@ -216,8 +216,8 @@ impl Peer {
     }
 
     /// Tells the client, which asks by ending a subscription, that this is the session that it knows.
-    pub async fn recognize(&mut self) {
-        let unsubscribe = match self.packet_but_puback().await {
+    pub async fn confirm_session(&mut self) {
+        let unsubscribe = match self.packet_except_puback().await {
             Packet::Unsubscribe(unsubscribe) => unsubscribe,
             other => panic!("an UNSUBSCRIBE was expected: {other:?}"),
         };
@@ -238,7 +238,7 @@ impl Peer {
     }
 
     pub async fn answer_subscribe(&mut self, reasons: &[ReasonCode]) -> Vec<String> {
-        let subscribe = match self.packet_but_puback().await {
+        let subscribe = match self.packet_except_puback().await {
             Packet::Subscribe(subscribe) => subscribe,
             other => panic!("a SUBSCRIBE was expected: {other:?}"),
         };
@@ -263,7 +263,7 @@ impl Peer {
 
     /// The next request, not acknowledged.
     pub async fn request(&mut self) -> Request {
-        match self.packet_but_puback().await {
+        match self.packet_except_puback().await {
             Packet::Publish(publish) => {
                 let command = Command::decode(&publish.payload()).unwrap();
                 Request { publish, command }
@@ -316,7 +316,7 @@ impl Peer {
 
     /// Answers a PINGREQ, which is to be the next packet.
     pub async fn answer_ping(&mut self) {
-        match self.packet_but_puback().await {
+        match self.packet_except_puback().await {
             Packet::PingReq => {
                 let mut out = BytesMut::new();
                 encode_pingresp(&mut out);

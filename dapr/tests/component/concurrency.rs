@@ -108,7 +108,7 @@ async fn deletions_follow_the_table() {
 }
 
 #[tokio::test]
-async fn of_a_hundred_first_writes_of_a_key_one_wins() {
+async fn one_of_a_hundred_first_writes_wins() {
     const KEYS: usize = 100;
     const WRITERS: usize = 100;
     for mut fixture in Fixture::of_both_kinds(&[("requestTimeout", "60s")]).await {
@@ -137,7 +137,7 @@ async fn of_a_hundred_first_writes_of_a_key_one_wins() {
 }
 
 #[tokio::test]
-async fn of_many_writes_with_one_etag_one_wins() {
+async fn one_of_many_writes_with_the_same_etag_wins() {
     for mut fixture in Fixture::of_both_kinds(&[]).await {
         fixture.sidecar.set(set("key", "0")).await.unwrap();
         for round in 1..=20 {

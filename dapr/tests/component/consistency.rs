@@ -13,7 +13,7 @@ fn get(key: &str, consistency: StateConsistency) -> GetRequest {
 }
 
 #[tokio::test]
-async fn an_eventual_get_is_sent_as_one_and_no_other_is() {
+async fn only_an_eventual_get_is_sent_as_eventual() {
     let (mut fixture, eventual_reads) = Fixture::counting_eventual_reads().await;
     let sidecar = &mut fixture.sidecar;
     sidecar.set(set("key", "value")).await.unwrap();

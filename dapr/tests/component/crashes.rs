@@ -31,30 +31,30 @@ fn kills() -> u64 {
 }
 
 /// Transactions of all writers, and what is known of them.
-struct Load {
+struct TransactionLoad {
     /// The number of the last transaction of each writer that was begun.
     begun: [AtomicU64; WRITERS],
     /// The same, of those that were acknowledged.
     acknowledged: [AtomicU64; WRITERS],
     all: AtomicU64,
-    ends: AtomicBool,
+    is_ending: AtomicBool,
     progress: Notify,
 }
 
-impl Load {
+impl TransactionLoad {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             begun: Default::default(),
             acknowledged: Default::default(),
             all: AtomicU64::new(0),
-            ends: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
             progress: Notify::new(),
         })
     }
 
     /// Begins transactions of all writers. Each ends when one of its transactions fails, or when it is stopped.
     fn begin(self: &Arc<Self>, sidecar: &Sidecar) -> JoinSet<()> {
-        self.ends.store(false, Ordering::SeqCst);
+        self.is_ending.store(false, Ordering::SeqCst);
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
             writers.spawn(self.clone().write(sidecar.clone(), writer));
@@ -63,12 +63,12 @@ impl Load {
     }
 
     async fn end(&self, writers: JoinSet<()>) {
-        self.ends.store(true, Ordering::SeqCst);
+        self.is_ending.store(true, Ordering::SeqCst);
         writers.join_all().await;
     }
 
     async fn write(self: Arc<Self>, mut sidecar: Sidecar, writer: usize) {
-        while !self.ends.load(Ordering::SeqCst) {
+        while !self.is_ending.load(Ordering::SeqCst) {
             let number = self.begun[writer].fetch_add(1, Ordering::SeqCst) + 1;
             let write = |key| Operation::Set(set(&name(writer, key), &number.to_string()));
             let mut operations: Vec<_> = (0..KEYS).map(write).collect();
@@ -140,7 +140,7 @@ async fn the_component_is_killed_in_the_middle_of_transactions() {
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("component.sock");
-    let load = Load::new();
+    let load = TransactionLoad::new();
     for round in 0..kills() {
         let process = Process::start(&socket, &["--log", "error"]);
         let mut sidecar = Sidecar::connect(&socket, "crashes").await;
@@ -162,7 +162,7 @@ async fn the_store_is_killed_in_the_middle_of_transactions() {
     let url = format!("unix://{}", folder.path().join("store.sock").display());
     let component = Process::start(&folder.path().join("component.sock"), &["--log", "error"]);
     let mut sidecar = Sidecar::connect(&component.socket, "crashes").await;
-    let load = Load::new();
+    let load = TransactionLoad::new();
     let mut server = start_store(folder.path());
     let properties = [
         ("url", url.as_str()),
@@ -193,7 +193,7 @@ fn start_store(folder: &Path) -> Store {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "crashes::serve_a_store_for_others",
+            "crashes::serve_store_subprocess",
             "--nocapture",
         ])
         .env(FOLDER, folder)
@@ -218,7 +218,7 @@ impl Drop for Store {
 
 /// Serves a store for [`start_store`]; without its environment variable, the test does nothing.
 #[test]
-fn serve_a_store_for_others() {
+fn serve_store_subprocess() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };

@@ -16,7 +16,7 @@ fn until(text: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_value_says_when_it_ends() {
+async fn a_get_returns_the_expiry_time() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     sidecar.set(set_for("short", "value", "100")).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_value_says_when_it_ends() {
 }
 
 #[tokio::test]
-async fn each_write_says_anew_whether_it_ends() {
+async fn each_write_sets_its_own_expiry() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     for forever in ["0", "-1", ""] {
@@ -64,7 +64,7 @@ async fn each_write_says_anew_whether_it_ends() {
 }
 
 #[tokio::test]
-async fn a_value_ends() {
+async fn a_value_expires() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     // Before the store counts, however late its answer comes.
@@ -78,7 +78,7 @@ async fn a_value_ends() {
 }
 
 #[tokio::test]
-async fn what_is_no_time_is_refused_and_nothing_written() {
+async fn an_invalid_ttl_is_rejected_without_a_write() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     for ttl in ["foo", "1.5", "10s", "9223372036854775808"] {
@@ -91,7 +91,7 @@ async fn what_is_no_time_is_refused_and_nothing_written() {
 }
 
 #[tokio::test]
-async fn the_longest_time_is_for_ever() {
+async fn the_longest_ttl_never_expires() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     for ttl in ["9223372036854775807", "1000000000000"] {

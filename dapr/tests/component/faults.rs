@@ -10,7 +10,7 @@ use tonic::Code;
 
 /// Redis: an `ETag` against a key that is not there succeeds.
 #[tokio::test]
-async fn an_etag_does_not_match_what_is_not_there() {
+async fn an_etag_does_not_match_an_absent_key() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     sidecar.set(set("other", "value")).await.unwrap();
@@ -24,7 +24,7 @@ async fn an_etag_does_not_match_what_is_not_there() {
 
 /// Redis: the version begins at 1 again after a deletion, so that an old `ETag` matches another entry.
 #[tokio::test]
-async fn an_old_etag_never_comes_back() {
+async fn an_old_etag_is_never_reissued() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     let mut seen: Vec<String> = Vec::new();
@@ -47,7 +47,7 @@ async fn an_old_etag_never_comes_back() {
 
 /// Redis: once written with first-write, a key is not written without an `ETag` any more.
 #[tokio::test]
-async fn first_write_is_of_the_request_and_not_of_the_key() {
+async fn first_write_applies_to_the_request_and_not_to_the_key() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     sidecar
@@ -64,7 +64,7 @@ async fn first_write_is_of_the_request_and_not_of_the_key() {
 
 /// Redis: whatever fails in a write with an `ETag` is called a mismatch.
 #[tokio::test]
-async fn another_failure_is_no_mismatch() {
+async fn other_failures_are_not_reported_as_a_mismatch() {
     let mut fixture = Fixture::start().await;
     let client = fixture.client().await;
     let token: Hlc = "1:0:holder".parse().unwrap();
@@ -112,7 +112,7 @@ async fn a_value_and_its_expiry_are_one_write() {
 /// Redis: first-write counts nothing in a transaction, and nothing is undone. etcd: whether the transaction was carried out is not
 /// looked at.
 #[tokio::test]
-async fn a_transaction_with_a_stale_etag_does_nothing() {
+async fn a_transaction_with_a_stale_etag_changes_nothing() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     sidecar.set(set("there", "old")).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_transaction_with_a_stale_etag_does_nothing() {
 
 /// Fault of the component for etcd: the loser of a race is notified of success.
 #[tokio::test]
-async fn the_loser_of_a_race_of_transactions_is_told() {
+async fn the_loser_of_a_transaction_race_gets_an_error() {
     let mut fixture = Fixture::start().await;
     fixture.sidecar.set(set("counter", "0")).await.unwrap();
     let add = |number: usize| {

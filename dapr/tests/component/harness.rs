@@ -105,9 +105,9 @@ impl Drop for Process {
 
 /// Names the component that is called.
 #[derive(Clone)]
-pub(crate) struct Named(AsciiMetadataValue);
+pub(crate) struct ComponentNameInterceptor(AsciiMetadataValue);
 
-impl Interceptor for Named {
+impl Interceptor for ComponentNameInterceptor {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let name = self.0.clone();
         request.metadata_mut().insert("x-component-instance", name);
@@ -115,7 +115,7 @@ impl Interceptor for Named {
     }
 }
 
-pub(crate) type Service = InterceptedService<Channel, Named>;
+pub(crate) type Service = InterceptedService<Channel, ComponentNameInterceptor>;
 
 /// daprd's side of one component.
 #[derive(Clone)]
@@ -129,7 +129,8 @@ impl Sidecar {
     pub(crate) async fn connect(socket: &Path, name: &str) -> Self {
         let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
         let channel = endpoint.connect().await.unwrap();
-        let service = InterceptedService::new(channel, Named(name.parse().unwrap()));
+        let service =
+            InterceptedService::new(channel, ComponentNameInterceptor(name.parse().unwrap()));
         Self {
             state: StateStoreClient::new(service.clone())
                 .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -31,7 +31,7 @@ async fn each_component_has_its_own_store() {
 }
 
 #[tokio::test]
-async fn the_same_component_can_be_begun_again() {
+async fn a_component_can_be_initialised_again() {
     let mut fixture = Fixture::start().await;
     fixture.sidecar.set(set("key", "first")).await.unwrap();
     let other = RunningServer::start(Config::in_memory()).unwrap();
@@ -127,7 +127,7 @@ async fn a_component_does_not_wait_for_the_store_of_another_one() {
 }
 
 #[tokio::test]
-async fn names_do_not_make_connections_without_end() {
+async fn the_number_of_instances_is_limited() {
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("component.sock");

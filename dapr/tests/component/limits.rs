@@ -38,7 +38,7 @@ async fn keys_have_any_characters() {
 }
 
 #[tokio::test]
-async fn a_key_that_no_store_has_is_refused() {
+async fn an_invalid_key_is_rejected() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     let status = sidecar.set(set("", "value")).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn a_value_that_is_too_large_for_the_store_is_refused() {
 }
 
 #[tokio::test]
-async fn bulks_are_as_long_as_they_are() {
+async fn bulk_requests_of_any_length_are_served() {
     const COUNT: usize = 2_000;
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
@@ -167,7 +167,7 @@ async fn bulks_are_as_long_as_they_are() {
 }
 
 #[tokio::test]
-async fn one_bad_item_of_a_bulk_keeps_none_of_the_others() {
+async fn an_invalid_bulk_item_does_not_block_the_others() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     let items = vec![
@@ -227,7 +227,7 @@ async fn a_malformed_etag_in_a_bulk_is_invalid() {
 }
 
 #[tokio::test]
-async fn values_that_are_too_many_for_one_answer_are_not_gathered() {
+async fn a_bulk_response_is_limited_in_size() {
     const LEN: usize = 8 << 20;
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;

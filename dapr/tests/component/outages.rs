@@ -12,14 +12,14 @@ use tokio::sync::{Notify, watch};
 use tonic::Code;
 
 /// A way to a server that can be shut: connections end, and new ones are closed at once.
-struct Gate {
+struct TcpGate {
     address: SocketAddr,
     is_open: watch::Sender<bool>,
     /// Notified of a connection that was closed at once.
     refused: Arc<Notify>,
 }
 
-impl Gate {
+impl TcpGate {
     async fn open(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,9 +59,9 @@ async fn wait_for_the_loss(sidecar: &mut Sidecar) {
 }
 
 /// A component whose requests may wait for 20 seconds, and whose reconnects may be an hour apart.
-async fn start() -> (Fixture, Gate) {
+async fn start() -> (Fixture, TcpGate) {
     let store = RunningServer::start(Config::in_memory()).unwrap();
-    let gate = Gate::open(store.addresses()[0]).await;
+    let gate = TcpGate::open(store.addresses()[0]).await;
     let url = format!("mqtt://{}", gate.address);
     let properties = [
         ("requestTimeout", "20s"),
@@ -87,7 +87,7 @@ async fn a_call_during_an_outage_fails_without_waiting_for_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_call_after_an_outage_does_not_wait_for_the_back_off() {
+async fn a_call_after_an_outage_does_not_wait_for_the_backoff() {
     let (mut fixture, gate) = start().await;
     fixture.sidecar.set(set("key", "value")).await.unwrap();
     gate.is_open.send_replace(false);

@@ -20,11 +20,11 @@ struct Relay {
 }
 
 impl Relay {
-    /// Starts this program again with [`relay_for_others`] as its only test.
+    /// Starts this program again with [`relay_subprocess`] as its only test.
     fn start(component: &Path, name: &str) -> Self {
         let socket = component.with_file_name(name);
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "peers::relay_for_others", "--nocapture"])
+            .args(["--exact", "peers::relay_subprocess", "--nocapture"])
             .env(LISTEN, &socket)
             .env(CONNECT, component)
             .stdout(Stdio::piped())
@@ -46,7 +46,7 @@ impl Drop for Relay {
 
 /// The program of [`Relay`]. Does nothing unless its environment variables are set.
 #[tokio::test]
-async fn relay_for_others() {
+async fn relay_subprocess() {
     let (Some(listen), Some(connect)) = (std::env::var_os(LISTEN), std::env::var_os(CONNECT))
     else {
         return;

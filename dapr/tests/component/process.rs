@@ -57,7 +57,7 @@ async fn daprd_finds_the_services_by_reflection() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_in_order() {
+async fn a_signal_shuts_down_gracefully() {
     for signal in ["-TERM", "-INT"] {
         let Fixture {
             mut sidecar,
@@ -73,7 +73,7 @@ async fn a_signal_ends_it_in_order() {
 }
 
 #[tokio::test]
-async fn a_signal_does_not_cut_off_who_connects_to_a_store() {
+async fn a_signal_does_not_interrupt_a_connecting_instance() {
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let broker = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("mqtt://{}", broker.local_addr().unwrap());
@@ -93,7 +93,7 @@ async fn a_signal_does_not_cut_off_who_connects_to_a_store() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_cannot_keep_it_from_its_end() {
+async fn a_client_that_does_not_read_cannot_delay_the_shutdown() {
     let Fixture {
         mut sidecar,
         store: _store,
@@ -109,7 +109,7 @@ async fn a_client_that_does_not_read_cannot_keep_it_from_its_end() {
 }
 
 #[test]
-fn nobody_gets_colours_who_does_not_want_them() {
+fn no_color_disables_colors() {
     for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
@@ -141,7 +141,7 @@ fn nobody_gets_colours_who_does_not_want_them() {
 }
 
 #[tokio::test]
-async fn a_stale_socket_is_replaced_and_another_ones_is_not() {
+async fn a_stale_socket_is_replaced_and_an_active_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("made/component.sock");
     let first = Process::start(&socket, &["--socket-mode", "660"]);
@@ -238,7 +238,7 @@ fn a_symbolic_link_is_not_followed() {
 }
 
 #[test]
-fn a_folder_that_it_makes_is_writable_by_its_user_only() {
+fn a_created_folder_is_writable_only_by_its_user() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("made/here/component.sock");
     let mut command = Command::new("sh");
@@ -257,7 +257,7 @@ fn a_folder_that_it_makes_is_writable_by_its_user_only() {
 }
 
 #[tokio::test]
-async fn methods_that_it_lacks_are_named() {
+async fn unimplemented_methods_are_named() {
     let mut fixture = Fixture::start().await;
     let mut queries = QueriableStateStoreClient::new(fixture.sidecar.service.clone());
     let query = queries.query(QueryRequest::default()).await.unwrap_err();
@@ -280,7 +280,7 @@ async fn methods_that_it_lacks_are_named() {
 }
 
 #[tokio::test]
-async fn the_debug_log_has_calls_and_no_frames() {
+async fn the_debug_log_contains_calls_but_no_frames() {
     let folder = tempfile::tempdir().unwrap();
     let store = RunningServer::start(Config::in_memory()).unwrap();
     let log = folder.path().join("log");
@@ -320,7 +320,7 @@ fn the_socket_has_the_name_of_the_type() {
 }
 
 #[test]
-fn it_says_what_it_is() {
+fn help_and_version_are_printed() {
     let said = |argument: &str| {
         let output = statestore_dapr().arg(argument).output().unwrap();
         assert!(output.status.success());

@@ -11,7 +11,7 @@ use statestore_dapr::proto::{
 use tonic::Code;
 
 #[tokio::test]
-async fn daprd_learns_what_there_is() {
+async fn features_are_reported() {
     let mut fixture = Fixture::start().await;
     let features = fixture
         .sidecar
@@ -59,7 +59,7 @@ async fn operations_apply_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_key_that_the_transaction_itself_changed_has_another_etag() {
+async fn an_etag_fails_after_a_change_in_the_same_transaction() {
     for mut fixture in Fixture::of_both_kinds(&[]).await {
         let sidecar = &mut fixture.sidecar;
         sidecar.set(set("key", "old")).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_key_that_the_transaction_itself_changed_has_another_etag() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_transaction_does_nothing() {
+async fn an_invalid_transaction_changes_nothing() {
     for mut fixture in Fixture::of_both_kinds(&[]).await {
         let sidecar = &mut fixture.sidecar;
         sidecar.transact(Vec::new()).await.unwrap();
@@ -103,7 +103,7 @@ async fn what_cannot_be_a_transaction_does_nothing() {
 }
 
 #[tokio::test]
-async fn ten_thousand_operations_are_the_most() {
+async fn a_transaction_is_limited_to_ten_thousand_operations() {
     let mut fixture = Fixture::start().await;
     let sidecar = &mut fixture.sidecar;
     let many = |count: usize| {

@@ -30,7 +30,7 @@ async fn other_clients_read_and_write_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn content_types_are_kept_if_that_is_wanted() {
+async fn content_types_are_kept_if_configured() {
     let mut fixture = Fixture::start_with(&[("keepContentType", "true")]).await;
     let client = fixture.client().await;
     let sidecar = &mut fixture.sidecar;

@@ -1,11 +1,14 @@
 //! Authentication of clients that connect.
 use super::scram::{self, ClientFirst};
 use super::token;
-use super::user::{Sight, User};
+use super::user::{FastCheck, User};
 use super::users::UsersError;
-use super::verification::Job;
-use super::{ClientCertificate, Exchange, JwksError, Login, Principal, Proof, Tokens, Users};
-use crate::clock::Now;
+use super::verification::VerificationJob;
+use super::{
+    ClientCertificate, JwksError, Login, Principal, ScramExchange, TokenVerifier, Users,
+    VerifiedCredential,
+};
+use crate::clock::ClockReading;
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use std::fmt;
@@ -60,7 +63,7 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    fn of(self, certificate: &ClientCertificate) -> Result<Option<Arc<str>>, Refusal> {
+    fn user_name(self, certificate: &ClientCertificate) -> Result<Option<Arc<str>>, LoginRefusal> {
         let name = match self {
             Self::None => return Ok(None),
             Self::CommonName => certificate.common_name.as_ref(),
@@ -73,7 +76,7 @@ impl CertificateName {
             let why = "the certificate does not have the part that names the user";
             return Err((ReasonCode::NOT_AUTHORIZED, why));
         };
-        if name.starts_with(OF_TOKENS) {
+        if name.starts_with(SERVICE_ACCOUNT_PREFIX) {
             let why = "names of service accounts are for tokens";
             return Err((ReasonCode::NOT_AUTHORIZED, why));
         }
@@ -82,38 +85,38 @@ impl CertificateName {
 }
 
 /// Prefix of the names of service accounts. Only tokens give such names.
-const OF_TOKENS: &str = "system:serviceaccount:";
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Reason why a login is refused: the reason code, and a text for the log and the client.
-pub(crate) type Refusal = (ReasonCode, &'static str);
+pub(crate) type LoginRefusal = (ReasonCode, &'static str);
 
-const WRONG: Refusal = (
+const BAD_CREDENTIALS: LoginRefusal = (
     ReasonCode::BAD_USER_NAME_OR_PASSWORD,
     "the credentials are not accepted",
 );
-const OTHER_METHOD: Refusal = (
+const METHOD_NOT_OFFERED: LoginRefusal = (
     ReasonCode::BAD_AUTHENTICATION_METHOD,
     "this authentication method is not offered",
 );
-const BUSY: Refusal = (
+const BUSY: LoginRefusal = (
     ReasonCode::SERVER_BUSY,
     "the credentials cannot be looked at now",
 );
 
 /// Next step of a login.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum LoginStep {
     /// The login is accepted. The text proves the server to the client, if the method does that.
     Accepted(Box<Login>, Option<String>),
     /// The login is refused.
-    Refused(Refusal),
+    Refused(LoginRefusal),
     /// A job has to decide the login.
-    Job(Job),
-    /// The client is sent this challenge. Its answer goes with the exchange to [`Authenticator::answered`].
-    Asked(String, Box<Exchange>),
+    Verify(VerificationJob),
+    /// The client is sent this challenge. Its answer goes with the exchange to [`Authenticator::continue_login`].
+    Challenge(String, Box<ScramExchange>),
 }
 
-impl Step {
+impl LoginStep {
     fn accepted(login: Login) -> Self {
         Self::Accepted(Box::new(login), None)
     }
@@ -121,11 +124,11 @@ impl Step {
 
 /// Pace at which a login may be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum LoginPacing {
     /// At once: a password cannot be guessed by it, or not before the client has answered a challenge.
-    Free,
-    /// In turn: the login waits in line first. True if the check is a [job](Step::Job).
-    InTurn(bool),
+    Unthrottled,
+    /// In turn: the login waits in line first. True if the check is a [job](LoginStep::VerificationJob).
+    Throttled(bool),
 }
 
 /// Authentication methods that are accepted: passwords of users, tokens and certificates, each if it is configured.
@@ -148,7 +151,7 @@ pub(crate) enum Pace {
 #[derive(Debug, Clone, Default)]
 pub struct Authenticator {
     users: Option<Users>,
-    tokens: Option<Arc<Tokens>>,
+    tokens: Option<Arc<TokenVerifier>>,
     certificates: Option<CertificateName>,
 }
 
@@ -181,7 +184,7 @@ impl Authenticator {
 
     /// Accepts tokens as well.
     #[must_use]
-    pub fn with_tokens(self, tokens: Tokens) -> Self {
+    pub fn with_tokens(self, tokens: TokenVerifier) -> Self {
         Self {
             tokens: Some(Arc::new(tokens)),
             ..self
@@ -214,7 +217,7 @@ impl Authenticator {
     }
 
     /// Returns an authenticator with the current content of its files. Blocks while it reads them.
-    pub(crate) fn read_again(&self) -> Result<Self, AccessError> {
+    pub(crate) fn reload(&self) -> Result<Self, AccessError> {
         let users = match &self.users {
             Some(users) => Some(match users.source() {
                 Some(source) => source.read()?,
@@ -223,7 +226,7 @@ impl Authenticator {
             None => None,
         };
         let tokens = match &self.tokens {
-            Some(tokens) => Some(Arc::new(tokens.read_again()?)),
+            Some(tokens) => Some(Arc::new(tokens.reload()?)),
             None => None,
         };
         Ok(Self {
@@ -234,17 +237,20 @@ impl Authenticator {
     }
 
     /// Returns the pace at which a login may be checked.
-    pub(crate) fn pace(&self, credentials: Credentials<'_>) -> Pace {
+    pub(crate) fn pacing(&self, credentials: Credentials<'_>) -> LoginPacing {
         match credentials.authentication {
-            Some((token::METHOD, _)) if self.tokens.is_some() => Pace::InTurn(true),
-            Some(_) => Pace::Free,
-            None if self.is_anonymous() || !credentials.has_password() => Pace::Free,
-            None => Pace::InTurn(matches!(self.password(credentials), Step::Job(_))),
+            Some((token::METHOD, _)) if self.tokens.is_some() => LoginPacing::Throttled(true),
+            Some(_) => LoginPacing::Unthrottled,
+            None if self.is_anonymous() || !credentials.has_password() => LoginPacing::Unthrottled,
+            None => LoginPacing::Throttled(matches!(
+                self.check_password(credentials),
+                LoginStep::Verify(_)
+            )),
         }
     }
 
     /// Returns the user name that the credentials claim, if they claim one.
-    pub(crate) fn claimed(credentials: Credentials<'_>) -> Option<String> {
+    pub(crate) fn claimed_user_name(credentials: Credentials<'_>) -> Option<String> {
         match credentials.authentication {
             Some((scram::METHOD, data)) => ClientFirst::parse(data).map(|first| first.name),
             Some(_) => None,
@@ -253,42 +259,43 @@ impl Authenticator {
     }
 
     /// Begins a login. May reveal whether a password is right, so the login must have had its turn.
-    pub(crate) fn begin(&self, credentials: Credentials<'_>, now: Now) -> Step {
+    pub(crate) fn begin(&self, credentials: Credentials<'_>, now: ClockReading) -> LoginStep {
         match credentials.authentication {
             Some((token::METHOD, data)) => match &self.tokens {
-                Some(tokens) => Step::Job(Job::Token {
+                Some(tokens) => LoginStep::Verify(VerificationJob::Token {
                     tokens: Arc::clone(tokens),
                     token: data.clone(),
                     now,
                 }),
-                None => Step::Refused(OTHER_METHOD),
+                None => LoginStep::Refused(METHOD_NOT_OFFERED),
             },
             Some((scram::METHOD, data)) => self.begin_scram(data),
-            Some(_) => Step::Refused(OTHER_METHOD),
-            None if self.is_anonymous() => Step::accepted(match credentials.certificate {
-                Some(certificate) => {
-                    Login::new(Principal::certificate(None, certificate), Proof::Nothing)
-                }
-                None => Login::new(Principal::default(), Proof::Nothing),
+            Some(_) => LoginStep::Refused(METHOD_NOT_OFFERED),
+            None if self.is_anonymous() => LoginStep::accepted(match credentials.certificate {
+                Some(certificate) => Login::new(
+                    Principal::certificate(None, certificate),
+                    VerifiedCredential::Anonymous,
+                ),
+                None => Login::new(Principal::default(), VerifiedCredential::Anonymous),
             }),
             None => match (self.certificates, credentials.certificate) {
                 (Some(name), Some(certificate)) if !credentials.has_password() => {
-                    match name.of(certificate) {
-                        Ok(name) => Step::accepted(Login::new(
+                    match name.user_name(certificate) {
+                        Ok(name) => LoginStep::accepted(Login::new(
                             Principal::certificate(name, certificate),
-                            Proof::Certificate,
+                            VerifiedCredential::Certificate,
                         )),
-                        Err(refusal) => Step::Refused(refusal),
+                        Err(refusal) => LoginStep::Refused(refusal),
                     }
                 }
-                _ => self.password(credentials),
+                _ => self.check_password(credentials),
             },
         }
     }
 
-    fn password(&self, credentials: Credentials<'_>) -> Step {
+    fn check_password(&self, credentials: Credentials<'_>) -> LoginStep {
         let Some(users) = &self.users else {
-            return Step::Refused(WRONG);
+            return LoginStep::Refused(BAD_CREDENTIALS);
         };
         let empty = Bytes::new();
         let password = credentials.password.unwrap_or(&empty);
@@ -296,60 +303,60 @@ impl Authenticator {
             .user_name
             .filter(|_| credentials.password.is_some())
             .and_then(|name| users.get(name));
-        match user.map(|user| (user, user.glance(password))) {
-            Some((user, Sight::Right)) => {
-                Step::accepted(user.login(credentials.certificate.map(Arc::as_ref)))
+        match user.map(|user| (user, user.check_fast(password))) {
+            Some((user, FastCheck::Match)) => {
+                LoginStep::accepted(user.login(credentials.certificate.map(Arc::as_ref)))
             }
-            Some((user, Sight::Unknown)) => Step::Job(Job::Password {
+            Some((user, FastCheck::Unknown)) => LoginStep::Verify(VerificationJob::Password {
                 user: Arc::clone(user),
                 password: password.clone(),
                 certificate: credentials.certificate.cloned(),
             }),
-            Some((_, Sight::Wrong)) | None => match users.hashed() {
-                Some(like) => Step::Job(Job::Nobody {
+            Some((_, FastCheck::Mismatch)) | None => match users.hashed_reference() {
+                Some(like) => LoginStep::Verify(VerificationJob::UnknownUser {
                     like: Arc::clone(like),
                     password: password.clone(),
                 }),
-                None => Step::Refused(WRONG),
+                None => LoginStep::Refused(BAD_CREDENTIALS),
             },
         }
     }
 
-    fn begin_scram(&self, data: &[u8]) -> Step {
+    fn begin_scram(&self, data: &[u8]) -> LoginStep {
         let Some(users) = &self.users else {
-            return Step::Refused(OTHER_METHOD);
+            return LoginStep::Refused(METHOD_NOT_OFFERED);
         };
         let Some(first) = ClientFirst::parse(data) else {
-            return Step::Refused(WRONG);
+            return LoginStep::Refused(BAD_CREDENTIALS);
         };
-        let Some((keys, is_known)) = users.keys(&first.name) else {
-            return Step::Refused(OTHER_METHOD);
+        let Some((keys, is_known)) = users.scram_keys(&first.name) else {
+            return LoginStep::Refused(METHOD_NOT_OFFERED);
         };
-        match Exchange::begin(&first, keys, is_known) {
-            Some((asked, exchange)) => Step::Asked(asked, Box::new(exchange)),
-            None => Step::Refused(BUSY),
+        match ScramExchange::begin(&first, keys, is_known) {
+            Some((asked, exchange)) => LoginStep::Challenge(asked, Box::new(exchange)),
+            None => LoginStep::Refused(BUSY),
         }
     }
 
     /// Continues a login with the client's answer to a challenge.
-    pub(crate) fn answered(
+    pub(crate) fn continue_login(
         &self,
-        exchange: &Exchange,
+        exchange: &ScramExchange,
         answer: &[u8],
         certificate: Option<&ClientCertificate>,
-    ) -> Step {
+    ) -> LoginStep {
         let users = self.users.as_ref();
         let user = users.and_then(|users| users.get(exchange.name()));
         match (user, exchange.finish(answer)) {
             // The keys may have changed since the challenge.
-            (Some(user), Some(proof)) if exchange.is_with(user.keys.as_ref()) => {
+            (Some(user), Some(proof)) if exchange.uses_keys(user.scram_keys.as_ref()) => {
                 let login = Login {
-                    proof: Proof::Keys,
+                    credential: VerifiedCredential::Scram,
                     ..user.login(certificate)
                 };
-                Step::Accepted(Box::new(login), Some(proof))
+                LoginStep::Accepted(Box::new(login), Some(proof))
             }
-            _ => Step::Refused(WRONG),
+            _ => LoginStep::Refused(BAD_CREDENTIALS),
         }
     }
 
@@ -357,56 +364,63 @@ impl Authenticator {
     pub(crate) fn allows_client_id(&self, principal: &Principal, client_id: &str) -> bool {
         let users = self.users.as_ref();
         users
-            .and_then(|users| users.owner(client_id))
+            .and_then(|users| users.owner_of_client_id(client_id))
             .is_none_or(|owner| Some(owner) == principal.name())
     }
 
     /// Returns the standing under this authenticator of a client that a former authenticator accepted.
-    pub(crate) fn standing(&self, former: &Self, principal: &Principal, proof: &Proof) -> Standing {
+    pub(crate) fn grant(
+        &self,
+        former: &Self,
+        principal: &Principal,
+        proof: &VerifiedCredential,
+    ) -> ClientGrant {
         let is_same = match proof {
-            Proof::Nothing => return Standing::of(self.is_anonymous()),
-            Proof::Certificate => {
-                return Standing::of(self.certificates == former.certificates);
+            VerifiedCredential::Anonymous => {
+                return ClientGrant::valid_or_revoked(self.is_anonymous());
             }
-            Proof::Token(signed) => match &self.tokens {
+            VerifiedCredential::Certificate => {
+                return ClientGrant::valid_or_revoked(self.certificates == former.certificates);
+            }
+            VerifiedCredential::Token(signed) => match &self.tokens {
                 Some(tokens) => tokens.accepts(signed),
-                None => return Standing::Unknown,
+                None => return ClientGrant::Revoked,
             },
             proof => {
                 let of = |of: &Self| -> Option<Arc<User>> {
                     of.users.as_ref()?.get(principal.name()?).cloned()
                 };
                 let Some(user) = of(self) else {
-                    return Standing::Unknown;
+                    return ClientGrant::Revoked;
                 };
                 of(former).is_some_and(|former| match proof {
-                    Proof::Keys => former.keys == user.keys,
+                    VerifiedCredential::Scram => former.scram_keys == user.scram_keys,
                     _ => former.password == user.password,
                 })
             }
         };
         if is_same {
-            Standing::Same
+            ClientGrant::Valid
         } else {
-            Standing::Changed
+            ClientGrant::Reauthenticate
         }
     }
 }
 
 /// Standing of an accepted client after the users have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ClientGrant {
     /// The same as before.
-    Same,
+    Valid,
     /// Still known, but must prove it again: the password is a different one, or the key of the token is gone.
-    Changed,
+    Reauthenticate,
     /// Not accepted any more.
-    Unknown,
+    Revoked,
 }
 
-impl Standing {
-    fn of(is_same: bool) -> Self {
-        if is_same { Self::Same } else { Self::Unknown }
+impl ClientGrant {
+    fn valid_or_revoked(is_same: bool) -> Self {
+        if is_same { Self::Valid } else { Self::Revoked }
     }
 }
 

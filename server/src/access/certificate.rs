@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_says_are_attributes_and_what_it_does_not_say_is_none() {
+    fn only_fields_of_the_certificate_become_attributes() {
         let certificate = ClientCertificate {
             subject: "CN=pump,O=Example".into(),
             common_name: Some("pump".into()),

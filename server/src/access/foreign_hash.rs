@@ -1,7 +1,7 @@
 //! Forms of password hashes that other programs write and the server does not check.
 
 /// The prefix of a foreign hash, and the refusal of its line.
-const FORMS: [(&str, &str); 17] = [
+const FOREIGN_PREFIXES: [(&str, &str); 17] = [
     ("$P$", PHPASS),
     ("$H$", PHPASS),
     ("$S$", PHPASS),
@@ -53,7 +53,7 @@ const FORMS: [(&str, &str); 17] = [
 
 /// Minimum length of a hash behind the name of a scheme: that of crypt(3) with DES. With less behind it, a name in
 /// lower case may begin a password.
-const LEAST_HASH: usize = 13;
+const MIN_HASH_LENGTH: usize = 13;
 
 /// Hexadecimal digits of `MySQL`'s `PASSWORD()`.
 const MYSQL_DIGITS: usize = 40;
@@ -74,14 +74,16 @@ const UNKNOWN: &str = "this has the form of a hash ($NAME$...) that is not suppo
 /// Returns why a line with this text as its password is rejected, if the text is a hash of another program. If the hash
 /// counted as a plain password, it would let in every reader of the file.
 pub(super) fn refusal(text: &str) -> Option<&'static str> {
-    let form = FORMS.iter().find(|(begin, _)| text.starts_with(begin));
+    let form = FOREIGN_PREFIXES
+        .iter()
+        .find(|(begin, _)| text.starts_with(begin));
     if let Some((_, refusal)) = form {
         return Some(refusal);
     }
     let is_scheme = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
     if is_scheme.is_some_and(|(scheme, hash)| {
         let is_upper = is_name(scheme, u8::is_ascii_uppercase) && !hash.is_empty();
-        is_upper || is_name(scheme, u8::is_ascii_alphabetic) && hash.len() >= LEAST_HASH
+        is_upper || is_name(scheme, u8::is_ascii_alphabetic) && hash.len() >= MIN_HASH_LENGTH
     }) {
         return Some(SCHEME);
     }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_of_other_programs_are_named() {
+    fn hashes_of_other_programs_are_recognized() {
         for (text, named) in [
             ("$6$1234$5678", "SHA-512"),
             ("$5$1234$5678", "SHA-256"),
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_in_clear_are_none() {
+    fn plain_passwords_are_not_mistaken_for_hashes() {
         for text in [
             "secret",
             "$ecret",

@@ -27,7 +27,7 @@ pub(crate) struct NoMemory;
 
 impl PasswordHash {
     /// Returns whether a text is meant to be a hash of argon2.
-    pub(super) fn is_one(text: &str) -> bool {
+    pub(super) fn has_prefix(text: &str) -> bool {
         text.starts_with("$argon2")
     }
 
@@ -63,7 +63,7 @@ impl PasswordHash {
     }
 
     /// Hashes a password with a new random salt.
-    pub(crate) fn of(password: &[u8]) -> Result<Self, NoMemory> {
+    pub(crate) fn compute(password: &[u8]) -> Result<Self, NoMemory> {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(|_| NoMemory)?;
         let params = Params::default();
@@ -88,7 +88,7 @@ impl PasswordHash {
     ///
     /// # Errors
     /// Returns [`NoMemory`] if there is less memory than the hash asks for.
-    pub(crate) fn is_of(
+    pub(crate) fn verify(
         &self,
         password: &[u8],
         memory: &mut HashingMemory,
@@ -137,9 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_is_of_one_password() {
-        let hash = PasswordHash::of(b"secret").unwrap();
-        assert_ne!(hash, PasswordHash::of(b"secret").unwrap(), "salts differ");
+    fn a_hash_verifies_only_its_own_password() {
+        let hash = PasswordHash::compute(b"secret").unwrap();
+        assert_ne!(
+            hash,
+            PasswordHash::compute(b"secret").unwrap(),
+            "salts differ"
+        );
         let text = hash.to_string();
         assert!(
             text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
@@ -148,9 +152,9 @@ mod tests {
         let read = PasswordHash::parse(&text).unwrap();
         assert_eq!(read, hash);
         let mut memory = HashingMemory::default();
-        assert_eq!(read.is_of(b"secret", &mut memory), Ok(true));
+        assert_eq!(read.verify(b"secret", &mut memory), Ok(true));
         for wrong in [&b"secre"[..], b"secret2", b"Secret", b""] {
-            assert_eq!(read.is_of(wrong, &mut memory), Ok(false));
+            assert_eq!(read.verify(wrong, &mut memory), Ok(false));
         }
         let shown = format!("{hash:?}");
         let secret = text.rsplit('$').next().unwrap();
@@ -159,18 +163,18 @@ mod tests {
 
     /// Vector of the reference implementation.
     #[test]
-    fn a_hash_that_something_else_made_is_understood() {
+    fn a_hash_of_the_reference_implementation_is_accepted() {
         let text = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ\
             $CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         let hash = PasswordHash::parse(text).unwrap();
         assert_eq!(hash.to_string(), text);
         let mut memory = HashingMemory::default();
-        assert_eq!(hash.is_of(b"password", &mut memory), Ok(true));
-        assert_eq!(hash.is_of(b"differentpassword", &mut memory), Ok(false));
+        assert_eq!(hash.verify(b"password", &mut memory), Ok(true));
+        assert_eq!(hash.verify(b"differentpassword", &mut memory), Ok(false));
     }
 
     #[test]
-    fn what_asks_for_too_much_or_too_little_is_refused() {
+    fn parameters_outside_the_limits_are_refused() {
         let salt = "c29tZXNhbHQ";
         let output = "RdescudvJCsgt3ub+b1dWRWJTmaaJObG";
         for (text, problem) in [

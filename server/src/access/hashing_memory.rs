@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_and_holds_zeros_in_between() {
+    fn memory_is_reused_and_zeroed_between_uses() {
         let mut memory = HashingMemory::default();
         let first = hash(&mut memory, 1024);
         let place = memory.0.as_ptr();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_to_what_a_hash_needs_and_too_much_is_not_kept() {
+    fn memory_grows_on_demand_and_large_buffers_are_freed() {
         let mut memory = HashingMemory::default();
         hash(&mut memory, 64);
         hash(&mut memory, 1024);

@@ -1,5 +1,5 @@
 //! Public keys that sign tokens: a JSON Web Key Set (RFC 7517) in a file.
-use crate::reading;
+use crate::read_tracker;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{
@@ -22,9 +22,9 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Minimum size of an RSA modulus. RFC 8017 allows shorter ones, which can be broken.
 const MIN_RSA_BYTES: usize = 2048 / 8;
 /// Minimum interval between two checks of a file for changes.
-const LOOK_EVERY_MS: u64 = 1_000;
+const CHECK_INTERVAL_MS: u64 = 1_000;
 /// Maximum time that a login waits for a check: the file may be on a file system that does not respond.
-const LOOK_TIME: Duration = Duration::from_secs(2);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An error in a file of keys.
 #[derive(Debug, thiserror::Error)]
@@ -70,11 +70,11 @@ pub(crate) struct Key {
     id: Option<String>,
     /// The only algorithm, if the set names one.
     algorithm: Option<String>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Material {
+enum KeyMaterial {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
@@ -103,7 +103,7 @@ struct Jwks {
 
 impl Jwk {
     /// Returns the key; `None` for a kind of key that signs no tokens here.
-    fn key(self) -> Result<Option<Key>, &'static str> {
+    fn into_key(self) -> Result<Option<Key>, &'static str> {
         let bytes = |text: &Option<String>| {
             let text = text.as_ref().ok_or("a part of it is missing")?;
             let bytes = URL_SAFE_NO_PAD.decode(text);
@@ -128,11 +128,11 @@ impl Jwk {
                     return Err("an RSA key of less than 2048 bits is not safe");
                 }
                 let e = bytes(&self.e)?;
-                Material::Rsa { n, e }
+                KeyMaterial::Rsa { n, e }
             }
-            ("EC", Some("P-256")) => Material::P256(point(32)?),
-            ("EC", Some("P-384")) => Material::P384(point(48)?),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&self.x)?),
+            ("EC", Some("P-256")) => KeyMaterial::P256(point(32)?),
+            ("EC", Some("P-384")) => KeyMaterial::P384(point(48)?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(bytes(&self.x)?),
             _ => return Ok(None),
         };
         Ok(Some(Key {
@@ -145,7 +145,7 @@ impl Jwk {
 
 impl Key {
     /// Returns whether this key has signed the message with this algorithm.
-    pub(super) fn has_signed(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+    pub(super) fn verify(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         if self
             .algorithm
             .as_ref()
@@ -154,7 +154,7 @@ impl Key {
             return false;
         }
         let rsa = |parameters: &RsaParameters| match &self.material {
-            Material::Rsa { n, e } => RsaPublicKeyComponents { n, e }
+            KeyMaterial::Rsa { n, e } => RsaPublicKeyComponents { n, e }
                 .verify(parameters, message, signature)
                 .is_ok(),
             _ => false,
@@ -166,17 +166,17 @@ impl Key {
             ("PS256", _) => rsa(&RSA_PSS_2048_8192_SHA256),
             ("PS384", _) => rsa(&RSA_PSS_2048_8192_SHA384),
             ("PS512", _) => rsa(&RSA_PSS_2048_8192_SHA512),
-            ("ES256", Material::P256(point)) => {
+            ("ES256", KeyMaterial::P256(point)) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
                     .verify(message, signature)
                     .is_ok()
             }
-            ("ES384", Material::P384(point)) => {
+            ("ES384", KeyMaterial::P384(point)) => {
                 UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point)
                     .verify(message, signature)
                     .is_ok()
             }
-            ("EdDSA", Material::Ed25519(key)) => UnparsedPublicKey::new(&ED25519, key)
+            ("EdDSA", KeyMaterial::Ed25519(key)) => UnparsedPublicKey::new(&ED25519, key)
                 .verify(message, signature)
                 .is_ok(),
             _ => false,
@@ -204,7 +204,7 @@ impl KeySet {
         })?;
         let mut keys = Vec::new();
         for (index, jwk) in set.keys.into_iter().enumerate() {
-            let key = jwk.key().map_err(|problem| JwksError::Key {
+            let key = jwk.into_key().map_err(|problem| JwksError::Key {
                 path: path.into(),
                 number: index + 1,
                 problem,
@@ -218,7 +218,7 @@ impl KeySet {
     }
 
     /// Returns the keys with this id; without an id, the only key.
-    pub(super) fn of_id(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Key>> {
+    pub(super) fn by_id(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Key>> {
         let is_only = self.0.len() == 1;
         self.0.iter().filter(move |key| match id {
             Some(id) => key.id.as_deref() == Some(id),
@@ -234,40 +234,40 @@ impl KeySet {
 /// A file of keys, which is read again when it has changed.
 pub(super) struct KeyFile {
     path: PathBuf,
-    state: Arc<State>,
+    state: Arc<KeyFileState>,
 }
 
-struct State {
-    known: Mutex<Known>,
+struct KeyFileState {
+    cached: Mutex<CachedKeys>,
     /// Notified when a check of the file has ended.
-    looked: Condvar,
+    check_done: Condvar,
 }
 
-struct Known {
+struct CachedKeys {
     keys: Arc<KeySet>,
-    stamp: Stamp,
+    stamp: FileStamp,
     /// Time of the last check, on the monotonic clock.
-    looked_ms: u64,
+    checked_ms: u64,
     /// Start of the check under way, which may never end.
-    looks_since: Option<Instant>,
+    check_started: Option<Instant>,
 }
 
 /// Device, inode, modification time and size, which differ after the file was written or replaced.
-type Stamp = (u64, u64, i64, i64, u64);
+type FileStamp = (u64, u64, i64, i64, u64);
 
 impl KeyFile {
     pub(super) fn read(path: &Path) -> Result<Self, JwksError> {
         let (keys, stamp) = read(path)?;
         Ok(Self {
             path: path.into(),
-            state: Arc::new(State {
-                known: Mutex::new(Known {
+            state: Arc::new(KeyFileState {
+                cached: Mutex::new(CachedKeys {
                     keys: Arc::new(keys),
                     stamp,
-                    looked_ms: 0,
-                    looks_since: None,
+                    checked_ms: 0,
+                    check_started: None,
                 }),
-                looked: Condvar::new(),
+                check_done: Condvar::new(),
             }),
         })
     }
@@ -283,22 +283,25 @@ impl KeyFile {
 
     /// Returns the current keys. Checks the file at most once a second, and blocks during the check for at most two
     /// seconds. If the file cannot be used, the former keys stay in force.
-    pub(super) fn keys_now(&self, now_ms: u64) -> Arc<KeySet> {
+    pub(super) fn current_keys(&self, now_ms: u64) -> Arc<KeySet> {
         let mut known = self.state.lock();
-        if known.looks_since.is_none() && now_ms >= known.looked_ms + LOOK_EVERY_MS {
-            known.looked_ms = now_ms;
-            known.looks_since = Some(Instant::now());
+        if known.check_started.is_none() && now_ms >= known.checked_ms + CHECK_INTERVAL_MS {
+            known.checked_ms = now_ms;
+            known.check_started = Some(Instant::now());
             let (path, state) = (self.path.clone(), Arc::clone(&self.state));
-            let look = move || state.look(&path);
+            let look = move || state.check(&path);
             if let Err(error) = std::thread::Builder::new().name("keys".into()).spawn(look) {
                 tracing::warn!(%error, "the file of the keys of tokens cannot be looked at");
-                known.looks_since = None;
+                known.check_started = None;
             }
         }
-        if let Some(since) = known.looks_since {
-            let patience = LOOK_TIME.saturating_sub(since.elapsed());
-            let looks = |known: &mut Known| known.looks_since == Some(since);
-            let waited = self.state.looked.wait_timeout_while(known, patience, looks);
+        if let Some(since) = known.check_started {
+            let patience = CHECK_TIMEOUT.saturating_sub(since.elapsed());
+            let looks = |known: &mut CachedKeys| known.check_started == Some(since);
+            let waited = self
+                .state
+                .check_done
+                .wait_timeout_while(known, patience, looks);
             let (next, wait) = waited.unwrap_or_else(PoisonError::into_inner);
             known = next;
             if wait.timed_out() && !patience.is_zero() {
@@ -312,14 +315,14 @@ impl KeyFile {
     }
 }
 
-impl State {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl KeyFileState {
+    fn lock(&self) -> MutexGuard<'_, CachedKeys> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks the file, and reads it again if it has changed. Reading may never end, so no lock is held meanwhile.
-    fn look(&self, path: &Path) {
-        let now = fs::metadata(path).map(|metadata| stamp(&metadata));
+    fn check(&self, path: &Path) {
+        let now = fs::metadata(path).map(|metadata| file_stamp(&metadata));
         let is_same = now.is_ok_and(|now| now == self.lock().stamp);
         let read = (!is_same).then(|| read(path));
         let mut known = self.lock();
@@ -332,9 +335,9 @@ impl State {
             }
             Some(Err(error)) => tracing::warn!("{error}; the keys of before stay in force"),
         }
-        known.looks_since = None;
+        known.check_started = None;
         drop(known);
-        self.looked.notify_all();
+        self.check_done.notify_all();
     }
 }
 
@@ -344,8 +347,8 @@ impl fmt::Debug for KeyFile {
     }
 }
 
-fn read(path: &Path) -> Result<(KeySet, Stamp), JwksError> {
-    reading::begins(path);
+fn read(path: &Path) -> Result<(KeySet, FileStamp), JwksError> {
+    read_tracker::record_path(path);
     let contents = || {
         let file = fs::File::open(path)?;
         let metadata = file.metadata()?;
@@ -354,7 +357,7 @@ fn read(path: &Path) -> Result<(KeySet, Stamp), JwksError> {
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(io::Error::other("it is larger than a mebibyte"));
         }
-        Ok((text, stamp(&metadata)))
+        Ok((text, file_stamp(&metadata)))
     };
     let (text, stamp) = contents().map_err(|source| JwksError::Read {
         path: path.into(),
@@ -363,7 +366,7 @@ fn read(path: &Path) -> Result<(KeySet, Stamp), JwksError> {
     Ok((KeySet::parse(path, &text)?, stamp))
 }
 
-fn stamp(metadata: &fs::Metadata) -> Stamp {
+fn file_stamp(metadata: &fs::Metadata) -> FileStamp {
     (
         metadata.dev(),
         metadata.ino(),

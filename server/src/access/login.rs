@@ -1,6 +1,6 @@
 //! Accepted logins, and how long they are valid.
 use super::Principal;
-use super::token::Signed;
+use super::token::AcceptedToken;
 use std::sync::Arc;
 
 /// An accepted login.
@@ -9,33 +9,33 @@ pub(crate) struct Login {
     /// Principal on whose behalf the client acts.
     pub(crate) principal: Principal,
     /// Proof that the login rests on.
-    pub(crate) proof: Proof,
+    pub(crate) credential: VerifiedCredential,
     /// Time at which the login expires, in Unix milliseconds, unless the client authenticates again before.
-    pub(crate) until_wall_ms: Option<u64>,
+    pub(crate) expires_wall_ms: Option<u64>,
 }
 
 /// Proof that a login rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum VerifiedCredential {
     /// No proof: every client is accepted.
-    Nothing,
+    Anonymous,
     /// The password of a user.
     Password,
     /// The keys of a user for SCRAM.
-    Keys,
+    Scram,
     /// A certificate alone.
     Certificate,
     /// The signature of a token.
-    Token(Arc<Signed>),
+    Token(Arc<AcceptedToken>),
 }
 
 impl Login {
     /// Returns a login that does not expire.
-    pub(crate) fn new(principal: Principal, proof: Proof) -> Self {
+    pub(crate) fn new(principal: Principal, proof: VerifiedCredential) -> Self {
         Self {
             principal,
-            proof,
-            until_wall_ms: None,
+            credential: proof,
+            expires_wall_ms: None,
         }
     }
 }

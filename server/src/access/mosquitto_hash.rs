@@ -21,7 +21,7 @@ pub(super) struct MosquittoHash {
 
 impl MosquittoHash {
     /// Returns whether a text is meant to be such a hash.
-    pub(super) fn is_one(text: &str) -> bool {
+    pub(super) fn has_prefix(text: &str) -> bool {
         text.starts_with("$7$")
     }
 
@@ -51,13 +51,13 @@ impl MosquittoHash {
     }
 
     /// Returns whether this is its password.
-    pub(super) fn is_of(&self, password: &[u8]) -> bool {
+    pub(super) fn verify(&self, password: &[u8]) -> bool {
         let algorithm = pbkdf2::PBKDF2_HMAC_SHA512;
         pbkdf2::verify(algorithm, self.iterations, &self.salt, password, &self.hash).is_ok()
     }
 
     /// Returns salt and hash, which only readers of the file know.
-    pub(super) fn secret(&self) -> Vec<u8> {
+    pub(super) fn salt_and_hash(&self) -> Vec<u8> {
         [&self.salt[..], &self.hash].concat()
     }
 }
@@ -75,15 +75,15 @@ impl fmt::Debug for MosquittoHash {
 mod tests {
     use super::*;
 
-    /// Written by `mosquitto_passwd` of Mosquitto 2.0.11 for the password `secret`.
+    /// Written by `mosquitto_passwd` of Mosquitto 2.0.11 for the password `salt_and_hash`.
     const WRITTEN: &str = "$7$101$CueZz0BsBOIKqFwd$7QM/nmnzfxUlNb0P1ipZuct58Mh5V9ZkxXdxubCEKqn2G260sfvUp4RLECQJRPzqhTdzqq38vMspR27CSP4Ijg==";
 
     #[test]
-    fn a_hash_of_mosquitto_is_of_one_password() {
+    fn a_mosquitto_hash_verifies_only_its_own_password() {
         let hash = MosquittoHash::parse(WRITTEN).unwrap();
-        assert!(hash.is_of(b"secret"));
+        assert!(hash.verify(b"secret"));
         for wrong in [&b"Secret"[..], b"secret ", b"", WRITTEN.as_bytes()] {
-            assert!(!hash.is_of(wrong));
+            assert!(!hash.verify(wrong));
         }
         assert!(!format!("{hash:?}").contains('/'));
     }

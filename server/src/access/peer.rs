@@ -14,14 +14,14 @@ pub struct Peer {
     /// The address of the listener that accepted it, as `--listen` takes it; empty if none is known.
     pub listener: Arc<str>,
     /// The Unix socket, if it came through one.
-    pub local: Option<LocalPeer>,
+    pub unix: Option<UnixPeer>,
     /// Certificate that the client presented in the TLS handshake, and whose key it holds.
     pub certificate: Option<Arc<ClientCertificate>>,
 }
 
 /// The other end of a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalPeer {
+pub struct UnixPeer {
     /// Numeric id of the user of this machine, if the system gives it.
     pub user_id: Option<u32>,
 }
@@ -29,17 +29,17 @@ pub struct LocalPeer {
 impl Peer {
     /// Returns the source of the peer's logins.
     pub(crate) fn login_source(&self) -> LoginSource {
-        match self.local {
+        match self.unix {
             Some(local) => LoginSource::LocalUser(local.user_id),
             None => LoginSource::Network(self.address.into()),
         }
     }
 }
 
-impl From<LocalPeer> for Peer {
-    fn from(local: LocalPeer) -> Self {
+impl From<UnixPeer> for Peer {
+    fn from(local: UnixPeer) -> Self {
         Self {
-            local: Some(local),
+            unix: Some(local),
             ..IpAddr::from(Ipv4Addr::LOCALHOST).into()
         }
     }
@@ -51,7 +51,7 @@ impl From<IpAddr> for Peer {
             address: address.to_canonical(),
             port: 0,
             listener: Arc::default(),
-            local: None,
+            unix: None,
             certificate: None,
         }
     }

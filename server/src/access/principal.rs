@@ -23,7 +23,7 @@ struct Identity {
 pub enum Owner {
     /// An anonymous client.
     #[default]
-    Nobody,
+    Anonymous,
     /// A user of this name, who has proven a password.
     User(Arc<str>),
     /// Holder of a certificate with this subject. Without a subject, the text is the first URI, DNS name or address of
@@ -32,19 +32,19 @@ pub enum Owner {
     /// Holder of a token for this subject.
     Token(Arc<str>),
     /// A client of which only these attributes are known.
-    Described(Arc<BTreeMap<String, String>>),
+    Attributes(Arc<BTreeMap<String, String>>),
 }
 
 impl Owner {
     /// Returns the parts that identify the owner on all servers. Different owners have different parts;
-    /// [`Nobody`](Self::Nobody) has none.
-    pub(crate) fn parts(&self) -> Vec<&[u8]> {
+    /// [`Anonymous`](Self::Anonymous) has none.
+    pub(crate) fn identity_parts(&self) -> Vec<&[u8]> {
         let (kind, name) = match self {
-            Self::Nobody => return Vec::new(),
+            Self::Anonymous => return Vec::new(),
             Self::User(name) => ("user", name),
             Self::Certificate(subject) => ("certificate", subject),
             Self::Token(subject) => ("token", subject),
-            Self::Described(attributes) => {
+            Self::Attributes(attributes) => {
                 let all = attributes.iter().flat_map(|(name, it)| [name, it]);
                 let all = all.map(String::as_bytes);
                 return std::iter::once(&b"described"[..]).chain(all).collect();
@@ -64,7 +64,7 @@ impl Principal {
     pub fn with_attributes(name: Option<Arc<str>>, attributes: BTreeMap<String, String>) -> Self {
         let owner = match &name {
             Some(name) => Owner::User(Arc::clone(name)),
-            None => Owner::Described(Arc::new(attributes.clone())),
+            None => Owner::Attributes(Arc::new(attributes.clone())),
         };
         Self::new(owner, name, attributes)
     }
@@ -115,12 +115,12 @@ impl Principal {
     pub fn owner(&self) -> &Owner {
         match &self.0 {
             Some(identity) => &identity.owner,
-            None => &Owner::Nobody,
+            None => &Owner::Anonymous,
         }
     }
 
     /// Returns whether both are the same party: the same kind of owner, with the same name or subject.
-    pub fn is_same_party(&self, other: &Self) -> bool {
+    pub fn has_same_owner(&self, other: &Self) -> bool {
         self.owner() == other.owner()
     }
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_renews_a_certificate_or_a_token_stays_the_same_party() {
+    fn renewing_a_certificate_or_token_keeps_the_owner() {
         let certificate = |subject: &str, fingerprint: &str| ClientCertificate {
             subject: subject.into(),
             uri: vec!["spiffe://plant/pump".into()],
@@ -140,11 +140,11 @@ mod tests {
         let ann: Arc<str> = "ann".into();
         let old = Principal::certificate(None, &certificate("CN=ann", "1"));
         let new = Principal::certificate(None, &certificate("CN=ann", "2"));
-        assert!(old != new && old.is_same_party(&new));
+        assert!(old != new && old.has_same_owner(&new));
         let of = |pod: &str| BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
         let old = Principal::token(Arc::clone(&ann), of("1"));
         let new = Principal::token(Arc::clone(&ann), of("2"));
-        assert!(old != new && old.is_same_party(&new));
+        assert!(old != new && old.has_same_owner(&new));
         let all = [
             Principal::default(),
             Principal::user(Arc::clone(&ann)),
@@ -160,11 +160,12 @@ mod tests {
         for (index, one) in all.iter().enumerate() {
             for (other, principal) in all.iter().enumerate() {
                 assert_eq!(
-                    one.is_same_party(principal),
+                    one.has_same_owner(principal),
                     index == other,
                     "{one:?} {principal:?}"
                 );
-                let is_named_so = one.owner().parts() == principal.owner().parts();
+                let is_named_so =
+                    one.owner().identity_parts() == principal.owner().identity_parts();
                 assert_eq!(is_named_so, index == other, "{one:?} {principal:?}");
             }
         }

@@ -4,14 +4,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First bytes of version 1.
-const BEGIN_1: &[u8] = b"PROXY ";
+const V1_SIGNATURE: &[u8] = b"PROXY ";
 /// Maximum length of version 1 in bytes, including the end of the line.
-const MAX_BYTES_1: usize = 107;
+const V1_MAX_BYTES: usize = 107;
 
 /// First bytes of version 2.
-const BEGIN_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 in front of the addresses.
-const FIXED_BYTES_2: usize = 16;
+const V2_FIXED_BYTES: usize = 16;
 
 /// A PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) const UNTRUSTED: &str = "a PROXY protocol header from an address that
 
 /// Returns whether a connection with these first bytes begins with a header.
 pub(crate) fn is_header(input: &[u8]) -> bool {
-    input.starts_with(BEGIN_1) || input.starts_with(BEGIN_2)
+    input.starts_with(V1_SIGNATURE) || input.starts_with(V2_SIGNATURE)
 }
 
 /// Decodes the header at the beginning of the input; `None` if more has to come.
@@ -56,31 +56,31 @@ pub(crate) fn is_header(input: &[u8]) -> bool {
 /// The input is not the beginning of a header.
 pub(crate) fn decode(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begins_like = |begin: &[u8]| input.iter().zip(begin).all(|(one, other)| one == other);
-    if begins_like(BEGIN_1) {
-        decode_text(input)
-    } else if begins_like(BEGIN_2) {
-        decode_binary(input)
+    if begins_like(V1_SIGNATURE) {
+        decode_v1(input)
+    } else if begins_like(V2_SIGNATURE) {
+        decode_v2(input)
     } else {
         Err(ProxyHeaderError::Missing)
     }
 }
 
 /// Version 1: `PROXY TCP4 SOURCE DESTINATION PORT PORT`, the same with TCP6, or `PROXY UNKNOWN` and anything.
-fn decode_text(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
-    let input = &input[..input.len().min(MAX_BYTES_1)];
+fn decode_v1(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
+    let input = &input[..input.len().min(V1_MAX_BYTES)];
     let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else {
-        return if input.len() < MAX_BYTES_1 {
+        return if input.len() < V1_MAX_BYTES {
             Ok(None)
         } else {
             Err(ProxyHeaderError::Text("the line is longer than 107 bytes"))
         };
     };
-    let line = std::str::from_utf8(&input[BEGIN_1.len().min(end)..end])
+    let line = std::str::from_utf8(&input[V1_SIGNATURE.len().min(end)..end])
         .map_err(|_| ProxyHeaderError::Text("it is not ASCII"))?;
     let source = match line.split_once(' ') {
         _ if line == "UNKNOWN" || line.starts_with("UNKNOWN ") => None,
-        Some(("TCP4", addresses)) => Some(text_source::<Ipv4Addr>(addresses)?),
-        Some(("TCP6", addresses)) => Some(text_source::<Ipv6Addr>(addresses)?),
+        Some(("TCP4", addresses)) => Some(parse_v1_source::<Ipv4Addr>(addresses)?),
+        Some(("TCP6", addresses)) => Some(parse_v1_source::<Ipv6Addr>(addresses)?),
         _ => return Err(ProxyHeaderError::Text("expected TCP4, TCP6 or UNKNOWN")),
     };
     Ok(Some(ProxyHeader {
@@ -90,7 +90,7 @@ fn decode_text(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
 }
 
 /// `SOURCE DESTINATION PORT PORT`.
-fn text_source<A: std::str::FromStr + Into<IpAddr>>(
+fn parse_v1_source<A: std::str::FromStr + Into<IpAddr>>(
     text: &str,
 ) -> Result<SocketAddr, ProxyHeaderError> {
     let address = |text: &str| {
@@ -119,12 +119,12 @@ fn text_source<A: std::str::FromStr + Into<IpAddr>>(
     Ok(SocketAddr::new(address(source)?.into(), port(source_port)?))
 }
 
-const SHORT: ProxyHeaderError =
+const LENGTH_TOO_SHORT: ProxyHeaderError =
     ProxyHeaderError::Binary("its length is less than that of its addresses");
 
 /// Version 2: signature, version and command, family and protocol, length, addresses, further fields.
-fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
-    let is_proxied = match input.get(BEGIN_2.len()) {
+fn decode_v2(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
+    let is_proxied = match input.get(V2_SIGNATURE.len()) {
         None => return Ok(None),
         Some(0x20) => false,
         Some(0x21) => true,
@@ -137,11 +137,11 @@ fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> 
             ));
         }
     };
-    let Some(&[family, high, low]) = input.get(BEGIN_2.len() + 1..FIXED_BYTES_2) else {
+    let Some(&[family, high, low]) = input.get(V2_SIGNATURE.len() + 1..V2_FIXED_BYTES) else {
         return Ok(None);
     };
     let length = usize::from(u16::from_be_bytes([high, low]));
-    let Some(rest) = input.get(FIXED_BYTES_2..FIXED_BYTES_2 + length) else {
+    let Some(rest) = input.get(V2_FIXED_BYTES..V2_FIXED_BYTES + length) else {
         return Ok(None);
     };
     let source = match family {
@@ -149,14 +149,14 @@ fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> 
         _ if !is_proxied => None,
         0x11 => {
             let (&[a, b, c, d, _, _, _, _, high, low, _, _], _) =
-                rest.split_first_chunk().ok_or(SHORT)?;
+                rest.split_first_chunk().ok_or(LENGTH_TOO_SHORT)?;
             let port = u16::from_be_bytes([high, low]);
             Some(SocketAddr::from(([a, b, c, d], port)))
         }
         0x21 => {
-            let (address, rest) = rest.split_first_chunk::<16>().ok_or(SHORT)?;
-            let (_, rest) = rest.split_first_chunk::<16>().ok_or(SHORT)?;
-            let (&[high, low, _, _], _) = rest.split_first_chunk().ok_or(SHORT)?;
+            let (address, rest) = rest.split_first_chunk::<16>().ok_or(LENGTH_TOO_SHORT)?;
+            let (_, rest) = rest.split_first_chunk::<16>().ok_or(LENGTH_TOO_SHORT)?;
+            let (&[high, low, _, _], _) = rest.split_first_chunk().ok_or(LENGTH_TOO_SHORT)?;
             let port = u16::from_be_bytes([high, low]);
             Some(SocketAddr::from((*address, port)))
         }
@@ -169,7 +169,7 @@ fn decode_binary(input: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> 
         }
     };
     Ok(Some(ProxyHeader {
-        length: FIXED_BYTES_2 + length,
+        length: V2_FIXED_BYTES + length,
         source,
     }))
 }
@@ -185,20 +185,20 @@ mod tests {
 
     /// A decoded input.
     #[derive(Debug, PartialEq)]
-    enum Decoded {
+    enum DecodeOutcome {
         Incomplete,
-        OfProxy,
+        Local,
         Source(String),
     }
 
-    fn source(input: &[u8]) -> Result<Decoded, String> {
+    fn source(input: &[u8]) -> Result<DecodeOutcome, String> {
         match decode(input) {
-            Ok(None) => Ok(Decoded::Incomplete),
+            Ok(None) => Ok(DecodeOutcome::Incomplete),
             Ok(Some(header)) => {
                 assert_eq!(header.length, input.len());
-                Ok(header
-                    .source
-                    .map_or(Decoded::OfProxy, |it| Decoded::Source(it.to_string())))
+                Ok(header.source.map_or(DecodeOutcome::Local, |it| {
+                    DecodeOutcome::Source(it.to_string())
+                }))
             }
             Err(error) => Err(error.to_string()),
         }
@@ -206,22 +206,22 @@ mod tests {
 
     fn binary(first: u8, family: u8, rest: &[u8]) -> Vec<u8> {
         let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
-        [BEGIN_2, &[first, family], &length, rest].concat()
+        [V2_SIGNATURE, &[first, family], &length, rest].concat()
     }
 
     #[test]
-    fn both_versions_are_decoded_once_they_are_whole() {
+    fn complete_headers_of_both_versions_are_decoded() {
         for header in [TEXT, BINARY] {
             for length in 0..header.len() {
                 assert_eq!(
                     source(&header[..length]),
-                    Ok(Decoded::Incomplete),
+                    Ok(DecodeOutcome::Incomplete),
                     "{length}"
                 );
             }
             assert_eq!(
                 source(header),
-                Ok(Decoded::Source("192.0.2.7:51234".into()))
+                Ok(DecodeOutcome::Source("192.0.2.7:51234".into()))
             );
             let more = [header, b"\x10\x0d\0\x04MQTT"].concat();
             assert_eq!(decode(&more).unwrap().unwrap().length, header.len());
@@ -229,7 +229,7 @@ mod tests {
         let text = b"PROXY TCP6 2001:db8::7 2001:db8::1 51234 1883\r\n";
         assert_eq!(
             source(text),
-            Ok(Decoded::Source("[2001:db8::7]:51234".into()))
+            Ok(DecodeOutcome::Source("[2001:db8::7]:51234".into()))
         );
         let mut rest = [0; 36];
         rest[..16].copy_from_slice(&"2001:db8::7".parse::<Ipv6Addr>().unwrap().octets());
@@ -237,7 +237,7 @@ mod tests {
         let of_6 = binary(0x21, 0x21, &rest);
         assert_eq!(
             source(&of_6),
-            Ok(Decoded::Source("[2001:db8::7]:51234".into()))
+            Ok(DecodeOutcome::Source("[2001:db8::7]:51234".into()))
         );
         // Further fields.
         let with_fields = binary(
@@ -247,12 +247,12 @@ mod tests {
         );
         assert_eq!(
             source(&with_fields),
-            Ok(Decoded::Source("192.0.2.7:51234".into()))
+            Ok(DecodeOutcome::Source("192.0.2.7:51234".into()))
         );
     }
 
     #[test]
-    fn a_proxy_may_speak_for_itself() {
+    fn local_headers_have_no_source_address() {
         for header in [
             b"PROXY UNKNOWN\r\n".to_vec(),
             b"PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n".to_vec(),
@@ -262,12 +262,12 @@ mod tests {
             binary(0x21, 0x00, b""),
             binary(0x21, 0x31, &[b'/'; 216]),
         ] {
-            assert_eq!(source(&header), Ok(Decoded::OfProxy), "{header:?}");
+            assert_eq!(source(&header), Ok(DecodeOutcome::Local), "{header:?}");
         }
     }
 
     #[test]
-    fn what_is_no_header_is_refused_with_the_reason() {
+    fn invalid_headers_are_refused_with_the_reason() {
         for (input, reason) in [
             (b"\x10\x0d\0\x04MQTT".to_vec(), "no PROXY protocol header"),
             (b"PROXI".to_vec(), "no PROXY protocol header"),

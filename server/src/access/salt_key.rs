@@ -10,7 +10,7 @@ const PREFIX: &str = "#scram-salts:";
 const KEY_BYTES: usize = 32;
 
 /// Returns a line with a new key; `None` if the system has no random bytes.
-pub(crate) fn new_line() -> Option<String> {
+pub(crate) fn generate_line() -> Option<String> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     getrandom::fill(&mut *key).ok()?;
     Some(format!("{PREFIX}{}", STANDARD.encode(*key)))
@@ -22,7 +22,7 @@ pub(crate) fn is_line(line: &str) -> bool {
 }
 
 /// Reads the key from its line.
-pub(super) fn read(line: &str) -> Result<Key, &'static str> {
+pub(super) fn parse_line(line: &str) -> Result<Key, &'static str> {
     let text = line.strip_prefix(PREFIX).unwrap_or(line);
     let key = STANDARD.decode(text.trim_end()).map(Zeroizing::new);
     let key = key.ok().filter(|key| key.len() >= KEY_BYTES);

@@ -26,13 +26,13 @@ type Key = [u8; KEY_BYTES];
 pub(crate) struct ScramKeys {
     iterations: u32,
     salt: Vec<u8>,
-    stored: Key,
-    server: Key,
+    stored_key: Key,
+    server_key: Key,
 }
 
 impl ScramKeys {
     /// Returns whether a text is meant to be SCRAM keys.
-    pub(crate) fn is_one(text: &str) -> bool {
+    pub(crate) fn has_prefix(text: &str) -> bool {
         text.starts_with("SCRAM-SHA-256$")
     }
 
@@ -59,20 +59,20 @@ impl ScramKeys {
         Ok(Self {
             iterations,
             salt,
-            stored: key(stored).ok_or(FORM)?,
-            server: key(server).ok_or(FORM)?,
+            stored_key: key(stored).ok_or(FORM)?,
+            server_key: key(server).ok_or(FORM)?,
         })
     }
 
     /// Derives the keys of a password of printable ASCII, with a new random salt; `None` if the system has no
     /// randomness.
-    pub(crate) fn of(password: &[u8]) -> Option<Self> {
+    pub(crate) fn derive(password: &[u8]) -> Option<Self> {
         let mut salt = vec![0; SALT_BYTES];
         getrandom::fill(&mut salt).ok()?;
-        Some(Self::with(password, salt, ITERATIONS))
+        Some(Self::derive_with(password, salt, ITERATIONS))
     }
 
-    fn with(password: &[u8], salt: Vec<u8>, iterations: u32) -> Self {
+    fn derive_with(password: &[u8], salt: Vec<u8>, iterations: u32) -> Self {
         let mut salted = Zeroizing::new([0; KEY_BYTES]);
         let times = NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN);
         pbkdf2::derive(
@@ -86,28 +86,28 @@ impl ScramKeys {
         Self {
             iterations,
             salt,
-            stored: hash(&*client),
-            server: sign(&*salted, b"Server Key"),
+            stored_key: hash(&*client),
+            server_key: sign(&*salted, b"Server Key"),
         }
     }
 
     /// Returns keys for an unknown user that look like those of a known user. The same name always gets the same salt.
-    pub(super) fn pretended(secret: &hmac::Key, name: &str, like: &Self) -> Self {
+    pub(super) fn decoy(secret: &hmac::Key, name: &str, like: &Self) -> Self {
         let mut salt = hmac::sign(secret, name.as_bytes()).as_ref().to_vec();
         salt.truncate(like.salt.len());
         Self {
             iterations: like.iterations,
             salt,
-            stored: [0; KEY_BYTES],
-            server: [0; KEY_BYTES],
+            stored_key: [0; KEY_BYTES],
+            server_key: [0; KEY_BYTES],
         }
     }
 }
 
 impl fmt::Display for ScramKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [salt, stored, server] =
-            [&self.salt[..], &self.stored, &self.server].map(|bytes| STANDARD.encode(bytes));
+        let [salt, stored, server] = [&self.salt[..], &self.stored_key, &self.server_key]
+            .map(|bytes| STANDARD.encode(bytes));
         let iterations = self.iterations;
         write!(f, "{METHOD}${iterations}:{salt}${stored}:{server}")
     }
@@ -138,7 +138,7 @@ pub(super) struct ClientFirst<'a> {
     /// Name of the user whose password is to be proven.
     pub(super) name: String,
     /// The header about channel binding.
-    header: &'a str,
+    gs2_header: &'a str,
     bare: &'a str,
     nonce: &'a str,
 }
@@ -155,8 +155,8 @@ impl<'a> ClientFirst<'a> {
         let nonce = parts.next()?.strip_prefix("r=")?;
         let is_printable = nonce.bytes().all(|byte| matches!(byte, 0x21..=0x7E));
         (!nonce.is_empty() && is_printable).then_some(Self {
-            name: unescaped(name)?,
-            header: &message[..3],
+            name: unescape_name(name)?,
+            gs2_header: &message[..3],
             bare,
             nonce,
         })
@@ -164,7 +164,7 @@ impl<'a> ClientFirst<'a> {
 }
 
 /// Decodes a name, in which `=2C` is a comma and `=3D` an equals sign.
-fn unescaped(name: &str) -> Option<String> {
+fn unescape_name(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut text = parts.next()?.to_owned();
     for part in parts {
@@ -180,19 +180,19 @@ fn unescaped(name: &str) -> Option<String> {
 }
 
 /// An exchange that waits for the client's proof of its password. A single answer ends it.
-pub(crate) struct Exchange {
+pub(crate) struct ScramExchange {
     keys: ScramKeys,
     /// Whether the name is that of a user with keys.
-    is_known: bool,
+    is_known_user: bool,
     name: String,
     /// The header about channel binding in base64.
-    binding: String,
+    channel_binding: String,
     nonce: String,
     /// The client's first message without the header, and the server's.
-    so_far: String,
+    auth_message_prefix: String,
 }
 
-impl Exchange {
+impl ScramExchange {
     /// Begins an exchange, and returns the challenge for the client; `None` if the system has no randomness.
     pub(super) fn begin(
         first: &ClientFirst<'_>,
@@ -219,11 +219,11 @@ impl Exchange {
         let salt = STANDARD.encode(&keys.salt);
         let message = format!("r={nonce},s={salt},i={}", keys.iterations);
         let exchange = Self {
-            so_far: format!("{},{message}", first.bare),
+            auth_message_prefix: format!("{},{message}", first.bare),
             keys,
-            is_known,
+            is_known_user: is_known,
             name: first.name.clone(),
-            binding: STANDARD.encode(first.header),
+            channel_binding: STANDARD.encode(first.gs2_header),
             nonce,
         };
         (message, exchange)
@@ -235,7 +235,7 @@ impl Exchange {
     }
 
     /// Returns whether the client has to prove its password against these keys.
-    pub(super) fn is_with(&self, keys: Option<&ScramKeys>) -> bool {
+    pub(super) fn uses_keys(&self, keys: Option<&ScramKeys>) -> bool {
         keys == Some(&self.keys)
     }
 
@@ -247,24 +247,24 @@ impl Exchange {
         let mut parts = without_proof.split(',');
         let binding = parts.next()?.strip_prefix("c=")?;
         let nonce = parts.next()?.strip_prefix("r=")?;
-        if binding != self.binding || nonce != self.nonce {
+        if binding != self.channel_binding || nonce != self.nonce {
             return None;
         }
         let proof: Key = STANDARD.decode(proof).ok()?.try_into().ok()?;
-        let message = format!("{},{without_proof}", self.so_far);
-        let mut client = Zeroizing::new(sign(&self.keys.stored, message.as_bytes()));
+        let message = format!("{},{without_proof}", self.auth_message_prefix);
+        let mut client = Zeroizing::new(sign(&self.keys.stored_key, message.as_bytes()));
         for (key, proof) in client.iter_mut().zip(proof) {
             *key ^= proof;
         }
-        let is_right = bool::from(hash(&*client).ct_eq(&self.keys.stored));
-        (is_right && self.is_known).then(|| {
-            let signature = sign(&self.keys.server, message.as_bytes());
+        let is_right = bool::from(hash(&*client).ct_eq(&self.keys.stored_key));
+        (is_right && self.is_known_user).then(|| {
+            let signature = sign(&self.keys.server_key, message.as_bytes());
             format!("v={}", STANDARD.encode(signature))
         })
     }
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for ScramExchange {
     /// Omits keys and nonces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
@@ -278,18 +278,18 @@ mod tests {
     use super::*;
 
     /// The example of RFC 7677, section 3.
-    fn example() -> (String, Exchange) {
+    fn example() -> (String, ScramExchange) {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
-        let keys = ScramKeys::with(b"pencil", salt, 4096);
+        let keys = ScramKeys::derive_with(b"pencil", salt, 4096);
         let first = ClientFirst::parse(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").unwrap();
-        Exchange::with_nonce(&first, keys, true, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+        ScramExchange::with_nonce(&first, keys, true, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     }
 
     const FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
         p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
 
     #[test]
-    fn the_example_of_the_standard_succeeds() {
+    fn the_example_of_rfc_7677_succeeds() {
         let (asked, exchange) = example();
         assert_eq!(
             asked,
@@ -321,17 +321,17 @@ mod tests {
         assert_eq!(exchange.finish(b""), None);
         assert_eq!(exchange.finish(&[0xFF; 40]), None);
         let (_, unknown) = example();
-        let unknown = Exchange {
-            is_known: false,
+        let unknown = ScramExchange {
+            is_known_user: false,
             ..unknown
         };
         assert_eq!(unknown.finish(FINAL.as_bytes()), None);
     }
 
     #[test]
-    fn what_a_client_may_begin_with() {
+    fn only_valid_client_first_messages_are_accepted() {
         let first = ClientFirst::parse(b"y,,n=a=2Cb=3Dc,r=x,ext=1").unwrap();
-        assert_eq!((first.name.as_str(), first.header), ("a,b=c", "y,,"));
+        assert_eq!((first.name.as_str(), first.gs2_header), ("a,b=c", "y,,"));
         for refused in [
             &b"p=tls-unique,,n=user,r=x"[..],
             b"p=tls-exporter,,n=user,r=x",
@@ -352,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_and_read_and_not_shown() {
-        let keys = ScramKeys::of(b"secret").unwrap();
-        assert_ne!(keys, ScramKeys::of(b"secret").unwrap());
+    fn keys_round_trip_and_are_omitted_from_debug_output() {
+        let keys = ScramKeys::derive(b"secret").unwrap();
+        assert_ne!(keys, ScramKeys::derive(b"secret").unwrap());
         let text = keys.to_string();
         assert_eq!(ScramKeys::parse(&text).unwrap(), keys);
         let shown = format!("{keys:?} {:?}", example().1);

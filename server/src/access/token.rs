@@ -1,7 +1,7 @@
 //! Service account tokens: JSON Web Tokens (RFC 7519), signed with a key of a set that the server knows.
 use super::jwks::{JwksError, Key, KeyFile};
-use super::{Login, Principal, Proof};
-use crate::clock::Now;
+use super::{Login, Principal, VerifiedCredential};
+use crate::clock::ClockReading;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ const MAX_SUBJECT_BYTES: usize = 1024;
 
 /// Rules for the tokens that are accepted.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct TokenVerifier {
     keys: KeyFile,
     issuer: String,
     audiences: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Tokens {
 
 /// Signing key, issuer and audiences of an accepted token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Signed {
+pub(crate) struct AcceptedToken {
     key: Arc<Key>,
     issuer: String,
     audiences: Vec<String>,
@@ -59,7 +59,7 @@ struct Claims {
 #[serde(untagged)]
 enum Audience {
     One(String),
-    Some(Vec<String>),
+    Many(Vec<String>),
 }
 
 /// Seconds since the Unix epoch, optionally with a fraction.
@@ -85,7 +85,7 @@ impl NumericDate {
     }
 }
 
-impl Tokens {
+impl TokenVerifier {
     /// Accepts tokens that a key of the file has signed, of this issuer and for at least one of these audiences. Clocks
     /// may differ by `leeway_s` seconds, at most [`MAX_LEEWAY_S`].
     ///
@@ -109,13 +109,13 @@ impl Tokens {
     ///
     /// # Errors
     /// Returns the errors of [`new`](Self::new).
-    pub(super) fn read_again(&self) -> Result<Self, JwksError> {
+    pub(super) fn reload(&self) -> Result<Self, JwksError> {
         let audiences = self.audiences.iter().cloned();
         Self::new(self.keys.path(), &self.issuer, audiences, self.leeway_s)
     }
 
     /// Returns whether a token with this signature would still be accepted.
-    pub(super) fn accepts(&self, signed: &Signed) -> bool {
+    pub(super) fn accepts(&self, signed: &AcceptedToken) -> bool {
         signed.issuer == self.issuer
             && self.has_audience(&signed.audiences)
             && self.keys.keys().contains(&signed.key)
@@ -129,13 +129,13 @@ impl Tokens {
     ///
     /// # Errors
     /// Returns why the token is not accepted.
-    pub fn verify(&self, token: &[u8], now: Now) -> Result<Principal, &'static str> {
+    pub fn verify(&self, token: &[u8], now: ClockReading) -> Result<Principal, &'static str> {
         self.check(token, now).map(|login| login.principal)
     }
 
     /// Verifies a token, and returns the login of its holder, or why it is not accepted. May check the file of keys,
     /// which blocks.
-    pub(super) fn check(&self, token: &[u8], now: Now) -> Result<Login, &'static str> {
+    pub(super) fn check(&self, token: &[u8], now: ClockReading) -> Result<Login, &'static str> {
         let token = token.strip_suffix(b"\n").unwrap_or(token);
         let token = std::str::from_utf8(token).map_err(|_| "it is no token")?;
         let (signed, signature) = token.rsplit_once('.').ok_or("it is no token")?;
@@ -147,24 +147,29 @@ impl Tokens {
         if header.crit.is_some() {
             return Err("it demands an extension");
         }
-        let keys = self.keys.keys_now(now.mono_ms);
-        let mut candidates = keys.of_id(header.kid.as_deref()).peekable();
+        let keys = self.keys.current_keys(now.mono_ms);
+        let mut candidates = keys.by_id(header.kid.as_deref()).peekable();
         if candidates.peek().is_none() {
             return Err("its key is unknown");
         }
         let key = candidates
-            .find(|key| key.has_signed(&header.alg, signed.as_bytes(), &signature))
+            .find(|key| key.verify(&header.alg, signed.as_bytes(), &signature))
             .ok_or("its signature is wrong")?;
         let claims: Claims =
             serde_json::from_slice(&claims).map_err(|_| "a claim is missing or not possible")?;
-        self.judge(claims, key, now)
+        self.check_claims(claims, key, now)
     }
 
-    fn judge(&self, claims: Claims, key: &Arc<Key>, now: Now) -> Result<Login, &'static str> {
+    fn check_claims(
+        &self,
+        claims: Claims,
+        key: &Arc<Key>,
+        now: ClockReading,
+    ) -> Result<Login, &'static str> {
         let leeway_ms = self.leeway_s * 1000;
         let audiences = match claims.aud {
             Audience::One(audience) => vec![audience],
-            Audience::Some(audiences) => audiences,
+            Audience::Many(audiences) => audiences,
         };
         if claims.iss != self.issuer {
             return Err("it has another issuer");
@@ -185,12 +190,12 @@ impl Tokens {
         let attributes = attributes(&claims.iss, &claims.sub, &claims.kubernetes);
         Ok(Login {
             principal: Principal::token(claims.sub.into(), attributes),
-            proof: Proof::Token(Arc::new(Signed {
+            credential: VerifiedCredential::Token(Arc::new(AcceptedToken {
                 key: Arc::clone(key),
                 issuer: claims.iss,
                 audiences,
             })),
-            until_wall_ms: Some(until_ms),
+            expires_wall_ms: Some(until_ms),
         })
     }
 }

@@ -11,13 +11,13 @@ use zeroize::Zeroizing;
 
 /// Form in which a password is known.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Password {
+pub(super) enum StoredPassword {
     Plain(Zeroizing<Box<[u8]>>),
     Hash(Box<PasswordHash>),
     Mosquitto(Box<MosquittoHash>),
 }
 
-impl Password {
+impl StoredPassword {
     pub(super) fn plain(password: &[u8]) -> Self {
         Self::Plain(Zeroizing::new(password.into()))
     }
@@ -33,7 +33,7 @@ impl Password {
         let secret = Zeroizing::new(match self {
             Self::Plain(_) => return None,
             Self::Hash(hash) => hash.to_string().into_bytes(),
-            Self::Mosquitto(hash) => hash.secret(),
+            Self::Mosquitto(hash) => hash.salt_and_hash(),
         });
         let purpose = b"statestored: SCRAM salts of unknown users";
         let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, &secret), purpose);
@@ -41,11 +41,11 @@ impl Password {
     }
 
     /// Checks a password against the hash.
-    fn is_of(&self, password: &[u8], memory: &mut HashingMemory) -> Result<bool, NoMemory> {
+    fn verify(&self, password: &[u8], memory: &mut HashingMemory) -> Result<bool, NoMemory> {
         match self {
             Self::Plain(expected) => Ok(expected.ct_eq(password).into()),
-            Self::Hash(hash) => hash.is_of(password, memory),
-            Self::Mosquitto(hash) => Ok(hash.is_of(password)),
+            Self::Hash(hash) => hash.verify(password, memory),
+            Self::Mosquitto(hash) => Ok(hash.verify(password)),
         }
     }
 }
@@ -53,17 +53,17 @@ impl Password {
 /// A user, with a password, SCRAM keys, or both.
 pub(crate) struct User {
     name: Arc<str>,
-    pub(super) password: Option<Password>,
-    pub(super) keys: Option<ScramKeys>,
+    pub(super) password: Option<StoredPassword>,
+    pub(super) scram_keys: Option<ScramKeys>,
     /// Tag of the last right password, under the [secret] of the process. A returning user need not wait for the hash.
-    remembered: Mutex<Option<[u8; 32]>>,
+    verified_tag: Mutex<Option<[u8; 32]>>,
 }
 
 /// Result of a check that takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sight {
-    Right,
-    Wrong,
+pub(super) enum FastCheck {
+    Match,
+    Mismatch,
     /// Not known: the check takes time.
     Unknown,
 }
@@ -74,8 +74,8 @@ impl User {
         Self {
             name: name.into(),
             password: None,
-            keys: None,
-            remembered: Mutex::new(None),
+            scram_keys: None,
+            verified_tag: Mutex::new(None),
         }
     }
 
@@ -84,23 +84,23 @@ impl User {
     }
 
     /// Checks a password as far as that takes no time.
-    pub(super) fn glance(&self, password: &[u8]) -> Sight {
+    pub(super) fn check_fast(&self, password: &[u8]) -> FastCheck {
         match &self.password {
-            None => Sight::Wrong,
-            Some(Password::Plain(expected)) => {
+            None => FastCheck::Mismatch,
+            Some(StoredPassword::Plain(expected)) => {
                 if bool::from(expected.ct_eq(password)) {
-                    Sight::Right
+                    FastCheck::Match
                 } else {
-                    Sight::Wrong
+                    FastCheck::Mismatch
                 }
             }
-            Some(Password::Hash(_) | Password::Mosquitto(_)) => {
-                let remembered = self.remembered.lock();
+            Some(StoredPassword::Hash(_) | StoredPassword::Mosquitto(_)) => {
+                let remembered = self.verified_tag.lock();
                 let remembered = *remembered.unwrap_or_else(PoisonError::into_inner);
                 let tag = tag(password);
                 match remembered {
-                    Some(remembered) if bool::from(remembered.ct_eq(&tag)) => Sight::Right,
-                    _ => Sight::Unknown,
+                    Some(remembered) if bool::from(remembered.ct_eq(&tag)) => FastCheck::Match,
+                    _ => FastCheck::Unknown,
                 }
             }
         }
@@ -112,35 +112,35 @@ impl User {
         password: &[u8],
         memory: &mut HashingMemory,
     ) -> Result<bool, NoMemory> {
-        match (self.glance(password), &self.password) {
-            (Sight::Unknown, Some(hash)) => {
-                let is_right = hash.is_of(password, memory)?;
+        match (self.check_fast(password), &self.password) {
+            (FastCheck::Unknown, Some(hash)) => {
+                let is_right = hash.verify(password, memory)?;
                 if is_right {
-                    let remembered = self.remembered.lock();
+                    let remembered = self.verified_tag.lock();
                     *remembered.unwrap_or_else(PoisonError::into_inner) = Some(tag(password));
                 }
                 Ok(is_right)
             }
-            (sight, _) => Ok(sight == Sight::Right),
+            (sight, _) => Ok(sight == FastCheck::Match),
         }
     }
 
     /// Returns the bytes of memory that the check of a password needs.
     pub(super) fn hashing_bytes(&self) -> usize {
         match &self.password {
-            Some(Password::Hash(hash)) => hash.memory_bytes(),
+            Some(StoredPassword::Hash(hash)) => hash.memory_bytes(),
             _ => 0,
         }
     }
 
     /// Takes as long as the check of a wrong password.
-    pub(super) fn pretend(
+    pub(super) fn verify_decoy(
         &self,
         password: &[u8],
         memory: &mut HashingMemory,
     ) -> Result<(), NoMemory> {
         match &self.password {
-            Some(hash) => hash.is_of(password, memory).map(|_| ()),
+            Some(hash) => hash.verify(password, memory).map(|_| ()),
             None => Ok(()),
         }
     }
@@ -173,18 +173,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_right_password_is_remembered_and_a_wrong_one_is_not() {
+    fn a_verified_password_is_cached_and_a_wrong_one_is_not() {
         let mut user = User::new("ann");
-        let hash = PasswordHash::of(b"secret").unwrap();
-        user.password = Some(Password::Hash(Box::new(hash)));
+        let hash = PasswordHash::compute(b"secret").unwrap();
+        user.password = Some(StoredPassword::Hash(Box::new(hash)));
         let mut memory = HashingMemory::default();
-        assert_eq!(user.glance(b"secret"), Sight::Unknown);
+        assert_eq!(user.check_fast(b"secret"), FastCheck::Unknown);
         assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
-        assert_eq!(user.glance(b"wrong"), Sight::Unknown);
+        assert_eq!(user.check_fast(b"wrong"), FastCheck::Unknown);
         assert_eq!(user.verify(b"secret", &mut memory), Ok(true));
-        assert_eq!(user.glance(b"secret"), Sight::Right);
-        assert_eq!(user.glance(b"wrong"), Sight::Unknown);
+        assert_eq!(user.check_fast(b"secret"), FastCheck::Match);
+        assert_eq!(user.check_fast(b"wrong"), FastCheck::Unknown);
         assert_eq!(user.verify(b"wrong", &mut memory), Ok(false));
-        assert_eq!(user.glance(b"secret"), Sight::Right);
+        assert_eq!(user.check_fast(b"secret"), FastCheck::Match);
     }
 }

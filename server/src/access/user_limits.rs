@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Maximum amount that one user, or all users together, may send in a second. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rates {
+pub struct RateLimits {
     /// PUBLISH packets: requests to the store, and messages to others.
     pub requests: Option<u32>,
     /// Bytes of all packets.
@@ -26,7 +26,7 @@ pub struct UserLimits {
     /// Bytes of messages that wait for the user's clients, or are not acknowledged yet.
     pub held_bytes: Option<usize>,
     /// Amount that the user's clients may send together. Beyond it, the server stops reading from them for a while.
-    pub rates: Rates,
+    pub rates: RateLimits,
 }
 
 impl UserLimits {
@@ -73,25 +73,25 @@ impl UserLimits {
 
 /// Limits of all users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LimitsOfUsers {
+pub struct UserLimitsMap {
     /// Limits of each user that is not named. Clients without a user name count as one user.
-    pub each: UserLimits,
+    pub default_limits: UserLimits,
     /// Limits of named users.
     pub named: BTreeMap<String, UserLimits>,
 }
 
-impl LimitsOfUsers {
+impl UserLimitsMap {
     /// Returns the limits of a principal.
-    pub fn of(&self, principal: &Principal) -> &UserLimits {
+    pub fn get(&self, principal: &Principal) -> &UserLimits {
         principal
             .name()
             .and_then(|name| self.named.get(name))
-            .unwrap_or(&self.each)
+            .unwrap_or(&self.default_limits)
     }
 
     /// Returns whether nothing is limited.
     pub(crate) fn is_empty(&self) -> bool {
-        self.named.is_empty() && self.each == UserLimits::default()
+        self.named.is_empty() && self.default_limits == UserLimits::default()
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_words() {
+    fn limits_are_parsed_from_words() {
         let limits = UserLimits::parse(
             "connections=1 sessions=2 watches=3 held=4 requests=5 bytes=6 subscriptions=7",
         );
@@ -112,7 +112,7 @@ mod tests {
                 watches: Some(3),
                 held_bytes: Some(4),
                 subscriptions: Some(7),
-                rates: Rates {
+                rates: RateLimits {
                     requests: Some(5),
                     bytes: Some(6)
                 },

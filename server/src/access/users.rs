@@ -4,8 +4,8 @@ use super::hash::PasswordHash;
 use super::mosquitto_hash::MosquittoHash;
 use super::salt_key;
 use super::scram::ScramKeys;
-use super::user::{Password, User, secret};
-use crate::reading;
+use super::user::{StoredPassword, User, secret};
+use crate::read_tracker;
 use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
@@ -25,13 +25,13 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Users with their passwords.
 #[derive(Clone, Default)]
 pub struct Users {
-    all: HashMap<Arc<str>, Arc<User>>,
+    by_name: HashMap<Arc<str>, Arc<User>>,
     /// First user with a hashed password. The check for an unknown user takes as long as for this one.
-    hashed: Option<Arc<User>>,
+    hashed_reference: Option<Arc<User>>,
     /// First user with SCRAM keys. The keys of unknown users look like these.
-    keyed: Option<Arc<User>>,
+    scram_reference: Option<Arc<User>>,
     /// Key of the salts that unknown users see. Without it, the key of the process is used.
-    salts: Option<hmac::Key>,
+    decoy_salt_key: Option<hmac::Key>,
     source: Option<UsersSource>,
 }
 
@@ -39,7 +39,7 @@ pub struct Users {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsersSource {
-    /// A file of [users](Users::read).
+    /// A file of [users](Users::parse_line).
     Users(PathBuf),
     /// The file of the [password](Users::with_password_file) of one user.
     Password {
@@ -62,7 +62,7 @@ impl UsersSource {
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users({})", self.all.len())
+        write!(f, "Users({})", self.by_name.len())
     }
 }
 
@@ -99,26 +99,28 @@ pub enum UsersError {
 impl Users {
     /// Adds a user. Returns `false` if there is one of that name, which stays unchanged.
     pub fn add(&mut self, name: &str, password: &[u8]) -> bool {
-        if self.all.contains_key(name) {
+        if self.by_name.contains_key(name) {
             return false;
         }
         let mut user = User::new(name);
-        user.password = Some(Password::plain(password));
-        self.put(user);
+        user.password = Some(StoredPassword::plain(password));
+        self.insert(user);
         true
     }
 
-    fn put(&mut self, user: User) {
+    fn insert(&mut self, user: User) {
         let name = Arc::clone(user.name());
         let user = Arc::new(user);
         if let Some(hash) = user.password.as_ref().filter(|it| it.is_hashed()) {
-            self.hashed.get_or_insert_with(|| Arc::clone(&user));
-            self.salts = self.salts.take().or_else(|| hash.derived_key());
+            self.hashed_reference
+                .get_or_insert_with(|| Arc::clone(&user));
+            self.decoy_salt_key = self.decoy_salt_key.take().or_else(|| hash.derived_key());
         }
-        if user.keys.is_some() {
-            self.keyed.get_or_insert_with(|| Arc::clone(&user));
+        if user.scram_keys.is_some() {
+            self.scram_reference
+                .get_or_insert_with(|| Arc::clone(&user));
         }
-        self.all.insert(name, user);
+        self.by_name.insert(name, user);
     }
 
     /// Reads a file with one `NAME:PASSWORD` per line, where the password is one of
@@ -128,7 +130,7 @@ impl Users {
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
     /// - the password itself, which causes a warning. Hashes of other forms are rejected.
     ///
-    /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
+    /// A line `#scram-decoy_salt_key:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
     /// derived from the first hash. Empty lines and other lines that begin with `#` are ignored. The password is
     /// everything after the first `:`.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
@@ -138,7 +140,7 @@ impl Users {
         let mut salts = None;
         for (index, line) in text.lines().enumerate() {
             if salt_key::is_line(line) {
-                let key = salt_key::read(line).map_err(|problem| UsersError::Line {
+                let key = salt_key::parse_line(line).map_err(|problem| UsersError::Line {
                     path: path.into(),
                     line: index + 1,
                     problem,
@@ -158,7 +160,7 @@ impl Users {
         if read.is_empty() {
             return Err(UsersError::Empty { path: path.into() });
         }
-        let is_plain = |user: &&User| matches!(user.password, Some(Password::Plain(_)));
+        let is_plain = |user: &&User| matches!(user.password, Some(StoredPassword::Plain(_)));
         let plain = read.values().filter(is_plain).count();
         if plain > 0 {
             tracing::warn!(
@@ -168,17 +170,17 @@ impl Users {
             );
         }
         let mut users = Self {
-            salts,
+            decoy_salt_key: salts,
             ..Self::default()
         };
         // In the order of the file, which `statestored passwd` keeps: the first user with a hash or keys stays the
         // same.
         for name in names {
             if let Some(user) = read.remove(name) {
-                users.put(user);
+                users.insert(user);
             }
         }
-        if users.keyed.is_some() && users.salts.is_none() {
+        if users.scram_reference.is_some() && users.decoy_salt_key.is_none() {
             tracing::warn!(
                 "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no line with \
                  their key, which `statestored passwd --scram {path} NAME` writes",
@@ -192,7 +194,7 @@ impl Users {
     /// Reads one user, whose password is the content of a file without the newline at its end.
     pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
         let password = read_password(path)?;
-        if let Some(problem) = refusal_in_clear(&password) {
+        if let Some(problem) = plain_password_refusal(&password) {
             return Err(UsersError::Line {
                 path: path.into(),
                 line: 1,
@@ -215,44 +217,47 @@ impl Users {
 
     /// Returns the number of users.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.by_name.len()
     }
 
     /// Returns whether there are no users.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.by_name.is_empty()
     }
 
     /// Returns the user of this name.
     pub(super) fn get(&self, name: &str) -> Option<&Arc<User>> {
-        self.all.get(name)
+        self.by_name.get(name)
     }
 
     /// Returns a user whose password takes time to check, if there is one.
-    pub(super) fn hashed(&self) -> Option<&Arc<User>> {
-        self.hashed.as_ref()
+    pub(super) fn hashed_reference(&self) -> Option<&Arc<User>> {
+        self.hashed_reference.as_ref()
     }
 
     /// Returns the SCRAM keys for a user name, and whether they are those of a user. Returns `None` if no user has
     /// SCRAM keys.
-    pub(super) fn keys(&self, name: &str) -> Option<(ScramKeys, bool)> {
-        let like = self.keyed.as_ref()?.keys.as_ref()?;
-        let keys = self.all.get(name).and_then(|user| user.keys.clone());
+    pub(super) fn scram_keys(&self, name: &str) -> Option<(ScramKeys, bool)> {
+        let like = self.scram_reference.as_ref()?.scram_keys.as_ref()?;
+        let keys = self
+            .by_name
+            .get(name)
+            .and_then(|user| user.scram_keys.clone());
         let is_known = keys.is_some();
-        let salts = || self.salts.as_ref().unwrap_or_else(|| secret());
-        let keys = keys.unwrap_or_else(|| ScramKeys::pretended(salts(), name, like));
+        let salts = || self.decoy_salt_key.as_ref().unwrap_or_else(|| secret());
+        let keys = keys.unwrap_or_else(|| ScramKeys::decoy(salts(), name, like));
         Some((keys, is_known))
     }
 
     /// Returns the user for whom this client id is reserved.
-    pub(super) fn owner(&self, client_id: &str) -> Option<&str> {
+    pub(super) fn owner_of_client_id(&self, client_id: &str) -> Option<&str> {
         let ends = client_id
             .match_indices(['/', ':', '.', '-', '_', '@'])
             .map(|(end, _)| end);
         let mut names = std::iter::once(client_id.len())
             .chain(ends.rev())
             .map(|end| &client_id[..end]);
-        let (name, _) = names.find_map(|name| self.all.get_key_value(name))?;
+        let (name, _) = names.find_map(|name| self.by_name.get_key_value(name))?;
         Some(name)
     }
 }
@@ -271,17 +276,17 @@ fn add_line<'a>(
     }
     let is_new = !users.contains_key(name);
     let user = users.entry(name).or_insert_with(|| User::new(name));
-    let before = if ScramKeys::is_one(secret) {
-        user.keys.replace(ScramKeys::parse(secret)?).is_some()
+    let before = if ScramKeys::has_prefix(secret) {
+        user.scram_keys.replace(ScramKeys::parse(secret)?).is_some()
     } else {
-        let password = if PasswordHash::is_one(secret) {
-            Password::Hash(Box::new(PasswordHash::parse(secret)?))
-        } else if MosquittoHash::is_one(secret) {
-            Password::Mosquitto(Box::new(MosquittoHash::parse(secret)?))
+        let password = if PasswordHash::has_prefix(secret) {
+            StoredPassword::Hash(Box::new(PasswordHash::parse(secret)?))
+        } else if MosquittoHash::has_prefix(secret) {
+            StoredPassword::Mosquitto(Box::new(MosquittoHash::parse(secret)?))
         } else if let Some(refusal) = foreign_hash::refusal(secret) {
             return Err(refusal);
         } else {
-            Password::plain(secret.as_bytes())
+            StoredPassword::plain(secret.as_bytes())
         };
         user.password.replace(password).is_some()
     };
@@ -292,10 +297,11 @@ fn add_line<'a>(
 }
 
 /// Returns why a text cannot be a plain password: it is a hash, and would let in every reader of the hash.
-fn refusal_in_clear(text: &str) -> Option<&'static str> {
+fn plain_password_refusal(text: &str) -> Option<&'static str> {
     const HASH: &str = "this is a hash, and the file of one user holds the password itself: name it with --users-file, behind NAME:";
-    let is_known =
-        PasswordHash::is_one(text) || MosquittoHash::is_one(text) || ScramKeys::is_one(text);
+    let is_known = PasswordHash::has_prefix(text)
+        || MosquittoHash::has_prefix(text)
+        || ScramKeys::has_prefix(text);
     if is_known {
         Some(HASH)
     } else {
@@ -320,7 +326,7 @@ pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError
 
 /// Reads a file of passwords. Logs a warning if others may read or change it.
 fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
-    reading::begins(path);
+    read_tracker::record_path(path);
     let read = || {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -1,14 +1,16 @@
 //! Checks that take too long for the thread that serves all clients: hashes of passwords, and signatures.
 use super::user::User;
-use super::{ClientCertificate, HashingMemory, Login, Principal, Proof, Tokens};
-use crate::clock::Now;
+use super::{
+    ClientCertificate, HashingMemory, Login, Principal, TokenVerifier, VerifiedCredential,
+};
+use crate::clock::ClockReading;
 use bytes::Bytes;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A check of credentials, which can run on any thread.
-pub(crate) enum Job {
+pub(crate) enum VerificationJob {
     /// Check of a user's password.
     Password {
         user: Arc<User>,
@@ -16,74 +18,79 @@ pub(crate) enum Job {
         certificate: Option<Arc<ClientCertificate>>,
     },
     /// Check of a password that cannot be right, which takes as long as one for this user.
-    Nobody { like: Arc<User>, password: Bytes },
+    UnknownUser { like: Arc<User>, password: Bytes },
     /// Check of a token.
     Token {
-        tokens: Arc<Tokens>,
+        tokens: Arc<TokenVerifier>,
         token: Bytes,
-        now: Now,
+        now: ClockReading,
     },
 }
 
 /// Result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum VerificationOutcome {
     /// The login is accepted.
     Accepted(Box<Login>),
     /// The login is refused, with the reason for the log.
     Refused(&'static str),
     /// The credentials could not be checked.
-    Unknown(&'static str),
+    Unavailable(&'static str),
 }
 
-impl Job {
+impl VerificationJob {
     /// Returns the bytes of memory for hashing that the job needs.
     pub(crate) fn hashing_bytes(&self) -> usize {
         match self {
-            Self::Password { user, .. } | Self::Nobody { like: user, .. } => user.hashing_bytes(),
+            Self::Password { user, .. } | Self::UnknownUser { like: user, .. } => {
+                user.hashing_bytes()
+            }
             Self::Token { .. } => 0,
         }
     }
 
     /// Runs the job. Blocks for tens of milliseconds.
-    pub(crate) fn run(self, memory: &mut HashingMemory) -> Verdict {
+    pub(crate) fn run(self, memory: &mut HashingMemory) -> VerificationOutcome {
         // The waiting client gets a verdict even if the check panics.
-        catch_unwind(AssertUnwindSafe(|| self.judge(memory))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| self.verify(memory))).unwrap_or_else(|_| {
             tracing::error!("a login panicked: this is a bug, please report it");
-            Verdict::Unknown("the credentials could not be looked at")
+            VerificationOutcome::Unavailable("the credentials could not be looked at")
         })
     }
 
-    fn judge(self, memory: &mut HashingMemory) -> Verdict {
-        const NO_MEMORY: Verdict = Verdict::Unknown("there is no memory to look at the password");
+    fn verify(self, memory: &mut HashingMemory) -> VerificationOutcome {
+        const NO_MEMORY: VerificationOutcome =
+            VerificationOutcome::Unavailable("there is no memory to look at the password");
         match self {
             Self::Password {
                 user,
                 password,
                 certificate,
             } => match user.verify(&password, memory) {
-                Ok(true) => Verdict::Accepted(Box::new(user.login(certificate.as_deref()))),
-                Ok(false) => Verdict::Refused("wrong user name or password"),
+                Ok(true) => {
+                    VerificationOutcome::Accepted(Box::new(user.login(certificate.as_deref())))
+                }
+                Ok(false) => VerificationOutcome::Refused("wrong user name or password"),
                 Err(_) => NO_MEMORY,
             },
-            Self::Nobody { like, password } => match like.pretend(&password, memory) {
-                Ok(()) => Verdict::Refused("wrong user name or password"),
+            Self::UnknownUser { like, password } => match like.verify_decoy(&password, memory) {
+                Ok(()) => VerificationOutcome::Refused("wrong user name or password"),
                 Err(_) => NO_MEMORY,
             },
             Self::Token { tokens, token, now } => match tokens.check(&token, now) {
-                Ok(login) => Verdict::Accepted(Box::new(login)),
-                Err(why) => Verdict::Refused(why),
+                Ok(login) => VerificationOutcome::Accepted(Box::new(login)),
+                Err(why) => VerificationOutcome::Refused(why),
             },
         }
     }
 }
 
-impl fmt::Debug for Job {
+impl fmt::Debug for VerificationJob {
     /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Password { .. } => "Job::Password",
-            Self::Nobody { .. } => "Job::Nobody",
+            Self::UnknownUser { .. } => "Job::Nobody",
             Self::Token { .. } => "Job::Token",
         })
     }
@@ -95,6 +102,6 @@ impl User {
         let attributes = certificate.map(ClientCertificate::attributes);
         let name = Some(Arc::clone(self.name()));
         let principal = Principal::with_attributes(name, attributes.unwrap_or_default());
-        Login::new(principal, Proof::Password)
+        Login::new(principal, VerifiedCredential::Password)
     }
 }

@@ -1,18 +1,18 @@
 //! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
 //! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
-use super::audit::Details;
+use super::audit::AuditDetails;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
-use super::requests::unexpected;
-use super::routes::Room;
-use crate::audit::shortened;
-use crate::clock::Now;
-use crate::control::{ReloadError, Stopped};
+use super::requests::unexpected_reply;
+use super::routes::AppState;
+use crate::audit::truncate;
+use crate::clock::ClockReading;
 use crate::hub::Hub;
-use crate::hub::inspect::{KeyCursor, LockView, Part};
-use crate::keyspace::{Fence, Look};
-use crate::service::Answered;
+use crate::hub::inspect::{KeyCursor, ListPage, LockView};
+use crate::keyspace::{EntryView, Fence};
+use crate::server_handle::{ReloadError, ServerStopped};
+use crate::service::CommittedReply;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -21,16 +21,16 @@ use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::time::Duration;
 
 /// Maximum number of bytes of a value that are shown.
-const MOST_VALUE_BYTES: usize = 64 * 1024;
+const MAX_VALUE_BYTES: usize = 64 * 1024;
 /// Time limit for an answer of the thread that serves the clients.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of checks whether a deletion is durable, or an outcome has arrived.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Body of a request to delete a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Deleting {
+struct DeleteRequest {
     /// Key as text; `hex` is the alternative.
     key: Option<String>,
     /// Key as hexadecimal digits.
@@ -41,20 +41,20 @@ struct Deleting {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Disconnecting {
+struct DisconnectRequest {
     client: String,
 }
 
-impl Room {
+impl AppState {
     /// Runs an inspection on the thread that serves the clients, and returns its result.
-    pub(super) async fn ask<T: Send + 'static>(
+    pub(super) async fn inspect<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Hub, Now) -> T + Send + 'static,
+        question: impl FnOnce(&mut Hub, ClockReading) -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let asked = self.control().inspect(question);
-        match tokio::time::timeout(PATIENCE, asked).await {
+        let asked = self.server_handle().inspect(question);
+        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(Stopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &Stopped)),
+            Ok(Err(ServerStopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &ServerStopped)),
             Err(_) => Err(failure(
                 StatusCode::GATEWAY_TIMEOUT,
                 &"the thread that serves the clients has not answered; what was asked for may still be done",
@@ -64,29 +64,31 @@ impl Room {
 
     pub(super) async fn connections(&self, query: Query<'_>) -> Reply {
         let first = query.number("cursor").unwrap_or(0);
-        let listed = self.ask(move |hub, _| hub.connections_from(first)).await;
+        let listed = self
+            .inspect(move |hub, _| hub.connections_from(first))
+            .await;
         list(listed, |it| {
             json!({
                 "peer": it.peer.to_string(),
                 "listener": *it.peer.listener,
                 "client": *it.client,
                 "user": it.user,
-                "outstanding_bytes": it.outstanding,
-                "held_bytes": it.held,
+                "outstanding_bytes": it.outstanding_bytes,
+                "held_bytes": it.held_bytes,
             })
         })
     }
 
     pub(super) async fn sessions(&self, query: Query<'_>) -> Reply {
         let first = query.number("cursor").unwrap_or(0);
-        let listed = self.ask(move |hub, _| hub.sessions_from(first)).await;
+        let listed = self.inspect(move |hub, _| hub.sessions_from(first)).await;
         list(listed, |it| {
             json!({
                 "client": *it.client,
                 "user": it.user,
                 "is_connected": it.is_connected,
                 "subscriptions": it.subscriptions,
-                "held_bytes": it.held,
+                "held_bytes": it.held_bytes,
                 "expiry_s": it.expiry_s,
             })
         })
@@ -94,10 +96,10 @@ impl Room {
 
     /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
-        let figures = self.ask(Hub::figures).await;
-        let items = |figures: crate::hub::Figures| {
-            let last = figures.refusals.last().map(|it| {
-                let refused = &it.refused;
+        let figures = self.inspect(Hub::metrics_snapshot).await;
+        let items = |figures: crate::hub::MetricsSnapshot| {
+            let last = figures.refusals.recent().map(|it| {
+                let refused = &it.details;
                 json!({
                     "at_ms": it.last_ms,
                     "first_ms": it.first_ms,
@@ -106,8 +108,8 @@ impl Room {
                     "client": *refused.client,
                     "user": refused.user.as_deref(),
                     "cause": refused.cause.name(),
-                    "why": *refused.why,
-                    "key": refused.key.as_ref().map(|key| name(key)),
+                    "why": *refused.reason,
+                    "key": refused.key.as_ref().map(|key| describe_bytes(key)),
                 })
             });
             last.collect::<Value>()
@@ -122,30 +124,30 @@ impl Room {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = match self.is_over_an_engine().await {
+        let asked = match self.is_shared().await {
             Ok(true) => self.shared_keys(pattern, cursor).await,
             Ok(false) => {
-                let asked = self.ask(move |hub, now| hub.keys_from(&pattern, cursor, now));
+                let asked = self.inspect(move |hub, now| hub.keys_from(&pattern, cursor, now));
                 asked.await
             }
             Err(failure) => Err(failure),
         };
-        keys(asked, |key| json!(name(&key)))
+        keys(asked, |key| json!(describe_bytes(&key)))
     }
 
     pub(super) async fn locks(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = match self.is_over_an_engine().await {
+        let asked = match self.is_shared().await {
             Ok(true) => self.shared_locks(pattern, cursor).await,
             Ok(false) => {
-                let asked = self.ask(move |hub, now| hub.locks_from(&pattern, cursor, now));
+                let asked = self.inspect(move |hub, now| hub.locks_from(&pattern, cursor, now));
                 asked.await
             }
             Err(failure) => Err(failure),
         };
-        keys(asked, |lock| lock_of(&lock))
+        keys(asked, |lock| describe_lock(&lock))
     }
 
     pub(super) async fn entry(&self, query: Query<'_>) -> Reply {
@@ -156,10 +158,11 @@ impl Room {
             );
         };
         let asked = key.clone();
-        let found = match self.is_over_an_engine().await {
-            Ok(true) => self.shared_entry(asked, MOST_VALUE_BYTES).await,
+        let found = match self.is_shared().await {
+            Ok(true) => self.shared_entry(asked, MAX_VALUE_BYTES).await,
             Ok(false) => {
-                let found = self.ask(move |hub, now| hub.entry(&asked, MOST_VALUE_BYTES, now));
+                let found =
+                    self.inspect(move |hub, now| hub.entry_view(&asked, MAX_VALUE_BYTES, now));
                 found.await
             }
             Err(failure) => Err(failure),
@@ -169,16 +172,16 @@ impl Room {
             Err(failure) => return failure,
         };
         let watchers: Vec<&str> = watchers.iter().map(|client| &**client).collect();
-        let mut document = json!({ "key": name(&key), "watchers": watchers });
+        let mut document = json!({ "key": describe_bytes(&key), "watchers": watchers });
         if let Some(entry) = &entry {
-            document["entry"] = described(entry);
-            document["entry"]["value"] = name(&entry.value);
+            document["entry"] = describe_entry(entry);
+            document["entry"]["value"] = describe_bytes(&entry.value);
         }
         reply::json(StatusCode::OK, &document)
     }
 
     pub(super) async fn delete(&self, body: &[u8]) -> Reply {
-        let asked = match serde_json::from_slice::<Deleting>(body) {
+        let asked = match serde_json::from_slice::<DeleteRequest>(body) {
             Ok(asked) => asked,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
@@ -195,51 +198,56 @@ impl Room {
             Ok(fence) => fence,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
-        let logs_keys = match self.ask(|hub, _| hub.logs_keys()).await {
+        let logs_keys = match self.inspect(|hub, _| hub.logs_keys()).await {
             Ok(logs_keys) => logs_keys,
             Err(failure) => return failure,
         };
-        let mut details = Details {
+        let mut details = AuditDetails {
             key: logs_keys.then(|| String::from_utf8_lossy(&key).into_owned()),
-            ..Details::default()
+            ..AuditDetails::default()
         };
         let del = Command::Del {
             key,
             if_version: None,
         };
-        let Answered { response, commit } = match self.request(del, fence).await {
+        let CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        } = match self.execute(del, fence).await {
             Ok(answered) => answered,
-            Err(failure) => return details.on(failure),
+            Err(failure) => return details.attach_to(failure),
         };
         let count = match response.reply {
             Answer::Count(count) => count,
-            Answer::Error(error) => return details.on(failure(StatusCode::CONFLICT, &error)),
-            _ => return details.on(unexpected()),
+            Answer::Error(error) => {
+                return details.attach_to(failure(StatusCode::CONFLICT, &error));
+            }
+            _ => return details.attach_to(unexpected_reply()),
         };
         details.deleted = Some(count);
         loop {
-            match self.ask(move |hub, _| hub.is_durable(commit)).await {
+            match self.inspect(move |hub, _| hub.is_durable(commit)).await {
                 Ok(true) => {
                     let done = reply::json(StatusCode::OK, &json!({ "deleted": count }));
-                    return details.on(done);
+                    return details.attach_to(done);
                 }
-                Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
-                Err(failure) => return details.on(failure),
+                Ok(false) => tokio::time::sleep(POLL_INTERVAL).await,
+                Err(failure) => return details.attach_to(failure),
             }
         }
     }
 
     pub(super) async fn disconnect(&self, body: &[u8]) -> Reply {
-        let asked = match serde_json::from_slice::<Disconnecting>(body) {
+        let asked = match serde_json::from_slice::<DisconnectRequest>(body) {
             Ok(asked) => asked,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
-        let details = Details {
-            client: Some(shortened(&asked.client).into_owned()),
-            ..Details::default()
+        let details = AuditDetails {
+            client: Some(truncate(&asked.client).into_owned()),
+            ..AuditDetails::default()
         };
-        let done = self.ask(move |hub, now| hub.disconnect_client(&asked.client, now));
-        details.on(match done.await {
+        let done = self.inspect(move |hub, now| hub.disconnect_client(&asked.client, now));
+        details.attach_to(match done.await {
             Ok(true) => reply::json(StatusCode::OK, &json!({ "disconnected": true })),
             Ok(false) => failure(StatusCode::NOT_FOUND, &"no such client is connected"),
             Err(failure) => failure,
@@ -247,7 +255,7 @@ impl Room {
     }
 
     pub(super) async fn reload(&self) -> Reply {
-        match self.control().reload().await {
+        match self.server_handle().reload().await {
             Ok(reloaded) => {
                 let (users, disconnected) = (reloaded.users, reloaded.disconnected);
                 let needs_restart = reloaded.needs_restart;
@@ -256,12 +264,12 @@ impl Room {
                     "disconnected": disconnected,
                     "needs_restart": needs_restart,
                 });
-                let details = Details {
+                let details = AuditDetails {
                     disconnected: Some(disconnected),
                     needs_restart: (!needs_restart.is_empty()).then(|| needs_restart.join(",")),
-                    ..Details::default()
+                    ..AuditDetails::default()
                 };
-                details.on(reply::json(StatusCode::OK, &document))
+                details.attach_to(reply::json(StatusCode::OK, &document))
             }
             Err(error @ ReloadError::Stopped(_)) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, &error)
@@ -275,11 +283,11 @@ impl Room {
 pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Reply {
     let error = error.to_string();
     let reply = reply::json(status, &json!({ "error": error }));
-    let details = Details {
+    let details = AuditDetails {
         error: Some(error),
-        ..Details::default()
+        ..AuditDetails::default()
     };
-    details.on(reply)
+    details.attach_to(reply)
 }
 
 fn bad_cursor() -> Reply {
@@ -288,7 +296,7 @@ fn bad_cursor() -> Reply {
 
 /// Returns bytes for display: hexadecimal digits, and text if they are UTF-8. A character that is cut off at the end is
 /// left out of the text.
-fn name(bytes: &[u8]) -> Value {
+fn describe_bytes(bytes: &[u8]) -> Value {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
@@ -299,7 +307,7 @@ fn name(bytes: &[u8]) -> Value {
     json!({ "hex": hex(bytes), "text": text })
 }
 
-fn described(entry: &Look) -> Value {
+fn describe_entry(entry: &EntryView) -> Value {
     let mut described = json!({
         "value_bytes": entry.value_bytes,
         "is_truncated": entry.value.len() < entry.value_bytes,
@@ -316,9 +324,9 @@ fn described(entry: &Look) -> Value {
     described
 }
 
-fn lock_of(lock: &LockView) -> Value {
+fn describe_lock(lock: &LockView) -> Value {
     json!({
-        "key": name(&lock.key),
+        "key": describe_bytes(&lock.key),
         "holder": lock.holder,
         "client": lock.client,
         "has_session": lock.has_session,
@@ -347,15 +355,18 @@ fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
     };
     Some(KeyCursor {
         token: part(token)?,
-        behind: part(behind)?,
+        after: part(behind)?,
     })
 }
 
-fn keys<T>(asked: Result<Option<Part<T, KeyCursor>>, Reply>, show: impl Fn(T) -> Value) -> Reply {
+fn keys<T>(
+    asked: Result<Option<ListPage<T, KeyCursor>>, Reply>,
+    show: impl Fn(T) -> Value,
+) -> Reply {
     match asked {
-        Ok(Some(Part { items, next })) => {
+        Ok(Some(ListPage { items, next })) => {
             let digits = |part: Option<Bytes>| part.map(|bytes| hex(&bytes)).unwrap_or_default();
-            let next = next.map(|it| format!("{}.{}", digits(it.token), digits(it.behind)));
+            let next = next.map(|it| format!("{}.{}", digits(it.token), digits(it.after)));
             let items = items.into_iter().map(show).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }
@@ -364,9 +375,9 @@ fn keys<T>(asked: Result<Option<Part<T, KeyCursor>>, Reply>, show: impl Fn(T) ->
     }
 }
 
-fn list<T>(asked: Result<Part<T, usize>, Reply>, show: impl Fn(T) -> Value) -> Reply {
+fn list<T>(asked: Result<ListPage<T, usize>, Reply>, show: impl Fn(T) -> Value) -> Reply {
     match asked {
-        Ok(Part { items, next }) => {
+        Ok(ListPage { items, next }) => {
             let items = items.into_iter().map(show).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }

@@ -1,10 +1,10 @@
 //! The metrics of a server behind another broker.
 use super::exposition::Exposition;
-use super::exposition::Kind::{Counter, Gauge};
-use crate::hub::BrokerFigures;
+use super::exposition::MetricType::{Counter, Gauge};
+use crate::hub::BrokerMetrics;
 
 /// Appends the metrics.
-pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
+pub(super) fn broker(text: &mut Exposition, figures: &BrokerMetrics) {
     text.family(
         "statestored_attached",
         Gauge,
@@ -15,22 +15,22 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
         (
             "statestored_attachments_total",
             "How often it became attached to the broker.",
-            figures.attached,
+            figures.attach_count,
         ),
         (
             "statestored_attached_unwanted_total",
             "Notifications that nobody subscribed any more, so that the watches of the client ended.",
-            figures.unwanted,
+            figures.unmatched_notifications,
         ),
         (
             "statestored_attached_refused_total",
             "Responses and notifications that the broker refused.",
-            figures.refused,
+            figures.refused_messages,
         ),
         (
             "statestored_attached_unproven_total",
             "Requests that were not executed because the broker did not say, or not rightly, who sent them.",
-            figures.unproven,
+            figures.unverified_requests,
         ),
         (
             "statestored_attached_lost_probes_total",
@@ -46,5 +46,5 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerFigures) {
         Gauge,
         "Responses and notifications that wait for the broker.",
     )
-    .sample(&[], figures.waiting);
+    .sample(&[], figures.queued_messages);
 }

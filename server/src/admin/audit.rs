@@ -1,7 +1,7 @@
 //! Lines of the [audit trail](crate::audit) about requests to the HTTP port.
-use super::gate::{Refusal, Rights};
 use super::reply::Reply;
-use crate::audit::{self, LeftOut, Line, LineLimiter};
+use super::request_authorizer::{AccessLevel, RequestRefusal};
+use crate::audit::{self, LineKind, LineLimiter, OmittedLines};
 use hyper::StatusCode;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use tokio::time::sleep;
 /// Maximum number of lines per second about refused requests.
 const MAX_LINES_PER_SECOND: u32 = 20;
 /// Interval at which omitted lines are reported.
-const REPORT_EVERY: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Object and outcome of a change, passed from the response to the log.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Details {
+pub(super) struct AuditDetails {
     pub(super) client: Option<String>,
     /// Key, if keys are logged.
     pub(super) key: Option<String>,
@@ -29,9 +29,9 @@ pub(super) struct Details {
     pub(super) error: Option<String>,
 }
 
-impl Details {
+impl AuditDetails {
     /// Adds the details to a response.
-    pub(super) fn on(self, mut reply: Reply) -> Reply {
+    pub(super) fn attach_to(self, mut reply: Reply) -> Reply {
         let error = reply
             .extensions_mut()
             .remove::<Self>()
@@ -44,12 +44,12 @@ impl Details {
 
 /// A logger of requests.
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct AuditTrail {
     lines: RefCell<LineLimiter>,
     started: Instant,
 }
 
-impl Trail {
+impl AuditTrail {
     pub(super) fn new() -> Self {
         Self {
             lines: RefCell::default(),
@@ -58,19 +58,19 @@ impl Trail {
     }
 
     /// Logs an answered request: changes and refusals, and all others at the debug level.
-    pub(super) fn answered(
+    pub(super) fn log_request(
         &self,
         peer: SocketAddr,
         path: &str,
         changes: bool,
-        judged: Result<Rights, Refusal>,
+        judged: Result<AccessLevel, RequestRefusal>,
         reply: &Reply,
     ) {
         let status = reply.status();
         let is_denied =
             judged.is_err() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if is_denied {
-            return self.denied(peer, path, judged, status);
+            return self.log_denied(peer, path, judged, status);
         }
         if !changes {
             return tracing::debug!(
@@ -82,8 +82,8 @@ impl Trail {
                 "a request to the HTTP port"
             );
         }
-        let none = Details::default();
-        let details = reply.extensions().get::<Details>().unwrap_or(&none);
+        let none = AuditDetails::default();
+        let details = reply.extensions().get::<AuditDetails>().unwrap_or(&none);
         tracing::info!(
             target: audit::ADMIN,
             event = "action",
@@ -102,17 +102,17 @@ impl Trail {
         );
     }
 
-    fn denied(
+    fn log_denied(
         &self,
         peer: SocketAddr,
         path: &str,
-        judged: Result<Rights, Refusal>,
+        judged: Result<AccessLevel, RequestRefusal>,
         status: StatusCode,
     ) {
         let mut lines = self.lines.borrow_mut();
         let address = Some(peer.ip());
         if !lines.admits(
-            Line::Admin,
+            LineKind::Admin,
             "",
             address,
             MAX_LINES_PER_SECOND,
@@ -121,7 +121,7 @@ impl Trail {
             return;
         }
         let why = match judged {
-            Err(refusal) => refusal.why().trim_end(),
+            Err(refusal) => refusal.reason().trim_end(),
             Ok(_) => "no token was given",
         };
         tracing::warn!(
@@ -136,11 +136,11 @@ impl Trail {
     }
 
     /// Logs the numbers of omitted lines, as long as it is polled.
-    pub(super) async fn report_lines_left_out(&self) {
+    pub(super) async fn report_omitted_lines(&self) {
         loop {
-            sleep(REPORT_EVERY).await;
+            sleep(REPORT_INTERVAL).await;
             let report = self.lines.borrow_mut().take_report(self.now_ms());
-            for LeftOut { source, lines, .. } in report {
+            for OmittedLines { source, lines, .. } in report {
                 tracing::warn!(
                     target: audit::ADMIN,
                     event = "left_out",

@@ -1,12 +1,12 @@
 //! Responses that are backups.
 use super::api::failure;
-use super::body::Content;
-use super::places::Answering;
+use super::connection_limiter::ResponseGuard;
 use super::reply::{self, Reply};
-use super::routes::Room;
+use super::response_body::ResponseBody;
+use super::routes::AppState;
 use crate::audit;
 use crate::backup::Backup;
-use crate::control::SnapshotError;
+use crate::server_handle::SnapshotError;
 use crate::storage::StorageError;
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -20,18 +20,18 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 /// Interval at which the connection is marked as active while the store is read.
-const LOOK: Duration = Duration::from_secs(1);
+const TOUCH_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Room {
+impl AppState {
     /// Answers `peer` with a backup as soon as its first piece arrives. Until then, an error still gets a response of
     /// its own.
-    pub(super) async fn backup(&self, peer: SocketAddr, answering: &Answering) -> Reply {
+    pub(super) async fn backup(&self, peer: SocketAddr, answering: &ResponseGuard) -> Reply {
         let started = Instant::now();
-        let mut backup = match self.control().backup().await {
+        let mut backup = match self.server_handle().backup().await {
             Ok(backup) => backup,
             Err(error) => return refused(&error),
         };
-        let first = match first_piece(&mut backup, answering).await {
+        let first = match first_chunk(&mut backup, answering).await {
             Ok(first) => first,
             Err(error) => return refused(&error.into()),
         };
@@ -55,7 +55,7 @@ impl Room {
             }
             log_end(peer, bytes, started, None);
         });
-        let parts = Content::Parts(parts);
+        let parts = ResponseBody::Stream(parts);
         let mut reply = reply::content(StatusCode::OK, "application/octet-stream", parts);
         let name = HeaderValue::from_static("attachment; filename=\"statestored.backup\"");
         reply.headers_mut().insert(CONTENT_DISPOSITION, name);
@@ -80,16 +80,19 @@ fn log_end(peer: SocketAddr, bytes: usize, started: Instant, error: Option<&str>
 }
 
 /// Waits for the first piece, and marks the connection as active while the store is read for it.
-async fn first_piece(backup: &mut Backup, answering: &Answering) -> Result<Bytes, StorageError> {
+async fn first_chunk(
+    backup: &mut Backup,
+    answering: &ResponseGuard,
+) -> Result<Bytes, StorageError> {
     let mut steps = 0;
     loop {
-        match timeout(LOOK, backup.next()).await {
+        match timeout(TOUCH_INTERVAL, backup.next()).await {
             Ok(Some(piece)) => return piece,
             Ok(None) => return Ok(Bytes::new()),
             Err(_) => {
-                let now = backup.steps();
+                let now = backup.progress();
                 if now != steps {
-                    answering.moves();
+                    answering.touch();
                 }
                 steps = now;
             }

@@ -1,11 +1,11 @@
 //! The metrics of the wall clock.
 use super::exposition::Exposition;
-use super::exposition::Kind::{Counter, Gauge};
-use crate::hub::ClockFigures;
-use crate::service::Skew;
+use super::exposition::MetricType::{Counter, Gauge};
+use crate::hub::ClockMetrics;
+use crate::service::ClockSkew;
 
 /// Appends the metrics.
-pub(super) fn clock(text: &mut Exposition, figures: &ClockFigures) {
+pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {
     text.family(
         "statestored_clock_skewed_timestamps_total",
         Counter,
@@ -19,8 +19,8 @@ pub(super) fn clock(text: &mut Exposition, figures: &ClockFigures) {
         Gauge,
         "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
     );
-    for (direction, skew) in [("behind", Skew::Behind), ("ahead", Skew::Ahead)] {
-        let is_so = figures.suspected() == Some(skew);
+    for (direction, skew) in [("behind", ClockSkew::Behind), ("ahead", ClockSkew::Ahead)] {
+        let is_so = figures.suspected_skew() == Some(skew);
         text.sample(&[("direction", direction)], u8::from(is_so));
     }
     text.family(

@@ -16,7 +16,7 @@ pub struct HttpAddress {
 
 impl HttpAddress {
     /// Returns whether the host is a name rather than an IP address.
-    pub(crate) fn is_name(&self) -> bool {
+    pub(crate) fn is_host_name(&self) -> bool {
         self.host.parse::<IpAddr>().is_err()
     }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn http_addresses_round_trip() {
         for text in [
             "http://127.0.0.1:9883",
             "http://[::1]:0",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_be_reached_by_others_needs_a_token() {
+    fn a_non_loopback_address_requires_a_token() {
         let config = |address: &str, token: Option<&str>| {
             let token = token.map(|text| Token::new(text).unwrap());
             AdminConfig::new(address.parse().unwrap(), token)

@@ -1,10 +1,10 @@
 //! The metrics of a shared engine, which stores the entries.
 use super::exposition::Exposition;
-use super::exposition::Kind::{Counter, Gauge};
-use crate::keyspace::remote::{AskKind, AskResult, EngineFigures, Trouble};
+use super::exposition::MetricType::{Counter, Gauge};
+use crate::keyspace::shared::{AskKind, AskResult, EngineMetrics, EngineProblem};
 
 /// Appends the metrics.
-pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
+pub(super) fn engine(text: &mut Exposition, engine: &EngineMetrics) {
     text.family(
         "statestored_engine_requests_total",
         Counter,
@@ -21,19 +21,19 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
         Gauge,
         "Requests to the engine whose answers are still to come.",
     )
-    .sample(&[], engine.under_way);
+    .sample(&[], engine.in_flight);
     text.family(
         "statestored_engine_remembered_total",
         Counter,
         "Eventual reads that were answered from what the server knew, without the engine.",
     )
-    .sample(&[], engine.remembered);
+    .sample(&[], engine.eventual_cache_hits);
     text.family(
         "statestored_engine_confirmed_total",
         Counter,
         "Reads that were answered from what the server knew, once the engine had said how far it is.",
     )
-    .sample(&[], engine.confirmed);
+    .sample(&[], engine.confirmed_cache_hits);
     text.family(
         "statestored_engine_watched",
         Gauge,
@@ -45,7 +45,10 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
         Gauge,
         "1 while the engine does not answer.",
     )
-    .sample(&[], u8::from(engine.trouble == Some(Trouble::Away)));
+    .sample(
+        &[],
+        u8::from(engine.problem == Some(EngineProblem::Unavailable)),
+    );
     text.family(
         "statestored_engine_reversions_total",
         Counter,
@@ -69,5 +72,8 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineFigures) {
         Gauge,
         "1 while changes are refused because the clock of this machine is ahead, or may be.",
     )
-    .sample(&[], u8::from(engine.trouble == Some(Trouble::Clock)));
+    .sample(
+        &[],
+        u8::from(engine.problem == Some(EngineProblem::ClockAhead)),
+    );
 }

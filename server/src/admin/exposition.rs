@@ -1,10 +1,10 @@
 //! Metrics as text: Prometheus 0.0.4, or `OpenMetrics` 1.0 for clients that request it.
-use crate::histogram::{Bounds, Histogram};
+use crate::histogram::{BucketBounds, Histogram};
 use std::fmt::{Display, Write};
 
 /// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     /// A value that only increases; its name ends with `_total`.
     Counter,
     /// A value that rises and falls.
@@ -15,12 +15,12 @@ pub(super) enum Kind {
 
 /// Format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ExpositionFormat {
     Prometheus,
     OpenMetrics,
 }
 
-impl Form {
+impl ExpositionFormat {
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -33,7 +33,7 @@ impl Form {
 #[derive(Debug)]
 pub(super) struct Exposition {
     text: String,
-    form: Form,
+    format: ExpositionFormat,
     name: &'static str,
 }
 
@@ -41,26 +41,26 @@ pub(super) struct Exposition {
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Exposition {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: ExpositionFormat) -> Self {
         Self {
             text: String::with_capacity(32 * 1024),
-            form,
+            format: form,
             name: "",
         }
     }
 
     /// Begins a family. `help` is one line.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Self {
+    pub(super) fn family(&mut self, name: &'static str, kind: MetricType, help: &str) -> &mut Self {
         self.name = name;
-        let is_open = self.form == Form::OpenMetrics;
+        let is_open = self.format == ExpositionFormat::OpenMetrics;
         let bare = name.strip_suffix("_total");
         // OpenMetrics has the suffix of counters only in the samples, and requires it there.
         let family = bare.filter(|_| is_open).unwrap_or(name);
         let kind = match kind {
-            Kind::Counter if is_open && bare.is_none() => "unknown",
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter if is_open && bare.is_none() => "unknown",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         self.write(format_args!(
             "# HELP {family} {help}\n# TYPE {family} {kind}\n"
@@ -85,7 +85,7 @@ impl Exposition {
     pub(super) fn histogram(
         &mut self,
         labels: Labels<'_>,
-        bounds: &Bounds,
+        bounds: &BucketBounds,
         histogram: &Histogram,
         unit: f64,
     ) -> &mut Self {
@@ -109,8 +109,8 @@ impl Exposition {
     }
 
     /// Completes the text and returns it.
-    pub(super) fn end(mut self) -> String {
-        if self.form == Form::OpenMetrics {
+    pub(super) fn finish(mut self) -> String {
+        if self.format == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
@@ -122,7 +122,7 @@ impl Exposition {
         let le = le.map(|bound| ("le", bound));
         let mut separator = '{';
         for (label, value) in labels.iter().copied().chain(le) {
-            let value = escaped(value);
+            let value = escape(value);
             self.write(format_args!("{separator}{label}=\"{value}\""));
             separator = ',';
         }
@@ -138,7 +138,7 @@ impl Exposition {
     }
 }
 
-fn escaped(value: &str) -> String {
+fn escape(value: &str) -> String {
     value
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -148,28 +148,28 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::TIMES;
+    use crate::histogram::LATENCY_BOUNDS;
 
-    fn text(form: Form) -> String {
+    fn text(form: ExpositionFormat) -> String {
         let mut exposition = Exposition::new(form);
         let mut times = Histogram::default();
-        times.record(&TIMES, 10, 2);
-        times.record(&TIMES, 9_000_000, 1);
+        times.record(&LATENCY_BOUNDS, 10, 2);
+        times.record(&LATENCY_BOUNDS, 9_000_000, 1);
         exposition
-            .family("a_total", Kind::Counter, "Counts.")
+            .family("a_total", MetricType::Counter, "Counts.")
             .sample(&[("label", "a\"b\\c\nd")], 7);
         exposition
-            .family("t_seconds", Kind::Histogram, "Takes.")
-            .histogram(&[], &TIMES, &times, 1e-6);
+            .family("t_seconds", MetricType::Histogram, "Takes.")
+            .histogram(&[], &LATENCY_BOUNDS, &times, 1e-6);
         exposition
-            .family("old_name", Kind::Counter, "Counts as well.")
+            .family("old_name", MetricType::Counter, "Counts as well.")
             .sample(&[], 1);
-        exposition.end()
+        exposition.finish()
     }
 
     #[test]
-    fn prometheus_gets_its_form() {
-        let text = text(Form::Prometheus);
+    fn the_prometheus_format_is_written() {
+        let text = text(ExpositionFormat::Prometheus);
         let begin = "# HELP a_total Counts.\n# TYPE a_total counter\na_total{label=\"a\\\"b\\\\c\\nd\"} 7\n\
                      # HELP t_seconds Takes.\n# TYPE t_seconds histogram\nt_seconds_bucket{le=\"0.00001\"} 2\n";
         assert!(text.starts_with(begin), "{text}");
@@ -179,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_has_units_other_names_and_an_end() {
-        let text = text(Form::OpenMetrics);
+    fn the_openmetrics_format_has_units_suffixes_and_eof() {
+        let text = text(ExpositionFormat::OpenMetrics);
         assert!(text.contains("# TYPE a counter\na_total{"), "{text}");
         assert!(text.contains("# UNIT t_seconds seconds\n"), "{text}");
         assert!(text.contains("# TYPE old_name unknown\n"), "{text}");

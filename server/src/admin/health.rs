@@ -1,17 +1,17 @@
 //! Health of the server: whether it is alive, and whether it is ready for clients.
-use super::Stage;
-use super::gate::Rights;
+use super::ServerState;
 use super::reply::{self, Reply};
-use super::routes::Room;
-use crate::hub::{ClockFigures, Figures, Hub};
-use crate::keyspace::remote::Trouble;
-use crate::service::Skew;
+use super::request_authorizer::AccessLevel;
+use super::routes::AppState;
+use crate::hub::{ClockMetrics, Hub, MetricsSnapshot};
+use crate::keyspace::shared::EngineProblem;
+use crate::service::ClockSkew;
 use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
 
 /// Time limit for an answer of the thread that serves the clients.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A problem, as a code for programs and a sentence for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,7 +28,7 @@ const STOPPING: Reason = Reason {
     code: "stopping",
     text: "the server is stopping",
 };
-const GONE: Reason = Reason {
+const STOPPED: Reason = Reason {
     code: "stopped",
     text: "the server has stopped, or its storage failed: see its log",
 };
@@ -45,27 +45,27 @@ const DISK_SLOW: Reason = Reason {
     text: "so much waits for the disk that no further writes are taken",
 };
 
-const AWAY: Reason = Reason {
+const STORAGE_UNAVAILABLE: Reason = Reason {
     code: "storage_away",
     text: "the storage does not answer: requests are refused",
 };
-const UNREADABLE: Reason = Reason {
+const STORAGE_UNREADABLE: Reason = Reason {
     code: "storage_unreadable",
     text: "the storage holds what this program cannot read: see the log",
 };
-const REPLACED: Reason = Reason {
+const STORAGE_REPLACED: Reason = Reason {
     code: "storage_replaced",
     text: "the storage is not the one that the server began with: start it anew",
 };
-const FULL: Reason = Reason {
+const STORAGE_FULL: Reason = Reason {
     code: "storage_full",
     text: "the storage is full: entries can be read but not changed",
 };
-const UNREPLICATED: Reason = Reason {
+const STORAGE_UNREPLICATED: Reason = Reason {
     code: "storage_unreplicated",
     text: "too few replicas of the storage follow it: entries can be read but not changed",
 };
-const CLOCK: Reason = Reason {
+const CLOCK_AHEAD: Reason = Reason {
     code: "clock_ahead",
     text: "the clock of this machine is ahead of the others: entries can be read but not changed",
 };
@@ -77,7 +77,7 @@ const BROKER_STUCK: Reason = Reason {
     code: "broker_stuck",
     text: "the broker answers, but does not deliver messages: see the log",
 };
-const UNWATCHED: Reason = Reason {
+const CATCHING_UP: Reason = Reason {
     code: "catching_up",
     text: "not all changes that others made are known yet",
 };
@@ -105,18 +105,21 @@ const MEMORY_SHORT: Reason = Reason {
 };
 
 /// Returns whether several independent clients give the sign that the clock is wrong.
-fn are_agreed(clock: &ClockFigures) -> bool {
+fn is_skew_confirmed(clock: &ClockMetrics) -> bool {
     clock.skew.is_some_and(|sign| sign.is_agreed)
 }
 
 impl Reason {
     /// Returns the warnings of a server that is ready for clients.
-    pub(super) fn warnings(figures: &Figures) -> Vec<Self> {
+    pub(super) fn warnings(figures: &MetricsSnapshot) -> Vec<Self> {
         let clock = &figures.clock;
-        let is_behind = clock.suspected() == Some(Skew::Behind);
+        let is_behind = clock.suspected_skew() == Some(ClockSkew::Behind);
         let warnings = [
-            (is_behind && !are_agreed(clock), CLIENTS_AHEAD),
-            (clock.suspected() == Some(Skew::Ahead), CLOCK_SUSPECT),
+            (is_behind && !is_skew_confirmed(clock), CLIENTS_AHEAD),
+            (
+                clock.suspected_skew() == Some(ClockSkew::Ahead),
+                CLOCK_SUSPECT,
+            ),
             (clock.are_versions_ahead(), VERSIONS_AHEAD),
             (figures.shortages.memory, MEMORY_SHORT),
         ];
@@ -125,12 +128,12 @@ impl Reason {
     }
 
     /// Returns the reasons why a server that answers is not ready for clients.
-    pub(super) fn of(figures: &Figures) -> Vec<Self> {
-        let is_behind = figures.clock.suspected() == Some(Skew::Behind);
+    pub(super) fn unready_reasons(figures: &MetricsSnapshot) -> Vec<Self> {
+        let is_behind = figures.clock.suspected_skew() == Some(ClockSkew::Behind);
         let reasons = [
             (figures.shortages.disk_full, DISK_FULL),
             (figures.shortages.disk_slow, DISK_SLOW),
-            (is_behind && are_agreed(&figures.clock), CLOCK_BEHIND),
+            (is_behind && is_skew_confirmed(&figures.clock), CLOCK_BEHIND),
             (
                 figures.broker.is_some_and(|broker| !broker.is_attached),
                 NOT_ATTACHED,
@@ -141,15 +144,15 @@ impl Reason {
             ),
         ];
         let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);
-        let trouble = figures.engine.and_then(|engine| engine.trouble);
+        let trouble = figures.engine.and_then(|engine| engine.problem);
         let trouble = trouble.map(|trouble| match trouble {
-            Trouble::Away => AWAY,
-            Trouble::Unreadable => UNREADABLE,
-            Trouble::Replaced => REPLACED,
-            Trouble::Full => FULL,
-            Trouble::Unreplicated => UNREPLICATED,
-            Trouble::Clock => CLOCK,
-            Trouble::Unwatched => UNWATCHED,
+            EngineProblem::Unavailable => STORAGE_UNAVAILABLE,
+            EngineProblem::Unreadable => STORAGE_UNREADABLE,
+            EngineProblem::Replaced => STORAGE_REPLACED,
+            EngineProblem::Full => STORAGE_FULL,
+            EngineProblem::Unreplicated => STORAGE_UNREPLICATED,
+            EngineProblem::ClockAhead => CLOCK_AHEAD,
+            EngineProblem::ChangesMissed => CATCHING_UP,
         });
         reasons.map(|(_, reason)| reason).chain(trouble).collect()
     }
@@ -163,36 +166,39 @@ struct Report<'a> {
     warnings: &'a [Reason],
 }
 
-impl Room {
+impl AppState {
     /// Returns all metrics, or the reason why there are none.
-    pub(super) async fn figures(&self) -> Result<Figures, Reason> {
-        match self.stage() {
-            Stage::Loading => return Err(LOADING),
-            Stage::Stopping => return Err(STOPPING),
-            Stage::Serving(_) => {}
+    pub(super) async fn read_metrics(&self) -> Result<MetricsSnapshot, Reason> {
+        match self.server_state() {
+            ServerState::Loading => return Err(LOADING),
+            ServerState::Stopping => return Err(STOPPING),
+            ServerState::Serving(_) => {}
         }
-        let asked = self.control().inspect(Hub::figures);
-        match tokio::time::timeout(PATIENCE, asked).await {
+        let asked = self.server_handle().inspect(Hub::metrics_snapshot);
+        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
             Ok(Ok(figures)) => Ok(figures),
-            Ok(Err(_)) if matches!(self.stage(), Stage::Stopping) => Err(STOPPING),
-            Ok(Err(_)) => Err(GONE),
+            Ok(Err(_)) if matches!(self.server_state(), ServerState::Stopping) => Err(STOPPING),
+            Ok(Err(_)) => Err(STOPPED),
             Err(_) => Err(STUCK),
         }
     }
 
     /// Reports whether the server is alive: it answers, or is starting or stopping. Otherwise it should be restarted.
-    pub(super) async fn health(&self, rights: Rights, wants_json: bool) -> Reply {
-        let ill = self.figures().await.err();
+    pub(super) async fn health(&self, rights: AccessLevel, wants_json: bool) -> Reply {
+        let ill = self.read_metrics().await.err();
         let ill = ill.filter(|reason| ![LOADING, STOPPING].contains(reason));
         let words = ["alive", "not alive"];
         report(words, ill.as_slice(), &[], rights, wants_json)
     }
 
     /// Reports whether clients can do everything.
-    pub(super) async fn readiness(&self, rights: Rights, wants_json: bool) -> Reply {
-        let (reasons, warnings) = match self.figures().await {
+    pub(super) async fn readiness(&self, rights: AccessLevel, wants_json: bool) -> Reply {
+        let (reasons, warnings) = match self.read_metrics().await {
             Err(reason) => (vec![reason], Vec::new()),
-            Ok(figures) => (Reason::of(&figures), Reason::warnings(&figures)),
+            Ok(figures) => (
+                Reason::unready_reasons(&figures),
+                Reason::warnings(&figures),
+            ),
         };
         let words = ["ready", "not ready"];
         report(words, &reasons, &warnings, rights, wants_json)
@@ -203,7 +209,7 @@ fn report(
     words: [&'static str; 2],
     reasons: &[Reason],
     warnings: &[Reason],
-    rights: Rights,
+    rights: AccessLevel,
     wants_json: bool,
 ) -> Reply {
     let is_well = reasons.is_empty();
@@ -213,7 +219,7 @@ fn report(
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let (reasons, warnings) = if rights >= Rights::Look {
+    let (reasons, warnings) = if rights >= AccessLevel::Read {
         (reasons, warnings)
     } else {
         (&[][..], &[][..])

@@ -1,88 +1,88 @@
 //! The metrics of `/metrics`: their names, types and help texts.
-use super::Stage;
+use super::ServerState;
 use super::attached::broker;
-use super::body::Content;
 use super::clock::clock;
 use super::config::MetricNames;
 use super::engine;
-use super::exposition::{Exposition, Form, Kind};
+use super::exposition::{Exposition, ExpositionFormat, MetricType};
 use super::process::Process;
 use super::reply::{self, Reply};
-use super::routes::{Names, Room, accepts};
-use crate::histogram::{SIZES, TIMES};
-use crate::hub::{Cause, Figures, Statistics};
-use crate::service::{RESULTS, RequestFigures, Verb};
-use crate::storage::figures::StorageReading;
-use Kind::{Counter, Gauge};
+use super::response_body::ResponseBody;
+use super::routes::{AppState, MetricNaming, accepts};
+use crate::histogram::{LATENCY_BOUNDS, SIZE_BOUNDS};
+use crate::hub::{HubMetrics, MetricsSnapshot, RefusalCause};
+use crate::service::{RESULTS, RequestMetrics, Verb};
+use crate::storage::metrics::StorageMetricsSnapshot;
+use MetricType::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
 /// Space of the disk that holds the data, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Space {
+pub(super) struct DiskSpace {
     pub(super) free: u64,
     pub(super) size: u64,
 }
 
-impl Room {
+impl AppState {
     pub(super) async fn metrics(&self, parts: &Parts) -> Reply {
         let form = if accepts(parts, "application/openmetrics-text") {
-            Form::OpenMetrics
+            ExpositionFormat::OpenMetrics
         } else {
-            Form::Prometheus
+            ExpositionFormat::Prometheus
         };
-        let figures = self.figures().await.ok();
+        let figures = self.read_metrics().await.ok();
         let mut text = Exposition::new(form);
         if self.names.kind != MetricNames::Deployed {
-            own_server(&mut text, figures.as_ref());
+            own_server_metrics(&mut text, figures.as_ref());
             if let Some(figures) = &figures {
-                own(&mut text, figures);
+                own_metrics(&mut text, figures);
             }
             if let Some(reading) = self.storage() {
                 storage(&mut text, &reading);
             }
-            if let Some(space) = self.space().await {
+            if let Some(space) = self.disk_space().await {
                 disk(&mut text, space);
             }
-            self.http(&mut text);
+            self.http_metrics(&mut text);
         }
         if self.names.kind != MetricNames::Own
             && let Some(figures) = &figures
         {
-            deployed(&mut text, figures, &self.names);
+            deployed_metrics(&mut text, figures, &self.names);
         }
         process(&mut text, &Process::read());
-        let whole = Content::Whole(text.end().into());
+        let whole = ResponseBody::Full(text.finish().into());
         reply::content(StatusCode::OK, form.content_type(), whole)
     }
 
     /// Returns the counters of the storage, if it is on disk.
-    pub(super) fn storage(&self) -> Option<StorageReading> {
+    pub(super) fn storage(&self) -> Option<StorageMetricsSnapshot> {
         self.data_dir()?;
-        match self.stage() {
-            Stage::Serving(figures) => Some(figures.read()),
-            Stage::Loading | Stage::Stopping => None,
+        match self.server_state() {
+            ServerState::Serving(figures) => Some(figures.snapshot()),
+            ServerState::Loading | ServerState::Stopping => None,
         }
     }
 
     /// Returns the space of the disk that holds the data.
-    pub(super) async fn space(&self) -> Option<Space> {
+    pub(super) async fn disk_space(&self) -> Option<DiskSpace> {
         let path = self.data_dir()?.to_path_buf();
         let look = move || rustix::fs::statvfs(&path);
-        let found = self.disk_looks.look(look).await?.ok()?;
-        Some(Space {
+        let found = self.disk_limiter.run(look).await?.ok()?;
+        Some(DiskSpace {
             free: found.f_bavail * found.f_frsize,
             size: found.f_blocks * found.f_frsize,
         })
     }
 
-    fn http(&self, text: &mut Exposition) {
+    fn http_metrics(&self, text: &mut Exposition) {
         text.family(
             "statestored_http_requests_total",
             Counter,
             "Requests to this port by path and status.",
         );
-        for ((path, status), count) in &*self.answers.borrow() {
+        for ((path, status), count) in &*self.responses.borrow() {
             text.sample(&[("path", path), ("status", &status.to_string())], count);
         }
         text.family(
@@ -94,7 +94,7 @@ impl Room {
     }
 }
 
-fn own_server(text: &mut Exposition, figures: Option<&Figures>) {
+fn own_server_metrics(text: &mut Exposition, figures: Option<&MetricsSnapshot>) {
     text.family(
         "statestored_build_info",
         Gauge,
@@ -109,10 +109,10 @@ fn own_server(text: &mut Exposition, figures: Option<&Figures>) {
     .sample(&[], u8::from(figures.is_some()));
 }
 
-fn own(text: &mut Exposition, figures: &Figures) {
+fn own_metrics(text: &mut Exposition, figures: &MetricsSnapshot) {
     requests(text, &figures.requests);
-    counters(text, &figures.statistics);
-    gauges(text, &figures.statistics);
+    counters(text, &figures.hub);
+    gauges(text, &figures.hub);
     text.family("statestored_watches", Gauge, "Watches of all clients.")
         .sample(&[], figures.watches);
     text.family(
@@ -139,7 +139,7 @@ fn own(text: &mut Exposition, figures: &Figures) {
         Counter,
         "Connections of clients that ended, by reason.",
     );
-    for (reason, count) in figures.ends.read() {
+    for (reason, count) in figures.end_counts.read() {
         text.sample(&[("reason", reason)], count);
     }
     text.family(
@@ -147,12 +147,12 @@ fn own(text: &mut Exposition, figures: &Figures) {
         Counter,
         "Clients and requests that were refused, by cause.",
     );
-    for (cause, count) in Cause::ALL.iter().zip(figures.refusals.counts) {
+    for (cause, count) in RefusalCause::ALL.iter().zip(figures.refusals.counts) {
         text.sample(&[("cause", cause.name())], count);
     }
 }
 
-fn requests(text: &mut Exposition, requests: &RequestFigures) {
+fn requests(text: &mut Exposition, requests: &RequestMetrics) {
     text.family(
         "statestored_requests_total",
         Counter,
@@ -168,11 +168,11 @@ fn requests(text: &mut Exposition, requests: &RequestFigures) {
     }
     text.family(
         "statestored_request_duration_seconds",
-        Kind::Histogram,
+        MetricType::Histogram,
         "Time in the server, from the turn in which a request is taken until its answer may leave.",
     );
     for (verb, times) in Verb::ALL.iter().zip(&requests.latencies) {
-        text.histogram(&[("verb", verb.name())], &TIMES, times, 1e-6);
+        text.histogram(&[("verb", verb.name())], &LATENCY_BOUNDS, times, 1e-6);
     }
     text.family(
         "statestored_insertions_total",
@@ -189,7 +189,7 @@ fn requests(text: &mut Exposition, requests: &RequestFigures) {
     text.sample(&[("verb", Verb::Del.name())], requests.transacted_dels);
 }
 
-fn counters(text: &mut Exposition, statistics: &Statistics) {
+fn counters(text: &mut Exposition, statistics: &HubMetrics) {
     let all: [(&'static str, u64, &str); 11] = [
         (
             "statestored_requests_unanswerable_total",
@@ -265,7 +265,7 @@ fn counters(text: &mut Exposition, statistics: &Statistics) {
     }
 }
 
-fn gauges(text: &mut Exposition, statistics: &Statistics) {
+fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
     // Unknown over a shared engine.
     let known: [(&'static str, Option<u64>, &str); 2] = [
         (
@@ -307,7 +307,7 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
         ),
         (
             "statestored_requests_under_way",
-            statistics.requests_under_way,
+            statistics.requests_pending,
             "Requests whose outcome is still to come.",
         ),
     ];
@@ -316,19 +316,19 @@ fn gauges(text: &mut Exposition, statistics: &Statistics) {
     }
 }
 
-fn storage(text: &mut Exposition, reading: &StorageReading) {
+fn storage(text: &mut Exposition, reading: &StorageMetricsSnapshot) {
     text.family(
         "statestored_commit_writes",
-        Kind::Histogram,
+        MetricType::Histogram,
         "Writes that became durable together; the count is that of the commits.",
     )
-    .histogram(&[], &SIZES, &reading.batches, 1.0);
+    .histogram(&[], &SIZE_BOUNDS, &reading.batches, 1.0);
     text.family(
         "statestored_sync_duration_seconds",
-        Kind::Histogram,
+        MetricType::Histogram,
         "Time that syncing the log to the disk took.",
     )
-    .histogram(&[], &TIMES, &reading.syncs, 1e-6);
+    .histogram(&[], &LATENCY_BOUNDS, &reading.syncs, 1e-6);
     text.family(
         "statestored_written_bytes_total",
         Counter,
@@ -375,7 +375,7 @@ fn storage(text: &mut Exposition, reading: &StorageReading) {
     .sample(&[], reading.merge_ms as f64 / 1e3);
 }
 
-fn disk(text: &mut Exposition, space: Space) {
+fn disk(text: &mut Exposition, space: DiskSpace) {
     text.family(
         "statestored_disk_free_bytes",
         Gauge,
@@ -391,9 +391,9 @@ fn disk(text: &mut Exposition, space: Space) {
 }
 
 /// Appends the counters of the deployed state store, of all requests, refused ones included.
-fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
+fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, names: &MetricNaming) {
     let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
-    let RequestFigures {
+    let RequestMetrics {
         insertions,
         transacted_sets,
         transacted_dels,
@@ -431,7 +431,7 @@ fn deployed(text: &mut Exposition, figures: &Figures, names: &Names) {
         ),
         (
             "aio_broker_state_store_notifications_sent",
-            figures.statistics.notifications,
+            figures.hub.notifications,
             "Notifications handed to a connection or a session.",
         ),
     ] {

@@ -13,30 +13,30 @@
 //! ```
 //!
 //! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It
-//! asks that thread through [`Control`], in questions whose answers take a bounded time. Metrics of the storage are read
+//! asks that thread through [`ServerHandle`], in questions whose answers take a bounded time. Metrics of the storage are read
 //! directly from its counters. HTTP is without TLS: put a proxy in front for that.
 mod api;
 mod attached;
 mod audit;
 mod backup;
-mod body;
+mod blocking_limiter;
 mod clock;
 mod config;
-mod doors;
+mod connection_limiter;
 mod engine;
 mod events;
 mod exposition;
-mod gate;
 mod health;
+mod http_server;
 mod log;
-mod looks;
 mod metrics;
 mod page;
-mod places;
 mod process;
 mod query;
 mod reply;
+mod request_authorizer;
 mod requests;
+mod response_body;
 mod routes;
 mod status;
 mod token;
@@ -45,13 +45,13 @@ pub use config::{AdminConfig, HttpAddress, MetricNames};
 pub use token::Token;
 
 use crate::config::StorageConfig;
-use crate::control::Control;
 use crate::error::ServerError;
-use crate::listeners::{self, Listening, check_free};
+use crate::listeners::{self, BoundAddress, check_free};
 use crate::runtime::single_threaded_runtime;
-use crate::storage::StorageFigures;
-use gate::Gate;
-use routes::Room;
+use crate::server_handle::ServerHandle;
+use crate::storage::StorageMetrics;
+use request_authorizer::RequestAuthorizer;
+use routes::AppState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -66,18 +66,18 @@ const BACKLOG: u32 = 128;
 
 /// Stage of the server.
 #[derive(Debug, Clone)]
-pub(crate) enum Stage {
+pub(crate) enum ServerState {
     /// The server loads the stored entries.
     Loading,
     /// The server serves clients. The storage has these counters.
-    Serving(Arc<StorageFigures>),
+    Serving(Arc<StorageMetrics>),
     /// The server stops.
     Stopping,
 }
 
 /// The bound port, on which no request is answered yet.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct AdminListener {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     config: AdminConfig,
@@ -85,15 +85,15 @@ pub(crate) struct Bound {
 
 /// The thread that serves the port; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Admin {
+pub(crate) struct AdminServer {
     addresses: Vec<SocketAddr>,
-    stage: Option<watch::Sender<Stage>>,
+    state: Option<watch::Sender<ServerState>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Bound {
+impl AdminListener {
     /// Binds the addresses of the port. `former` are the listeners of clients.
-    pub(crate) fn new(config: AdminConfig, former: &[Listening]) -> Result<Self, ServerError> {
+    pub(crate) fn bind(config: AdminConfig, former: &[BoundAddress]) -> Result<Self, ServerError> {
         let bind = || {
             let addresses = config.address.resolve()?;
             // The name may resolve to another address than before.
@@ -102,7 +102,7 @@ impl Bound {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             check_free(&addresses, former)?;
-            let sockets = listeners::bind(&addresses, config.address.is_name())?;
+            let sockets = listeners::bind(&addresses, config.address.is_host_name())?;
             let listen = |socket: TcpSocket| {
                 let listener = socket.listen(BACKLOG)?.into_std()?;
                 Ok((listener.local_addr()?, listener))
@@ -124,23 +124,23 @@ impl Bound {
         })
     }
 
-    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server.
+    /// Starts to answer requests, while the server still loads the stored entries. `server_handle` reaches that server.
     pub(crate) fn start(
         self,
-        control: Control,
+        control: ServerHandle,
         storage: &StorageConfig,
-    ) -> Result<Admin, ServerError> {
+    ) -> Result<AdminServer, ServerError> {
         let addresses = self.addresses.clone();
-        let (stage, stages) = watch::channel(Stage::Loading);
+        let (stage, stages) = watch::channel(ServerState::Loading);
         let data_dir = match storage {
             StorageConfig::Durable(path) => Some(path.clone()),
             _ => None,
         };
         let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
         let run = move || {
-            let room = Room::new(control, stages, data_dir, &self.config);
-            let gate = Gate::new(&self.addresses, self.config);
-            let serving = doors::serve(self.listeners, Rc::new(gate), Rc::new(room));
+            let room = AppState::new(control, stages, data_dir, &self.config);
+            let gate = RequestAuthorizer::new(&self.addresses, self.config);
+            let serving = http_server::serve(self.listeners, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();
             local.block_on(&runtime, serving);
             // Dropped within the runtime.
@@ -154,32 +154,32 @@ impl Bound {
             .name("http".into())
             .spawn(run)
             .map_err(ServerError::Runtime)?;
-        Ok(Admin {
+        Ok(AdminServer {
             addresses,
-            stage: Some(stage),
+            state: Some(stage),
             thread: Some(thread),
         })
     }
 }
 
-impl Admin {
+impl AdminServer {
     /// Returns the addresses where it listens.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
     /// Sets the stage of the server.
-    pub(crate) fn tell(&self, stage: Stage) {
-        if let Some(sender) = &self.stage {
+    pub(crate) fn set_state(&self, stage: ServerState) {
+        if let Some(sender) = &self.state {
             sender.send_replace(stage);
         }
     }
 }
 
-impl Drop for Admin {
+impl Drop for AdminServer {
     fn drop(&mut self) {
         // The thread ends when the sender of the stage is dropped.
-        self.stage = None;
+        self.state = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

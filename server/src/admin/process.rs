@@ -65,7 +65,7 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
-    fn the_system_tells_of_this_process() {
+    fn process_metrics_are_read_from_the_system() {
         let process = Process::read();
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
         let started = process.start_seconds.unwrap();

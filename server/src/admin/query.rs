@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_digits_go_both_ways() {
+    fn hexadecimal_round_trips() {
         assert_eq!(hex(b"\x00\xfe9"), "00fe39");
         assert_eq!(from_hex("00FE39").unwrap(), b"\x00\xfe9"[..]);
         for bad in ["0", "0g", "+1", "é0"] {

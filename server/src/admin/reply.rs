@@ -1,11 +1,11 @@
 //! Responses, each with the security headers for browsers.
-use super::body::Content;
+use super::response_body::ResponseBody;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 /// A response.
-pub(super) type Reply = Response<Content>;
+pub(super) type Reply = Response<ResponseBody>;
 
 /// Content security policy: a browser loads only the page's own parts, and nothing from other hosts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -22,7 +22,7 @@ const HEADERS: [(&str, &str); 7] = [
 ];
 
 /// Creates a response with this content.
-pub(super) fn content(status: StatusCode, kind: &'static str, content: Content) -> Reply {
+pub(super) fn content(status: StatusCode, kind: &'static str, content: ResponseBody) -> Reply {
     let mut reply = Response::new(content);
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
@@ -38,14 +38,14 @@ pub(super) fn content(status: StatusCode, kind: &'static str, content: Content) 
 
 /// Creates a response of plain text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
-    let whole = Content::Whole(text.into());
+    let whole = ResponseBody::Full(text.into());
     content(status, "text/plain; charset=utf-8", whole)
 }
 
 /// Creates a response with a JSON document.
 pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Reply {
     match serde_json::to_vec(value) {
-        Ok(bytes) => content(status, "application/json", Content::Whole(bytes.into())),
+        Ok(bytes) => content(status, "application/json", ResponseBody::Full(bytes.into())),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }

@@ -1,51 +1,56 @@
 //! Requests to the store for operators, executed like those of a client. Over a shared engine, lists and entries are requested in this way
 //! as well, since the server has no copy of them.
-use super::api::{LOOK_AGAIN, failure};
+use super::api::{POLL_INTERVAL, failure};
 use super::reply::Reply;
-use super::routes::Room;
-use crate::hub::inspect::{KeyCursor, LockView, MOST_HOLDER_BYTES, Part, part_of_page};
-use crate::keyspace::{Fence, Look};
-use crate::service::{Answered, Outcome, Reception, Refusal};
+use super::routes::AppState;
+use crate::hub::inspect::{KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, list_page_of_keys};
+use crate::keyspace::{EntryView, Fence};
+use crate::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
 use bytes::Bytes;
 use hyper::StatusCode;
 use statestore_protocol::{Command, Hlc, Reply as Answer};
 use std::sync::Arc;
 
-impl Room {
+impl AppState {
     /// Returns whether the entries are in a shared engine.
-    pub(super) async fn is_over_an_engine(&self) -> Result<bool, Reply> {
-        self.ask(|hub, _| hub.is_over_an_engine()).await
+    pub(super) async fn is_shared(&self) -> Result<bool, Reply> {
+        self.inspect(|hub, _| hub.uses_shared_engine()).await
     }
 
     /// Executes a request, with or without a fencing token, and waits for its outcome.
-    pub(super) async fn request(
+    pub(super) async fn execute(
         &self,
         command: Command,
         fence: Option<Hlc>,
-    ) -> Result<Answered, Reply> {
-        let asked = self.ask(move |hub, now| hub.ask_for_operator(&command, fence, now));
-        self.outcome(asked.await?).await
+    ) -> Result<CommittedReply, Reply> {
+        let asked = self.inspect(move |hub, now| hub.submit_for_operator(&command, fence, now));
+        self.wait_for_outcome(asked.await?).await
     }
 
-    async fn outcome(&self, mut reception: Reception) -> Result<Answered, Reply> {
+    async fn wait_for_outcome(
+        &self,
+        mut reception: RequestProgress,
+    ) -> Result<CommittedReply, Reply> {
         loop {
             let ticket = match reception {
-                Reception::Ended(Outcome::Answered(answered)) => return Ok(answered),
-                Reception::Ended(Outcome::Refused(refusal)) => return Err(refused(refusal)),
-                Reception::Ended(Outcome::Unknown) => {
+                RequestProgress::Complete(Outcome::Replied(answered)) => return Ok(answered),
+                RequestProgress::Complete(Outcome::Refused(refusal)) => {
+                    return Err(refusal_reply(refusal));
+                }
+                RequestProgress::Complete(Outcome::Unknown) => {
                     return Err(failure(
                         StatusCode::GATEWAY_TIMEOUT,
                         &"the storage has not said what became of it: it may be done, or not",
                     ));
                 }
-                Reception::Later(ticket) => ticket,
+                RequestProgress::Pending(ticket) => ticket,
             };
-            let asked = self.ask(move |hub, _| hub.take_operator_outcome(ticket));
+            let asked = self.inspect(move |hub, _| hub.take_operator_outcome(ticket));
             reception = if let Some(outcome) = asked.await? {
-                Reception::Ended(outcome)
+                RequestProgress::Complete(outcome)
             } else {
-                tokio::time::sleep(LOOK_AGAIN).await;
-                Reception::Later(ticket)
+                tokio::time::sleep(POLL_INTERVAL).await;
+                RequestProgress::Pending(ticket)
             };
         }
     }
@@ -55,16 +60,16 @@ impl Room {
         &self,
         pattern: Bytes,
         from: KeyCursor,
-    ) -> Result<Option<Part<Bytes, KeyCursor>>, Reply> {
+    ) -> Result<Option<ListPage<Bytes, KeyCursor>>, Reply> {
         let scan = Command::Scan {
             pattern,
             token: from.token.clone(),
         };
-        match self.request(scan, None).await?.response.reply {
-            Answer::Page { keys, token } => Ok(Some(part_of_page(keys, token, from))),
+        match self.execute(scan, None).await?.envelope.reply {
+            Answer::Page { keys, token } => Ok(Some(list_page_of_keys(keys, token, from))),
             Answer::Error(statestore_protocol::ServiceError::Syntax) => Ok(None),
             Answer::Error(error) => Err(failure(StatusCode::CONFLICT, &error)),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_reply()),
         }
     }
 
@@ -73,28 +78,30 @@ impl Room {
         &self,
         pattern: Bytes,
         from: KeyCursor,
-    ) -> Result<Option<Part<LockView, KeyCursor>>, Reply> {
-        let Some(Part { items, next }) = self.shared_keys(pattern, from).await? else {
+    ) -> Result<Option<ListPage<LockView, KeyCursor>>, Reply> {
+        let Some(ListPage { items, next }) = self.shared_keys(pattern, from).await? else {
             return Ok(None);
         };
         let gets: Vec<_> = items.iter().cloned().map(get).collect();
-        let asked = self.ask(move |hub, now| {
-            let asked = gets.iter().map(|get| hub.ask_for_operator(get, None, now));
+        let asked = self.inspect(move |hub, now| {
+            let asked = gets
+                .iter()
+                .map(|get| hub.submit_for_operator(get, None, now));
             asked.collect::<Vec<_>>()
         });
         let mut entries = Vec::new();
         for (key, reception) in items.into_iter().zip(asked.await?) {
-            let answered = self.outcome(reception).await?;
-            let entry = look(answered, MOST_HOLDER_BYTES).map_err(|failure| *failure)?;
+            let answered = self.wait_for_outcome(reception).await?;
+            let entry = to_entry_view(answered, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
             entries.extend(entry.map(|entry| (key, entry)));
         }
-        let locks = self.ask(move |hub, _| {
+        let locks = self.inspect(move |hub, _| {
             let entries = entries.into_iter();
-            let locks = entries.filter_map(|(key, entry)| hub.lock_of(key, entry));
+            let locks = entries.filter_map(|(key, entry)| hub.lock_view(key, entry));
             locks.collect()
         });
         let items = locks.await?;
-        Ok(Some(Part { items, next }))
+        Ok(Some(ListPage { items, next }))
     }
 
     /// Returns an entry, and the clients that watch it at this server.
@@ -102,11 +109,11 @@ impl Room {
         &self,
         key: Bytes,
         most_bytes: usize,
-    ) -> Result<(Option<Look>, Vec<Arc<str>>), Reply> {
-        let mut entry = look(self.request(get(key.clone()), None).await?, most_bytes)
+    ) -> Result<(Option<EntryView>, Vec<Arc<str>>), Reply> {
+        let mut entry = to_entry_view(self.execute(get(key.clone()), None).await?, most_bytes)
             .map_err(|failure| *failure)?;
         // The response does not contain the fencing token, but the server remembers it from this read.
-        let asked = self.ask(move |hub, now| hub.entry(&key, 0, now));
+        let asked = self.inspect(move |hub, now| hub.entry_view(&key, 0, now));
         let (remembered, watchers) = asked.await?;
         if let (Some(entry), Some(remembered)) = (&mut entry, remembered)
             && entry.version == remembered.version
@@ -126,8 +133,11 @@ fn get(key: Bytes) -> Command {
 }
 
 /// Converts the response to a GET to the view of an entry.
-fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply>> {
-    let response = answered.response;
+fn to_entry_view(
+    answered: CommittedReply,
+    most_bytes: usize,
+) -> Result<Option<EntryView>, Box<Reply>> {
+    let response = answered.envelope;
     match (response.reply, response.version) {
         (Answer::Nil, _) => Ok(None),
         (
@@ -136,7 +146,7 @@ fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply
                 expires_in_ms,
             },
             Some(version),
-        ) => Ok(Some(Look {
+        ) => Ok(Some(EntryView {
             value: value.slice(..value.len().min(most_bytes)),
             value_bytes: value.len(),
             version: (version.wall_ms(), version.counter()),
@@ -145,21 +155,21 @@ fn look(answered: Answered, most_bytes: usize) -> Result<Option<Look>, Box<Reply
             since_ms: None,
         })),
         (Answer::Error(error), _) => Err(Box::new(failure(StatusCode::CONFLICT, &error))),
-        _ => Err(Box::new(unexpected())),
+        _ => Err(Box::new(unexpected_reply())),
     }
 }
 
-fn refused(refusal: Refusal) -> Reply {
+fn refusal_reply(refusal: NotExecutedReason) -> Reply {
     let why = match refusal {
-        Refusal::Expired => "it has waited too long to be executed; nothing was done",
-        Refusal::NoRoom => "there is no room for the answer; nothing was done",
-        Refusal::Away => "the storage does not answer; nothing was done",
+        NotExecutedReason::Expired => "it has waited too long to be executed; nothing was done",
+        NotExecutedReason::NoCapacity => "there is no room for the answer; nothing was done",
+        NotExecutedReason::Unavailable => "the storage does not answer; nothing was done",
     };
     failure(StatusCode::SERVICE_UNAVAILABLE, &why)
 }
 
 /// Returns the response for an unexpected response of the store.
-pub(super) fn unexpected() -> Reply {
+pub(super) fn unexpected_reply() -> Reply {
     let why = "the store has answered something else: this is a bug, please report it";
     failure(StatusCode::INTERNAL_SERVER_ERROR, &why)
 }

@@ -1,16 +1,16 @@
 //! The paths of the HTTP port, and the rights that they need.
-use super::Stage;
-use super::audit::Trail;
+use super::ServerState;
+use super::audit::AuditTrail;
+use super::blocking_limiter::BlockingLimiter;
 use super::config::{AdminConfig, MetricNames};
-use super::events::Viewers;
-use super::gate::{Refusal, Rights};
-use super::looks::Looks;
-use super::page::Part;
-use super::places::Answering;
+use super::connection_limiter::ResponseGuard;
+use super::events::EventSubscribers;
+use super::page::PageAsset;
 use super::query::Query;
 use super::reply::{self, Reply};
+use super::request_authorizer::{AccessLevel, RequestRefusal};
 use crate::config::LogControl;
-use crate::control::Control;
+use crate::server_handle::ServerHandle;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
@@ -26,73 +26,73 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Maximum length of the body of a request: a key in hexadecimal digits, and some more.
-const MOST_BODY_BYTES: usize = 256 * 1024;
+const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Time limit for the body.
-const BODY_TIME: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit for a query of the file system.
-const DISK_TIME: Duration = Duration::from_secs(1);
+const DISK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State that the handlers of requests share.
 #[derive(Debug)]
-pub(super) struct Room {
-    control: Control,
-    stages: watch::Receiver<Stage>,
+pub(super) struct AppState {
+    server_handle: ServerHandle,
+    server_state: watch::Receiver<ServerState>,
     data_dir: Option<PathBuf>,
-    pub(super) names: Names,
+    pub(super) names: MetricNaming,
     /// Numbers of responses by path and status.
-    pub(super) answers: RefCell<BTreeMap<(&'static str, u16), u64>>,
+    pub(super) responses: RefCell<BTreeMap<(&'static str, u16), u64>>,
     /// Whether there is a token.
     pub(super) has_token: bool,
-    pub(super) viewers: Viewers,
-    pub(super) disk_looks: Looks,
+    pub(super) event_subscribers: EventSubscribers,
+    pub(super) disk_limiter: BlockingLimiter,
     /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
     /// Filter of the log.
     pub(super) log: Option<LogControl>,
-    pub(super) trail: Trail,
+    pub(super) audit_trail: AuditTrail,
 }
 
 /// Names of the metrics.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct MetricNaming {
     pub(super) kind: MetricNames,
     pub(super) namespace: String,
     pub(super) backend_chain: String,
 }
 
-impl Room {
+impl AppState {
     pub(super) fn new(
-        control: Control,
-        stages: watch::Receiver<Stage>,
+        control: ServerHandle,
+        stages: watch::Receiver<ServerState>,
         data_dir: Option<PathBuf>,
         config: &AdminConfig,
     ) -> Self {
         Self {
-            control,
-            stages,
+            server_handle: control,
+            server_state: stages,
             data_dir,
-            names: Names {
+            names: MetricNaming {
                 kind: config.names,
                 namespace: config.namespace.clone(),
                 backend_chain: config.backend_chain.clone(),
             },
             has_token: config.token.is_some(),
-            viewers: Viewers::default(),
-            disk_looks: Looks::within(DISK_TIME),
-            answers: RefCell::default(),
+            event_subscribers: EventSubscribers::default(),
+            disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
+            responses: RefCell::default(),
             refused_connections: Cell::new(0),
             log: config.log.clone(),
-            trail: Trail::new(),
+            audit_trail: AuditTrail::new(),
         }
     }
 
-    pub(super) fn control(&self) -> &Control {
-        &self.control
+    pub(super) fn server_handle(&self) -> &ServerHandle {
+        &self.server_handle
     }
 
-    pub(super) fn stage(&self) -> Stage {
-        self.stages.borrow().clone()
+    pub(super) fn server_state(&self) -> ServerState {
+        self.server_state.borrow().clone()
     }
 
     /// Returns the folder of the data, if it is on disk.
@@ -101,18 +101,22 @@ impl Room {
     }
 
     /// Waits until the server has stopped.
-    pub(super) async fn ended(&self) {
-        let mut stages = self.stages.clone();
+    pub(super) async fn stopped(&self) {
+        let mut stages = self.server_state.clone();
         while stages.changed().await.is_ok() {}
     }
 
     /// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
     /// MQTT.
-    async fn may_see_contents(&self, rights: Rights) -> bool {
-        rights >= Rights::Everything || self.figures().await.is_ok_and(|figures| figures.is_open)
+    async fn may_read_entries(&self, rights: AccessLevel) -> bool {
+        rights >= AccessLevel::Full
+            || self
+                .read_metrics()
+                .await
+                .is_ok_and(|figures| figures.allows_anonymous)
     }
 
-    pub(super) fn refused_connection(&self) {
+    pub(super) fn count_refused_connection(&self) {
         self.refused_connections
             .set(self.refused_connections.get() + 1);
     }
@@ -121,7 +125,7 @@ impl Room {
 /// Handler of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
-    Page(Part),
+    Page(PageAsset),
     Metrics,
     Health,
     Readiness,
@@ -142,10 +146,10 @@ enum Route {
 
 /// Handlers by path.
 const ROUTES: [(&str, Route); 20] = [
-    ("/", Route::Page(Part::Document)),
-    ("/page.css", Route::Page(Part::Style)),
-    ("/page.js", Route::Page(Part::Script)),
-    ("/icon.svg", Route::Page(Part::Icon)),
+    ("/", Route::Page(PageAsset::Document)),
+    ("/page.css", Route::Page(PageAsset::Style)),
+    ("/page.js", Route::Page(PageAsset::Script)),
+    ("/icon.svg", Route::Page(PageAsset::Icon)),
     ("/metrics", Route::Metrics),
     ("/healthz", Route::Health),
     ("/readyz", Route::Readiness),
@@ -166,7 +170,7 @@ const ROUTES: [(&str, Route); 20] = [
 
 impl Route {
     /// Returns whether a request changes something, or is expensive.
-    fn changes(self, method: &Method) -> bool {
+    fn is_mutation(self, method: &Method) -> bool {
         match self {
             Self::Delete | Self::Disconnect | Self::Reload | Self::Backup => true,
             Self::Log => method == Method::POST,
@@ -175,7 +179,7 @@ impl Route {
     }
 
     /// Returns whether the response contains keys or clients.
-    fn shows_contents(self) -> bool {
+    fn shows_entries(self) -> bool {
         matches!(
             self,
             Self::Keys
@@ -188,53 +192,54 @@ impl Route {
     }
 
     /// Returns the rights that a request needs.
-    fn needs(self, method: &Method) -> Rights {
+    fn required_access(self, method: &Method) -> AccessLevel {
         match self {
-            Self::Page(_) | Self::Health | Self::Readiness => Rights::Nothing,
-            _ if self.changes(method) => Rights::Everything,
-            _ => Rights::Look,
+            Self::Page(_) | Self::Health | Self::Readiness => AccessLevel::Liveness,
+            _ if self.is_mutation(method) => AccessLevel::Full,
+            _ => AccessLevel::Read,
         }
     }
 }
 
 /// Answers a request, or refuses it, according to `judged`.
-pub(super) async fn answer(
+pub(super) async fn respond(
     peer: SocketAddr,
     parts: &Parts,
     body: Incoming,
-    (judged, answering): (Result<Rights, Refusal>, &Answering),
-    room: &Room,
+    (judged, answering): (Result<AccessLevel, RequestRefusal>, &ResponseGuard),
+    room: &AppState,
 ) -> Reply {
     let path = parts.uri.path();
     let found = ROUTES.iter().find(|(known, _)| *known == path);
     let (name, reply) = match (found, judged) {
         (Some((name, route)), Ok(rights)) => (
             *name,
-            admit(*route, parts, body, (peer, rights, answering), room).await,
+            check_and_dispatch(*route, parts, body, (peer, rights, answering), room).await,
         ),
         (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
-        (None, Ok(_)) => ("other", nothing_here()),
+        (None, Ok(_)) => ("other", not_found()),
         (None, Err(refusal)) => ("other", refusal.into()),
     };
-    let changes = found.is_some_and(|(_, route)| route.changes(&parts.method));
-    room.trail.answered(peer, name, changes, judged, &reply);
+    let changes = found.is_some_and(|(_, route)| route.is_mutation(&parts.method));
+    room.audit_trail
+        .log_request(peer, name, changes, judged, &reply);
     let key = (name, reply.status().as_u16());
-    *room.answers.borrow_mut().entry(key).or_default() += 1;
+    *room.responses.borrow_mut().entry(key).or_default() += 1;
     reply
 }
 
-fn nothing_here() -> Reply {
+fn not_found() -> Reply {
     reply::text(StatusCode::NOT_FOUND, "there is nothing here\n")
 }
 
-async fn admit(
+async fn check_and_dispatch(
     route: Route,
     parts: &Parts,
     body: Incoming,
-    (peer, rights, answering): (SocketAddr, Rights, &Answering),
-    room: &Room,
+    (peer, rights, answering): (SocketAddr, AccessLevel, &ResponseGuard),
+    room: &AppState,
 ) -> Reply {
-    let changes = route.changes(&parts.method);
+    let changes = route.is_mutation(&parts.method);
     let (fits, allowed) = if changes {
         (parts.method == Method::POST, "POST")
     } else {
@@ -259,29 +264,29 @@ async fn admit(
     if !changes && !body.is_end_stream() {
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
-    if rights < route.needs(&parts.method) {
+    if rights < route.required_access(&parts.method) {
         let why = if room.has_token {
             "this needs the token\n"
         } else {
             "this needs a token, and the server has none: start it with --http-token-file\n"
         };
-        return Refusal::unauthorized(why).into();
+        return RequestRefusal::unauthorized(why).into();
     }
-    if route.shows_contents() && !room.may_see_contents(rights).await {
+    if route.shows_entries() && !room.may_read_entries(rights).await {
         let why = "keys, values and clients are shown to every local user only where each could connect without credentials: \
                    this needs the token\n";
-        return Refusal::unauthorized(why).into();
+        return RequestRefusal::unauthorized(why).into();
     }
-    match received(body).await {
-        Ok(body) => perform(route, parts, &body, (peer, rights, answering), room).await,
+    match read_body(body).await {
+        Ok(body) => dispatch(route, parts, &body, (peer, rights, answering), room).await,
         Err(refusal) => refusal,
     }
 }
 
 /// Receives the whole body.
-async fn received(body: Incoming) -> Result<Bytes, Reply> {
-    let collected = Limited::new(body, MOST_BODY_BYTES).collect();
-    match tokio::time::timeout(BODY_TIME, collected).await {
+async fn read_body(body: Incoming) -> Result<Bytes, Reply> {
+    let collected = Limited::new(body, MAX_BODY_BYTES).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, collected).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let why = "more was sent than anything here needs\n";
@@ -298,21 +303,21 @@ async fn received(body: Incoming) -> Result<Bytes, Reply> {
     }
 }
 
-async fn perform(
+async fn dispatch(
     route: Route,
     parts: &Parts,
     body: &[u8],
-    (peer, rights, answering): (SocketAddr, Rights, &Answering),
-    room: &Room,
+    (peer, rights, answering): (SocketAddr, AccessLevel, &ResponseGuard),
+    room: &AppState,
 ) -> Reply {
     let query = Query::new(parts.uri.query());
     match route {
-        Route::Page(part) => part.reply(),
+        Route::Page(part) => part.into_reply(),
         Route::Metrics => room.metrics(parts).await,
         Route::Health => room.health(rights, wants_json(parts)).await,
         Route::Readiness => room.readiness(rights, wants_json(parts)).await,
         // A HEAD request would add a viewer that never ends.
-        Route::Events if parts.method == Method::HEAD => nothing_here(),
+        Route::Events if parts.method == Method::HEAD => not_found(),
         Route::Events => room.events(rights),
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
         Route::Connections => room.connections(query).await,

@@ -1,24 +1,24 @@
 //! The status as a JSON document, for the page and for `statestore top`.
 use super::health::Reason;
 use super::process::Process;
-use super::routes::Room;
-use crate::histogram::TIMES;
-use crate::hub::Figures;
+use super::routes::AppState;
+use crate::histogram::LATENCY_BOUNDS;
+use crate::hub::MetricsSnapshot;
 use crate::service::Verb;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-impl Room {
+impl AppState {
     /// Returns the current status of the server.
     pub(super) async fn status(&self) -> Value {
-        let figures = self.figures().await;
+        let figures = self.read_metrics().await;
         let (reasons, figures) = match &figures {
-            Ok(figures) => (Reason::of(figures), Some(figures)),
+            Ok(figures) => (Reason::unready_reasons(figures), Some(figures)),
             Err(reason) => (vec![*reason], None),
         };
         let warnings = figures.map(Reason::warnings).unwrap_or_default();
         let storage = self.storage();
-        let space = self.space().await;
+        let space = self.disk_space().await;
         let process = Process::read();
         json!({
             "now_ms": now_ms(),
@@ -26,16 +26,16 @@ impl Room {
             "started_s": process.start_seconds,
             "reasons": reasons,
             "warnings": warnings,
-            "is_open": figures.map(|figures| figures.is_open),
+            "is_open": figures.map(|figures| figures.allows_anonymous),
             "has_token": self.has_token,
             "watches": figures.map(|figures| figures.watches),
             "counts": figures.map(counts),
             "requests": figures.map(requests),
-            "time_bounds_us": TIMES,
+            "time_bounds_us": LATENCY_BOUNDS,
             "storage": storage.map(|storage| json!({
                 "commits": storage.batches.total(),
                 "writes": storage.batches.sum,
-                "syncs": times(&storage.syncs),
+                "syncs": latency(&storage.syncs),
                 "written_bytes": storage.written_bytes,
                 "waiting_bytes": storage.waiting_bytes,
                 "log_bytes": storage.log_bytes,
@@ -61,8 +61,8 @@ fn now_ms() -> u64 {
     u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn counts(figures: &Figures) -> Value {
-    let statistics = &figures.statistics;
+fn counts(figures: &MetricsSnapshot) -> Value {
+    let statistics = &figures.hub;
     let refused: u64 = figures.refusals.counts.iter().sum();
     json!({
         "keys": statistics.keys,
@@ -77,19 +77,19 @@ fn counts(figures: &Figures) -> Value {
 }
 
 /// Returns, for each verb, the number of requests, how many of them ended with "ok", and their latencies.
-fn requests(figures: &Figures) -> Value {
+fn requests(figures: &MetricsSnapshot) -> Value {
     let verbs = Verb::ALL.iter().zip(&figures.requests.counts);
     let verbs = verbs.zip(&figures.requests.latencies);
     verbs
         .map(|((verb, counts), latencies)| {
             let total: u64 = counts.iter().sum();
-            let value = json!({ "total": total, "ok": counts[0], "times": times(latencies) });
+            let value = json!({ "total": total, "ok": counts[0], "times": latency(latencies) });
             (verb.name().to_owned(), value)
         })
         .collect::<serde_json::Map<_, _>>()
         .into()
 }
 
-fn times(histogram: &crate::histogram::Histogram) -> Value {
+fn latency(histogram: &crate::histogram::Histogram) -> Value {
     json!({ "counts": histogram.counts, "sum_us": histogram.sum })
 }

@@ -1,6 +1,6 @@
 //! The token that authorizes changes.
 use crate::config::ConfigError;
-use crate::reading;
+use crate::read_tracker;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -11,9 +11,9 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Minimum length; shorter tokens can be guessed.
-const LEAST_CHARS: usize = 16;
+const MIN_CHARS: usize = 16;
 /// Maximum length of the file.
-const MOST_BYTES: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 /// Permissions of other users to read or write a file.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
@@ -33,7 +33,7 @@ impl Token {
     /// # Errors
     /// The text has fewer or other characters. The error does not contain the text.
     pub fn new(text: &str) -> Result<Self, ConfigError> {
-        let problem = if text.len() < LEAST_CHARS {
+        let problem = if text.len() < MIN_CHARS {
             "it has fewer than 16 characters"
         } else if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             "it has other characters than the visible ones of ASCII"
@@ -47,7 +47,7 @@ impl Token {
 
     /// Reads a token from a file, without surrounding white space.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
-        reading::begins(path);
+        read_tracker::record_path(path);
         let read = || {
             let file = File::open(path)?;
             if file.metadata()?.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {
@@ -58,7 +58,7 @@ impl Token {
             }
             // The buffer has room for the whole file: a growing buffer would leave copies behind.
             let mut text = Zeroizing::new(String::with_capacity(8 * 1024));
-            file.take(MOST_BYTES).read_to_string(&mut text)?;
+            file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
             Ok(text)
         };
         let text = read().map_err(|source| ConfigError::Read {
@@ -70,12 +70,12 @@ impl Token {
     }
 
     /// Returns whether another token is equal.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.is(other.0.as_bytes())
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        self.matches(other.0.as_bytes())
     }
 
     /// Returns whether `given` is the token, in a time that depends only on the lengths.
-    pub(crate) fn is(&self, given: &[u8]) -> bool {
+    pub(crate) fn matches(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
 }
@@ -85,16 +85,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_token_is_it_and_nothing_shows_it() {
+    fn only_the_complete_token_matches_and_it_is_never_printed() {
         let token = Token::new("0123456789abcdef").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
+        assert!(token.matches(b"0123456789abcdef"));
         for other in [
             "0123456789abcdeF",
             "0123456789abcde",
             "0123456789abcdef0",
             "",
         ] {
-            assert!(!token.is(other.as_bytes()), "{other}");
+            assert!(!token.matches(other.as_bytes()), "{other}");
         }
         assert!(!format!("{token:?}").contains("0123"));
         for bad in ["short", "0123456789abcdef x", "0123456789abcdef\n"] {
@@ -108,7 +108,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
-        assert!(Token::read(&path).unwrap().is(b"0123456789abcdef"));
+        assert!(Token::read(&path).unwrap().matches(b"0123456789abcdef"));
         std::fs::write(&path, "secretsecret").unwrap();
         let error = Token::read(&path).unwrap_err().to_string();
         assert!(

@@ -1,8 +1,8 @@
 //! Delays between attempts to reach the broker.
 use std::time::Duration;
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(10);
+const MIN_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
 /// The delays between consecutive failures.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { bound: FIRST }
+        Self { bound: MIN_DELAY }
     }
 }
 
@@ -21,7 +21,7 @@ impl Backoff {
     /// distributed.
     pub(crate) fn next(&mut self, random: u32) -> Duration {
         let bound = self.bound;
-        self.bound = (bound * 2).min(LONGEST);
+        self.bound = (bound * 2).min(MAX_DELAY);
         bound / 2 + (bound / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
 }
@@ -31,12 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_ten_seconds_and_half_of_each_is_random() {
+    fn delays_double_up_to_ten_seconds_with_jitter() {
         let longest = |backoff: &mut Backoff| backoff.next(u32::MAX).as_millis();
         let mut backoff = Backoff::default();
         let delays: Vec<_> = (0..7).map(|_| longest(&mut backoff)).collect();
         assert_eq!(delays, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
-        assert_eq!(backoff.next(0), LONGEST / 2);
+        assert_eq!(backoff.next(0), MAX_DELAY / 2);
         assert_eq!(longest(&mut Backoff::default()), 500);
     }
 }

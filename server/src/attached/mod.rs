@@ -1,16 +1,16 @@
 //! The connection to an existing broker: its address, and the credentials of this server.
 //!
 //! The protocol on it is in [`hub::broker`](crate::hub), and the transfer of its bytes in the driver.
-mod address;
 mod backoff;
+mod broker_address;
 mod transport;
 
-pub use address::BrokerAddress;
 pub(crate) use backoff::Backoff;
+pub use broker_address::BrokerAddress;
 pub(crate) use transport::{Connector, Dialer, Transport};
 
 use crate::access::UsersError;
-use crate::hub::{BrokerError, BrokerTerms};
+use crate::hub::{BrokerConfig, BrokerError};
 use crate::listeners::TlsError;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct AttachConfig {
     /// Address of the broker.
     pub address: BrokerAddress,
     /// Terms agreed on with the operators of the broker.
-    pub terms: BrokerTerms,
+    pub terms: BrokerConfig,
     /// User name at the broker, and the file with its password.
     pub user: Option<(String, PathBuf)>,
     /// Authorities that sign the broker's certificate, in PEM; needed for `mqtts`.
@@ -45,20 +45,20 @@ pub(crate) enum AttachError {
     Password(#[from] UsersError),
     /// A file that can be read but never ends: a pipe, or a file on a network that does not respond.
     #[error("{0} does not come to its end")]
-    File(String),
+    StalledFile(String),
     /// The file of the identity key has no valid key.
     #[error(
         "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
         .0.display()
     )]
-    Key(PathBuf),
+    InvalidKey(PathBuf),
     /// A refusal or a violation of the protocol by the broker, a lost probe, or too many waiting messages of the group.
     #[error(transparent)]
     Session(#[from] BrokerError),
     /// The broker closed the connection.
     #[error("the broker closed the connection")]
-    Ended,
+    ConnectionClosed,
     /// No response within the time limit.
     #[error("the broker does not answer in time")]
-    Silent,
+    Timeout,
 }

@@ -3,7 +3,7 @@ use super::{AttachConfig, AttachError};
 use crate::access::read_password;
 use crate::hub::IdentityKey;
 use crate::listeners::client_tls;
-use crate::reading::Reading;
+use crate::read_tracker::ReadTracker;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -35,23 +35,23 @@ pub(crate) trait Connector {
     fn broker(&self) -> impl Display;
     async fn connect(&mut self) -> Result<Transport, AttachError>;
     /// Returns the reason why connecting takes long, if it is known.
-    fn hangs(&self) -> Option<AttachError>;
+    fn stall_reason(&self) -> Option<AttachError>;
 }
 
 /// A connector with the configured address, files and credentials.
 pub(crate) struct Dialer {
     config: AttachConfig,
-    files: FileReader,
+    credentials: CredentialReader,
     /// Address of the latest attempt.
-    tried: Option<SocketAddr>,
+    last_address: Option<SocketAddr>,
 }
 
 impl Dialer {
     pub(crate) fn new(config: AttachConfig) -> Self {
         Self {
             config,
-            files: FileReader::default(),
-            tried: None,
+            credentials: CredentialReader::default(),
+            last_address: None,
         }
     }
 }
@@ -62,22 +62,22 @@ impl Connector for Dialer {
     }
 
     async fn connect(&mut self) -> Result<Transport, AttachError> {
-        Transport::connect(&self.config, &mut self.files, &mut self.tried).await
+        Transport::connect(&self.config, &mut self.credentials, &mut self.last_address).await
     }
 
-    fn hangs(&self) -> Option<AttachError> {
-        self.files.hangs()
+    fn stall_reason(&self) -> Option<AttachError> {
+        self.credentials.stalled_file()
     }
 }
 
 /// Contents of the files.
-struct Files {
+struct BrokerCredentials {
     tls: Option<Arc<ClientConfig>>,
     password: Option<Bytes>,
     identity_key: Option<IdentityKey>,
 }
 
-impl Files {
+impl BrokerCredentials {
     /// Reads the files. Blocks until they are read.
     fn read(config: &AttachConfig) -> Result<Self, AttachError> {
         let tls = match &config.ca {
@@ -92,7 +92,7 @@ impl Files {
         let password = file.map(|file| read_password(file)).transpose()?;
         let identity_key = config.identity_key.as_deref().map(|file| {
             let key = read_password(file)?;
-            IdentityKey::new(key.as_bytes()).ok_or_else(|| AttachError::Key(file.into()))
+            IdentityKey::new(key.as_bytes()).ok_or_else(|| AttachError::InvalidKey(file.into()))
         });
         Ok(Self {
             tls,
@@ -105,14 +105,19 @@ impl Files {
 /// A reader of the files. It has one thread at a time, since a file may never end. A caller that gives up waiting waits for the same
 /// read the next time.
 #[derive(Default)]
-struct FileReader(Option<(Reading, JoinHandle<Result<Files, AttachError>>)>);
+struct CredentialReader(
+    Option<(
+        ReadTracker,
+        JoinHandle<Result<BrokerCredentials, AttachError>>,
+    )>,
+);
 
-impl FileReader {
-    async fn read(&mut self, config: &AttachConfig) -> Result<Files, AttachError> {
+impl CredentialReader {
+    async fn read(&mut self, config: &AttachConfig) -> Result<BrokerCredentials, AttachError> {
         let (_, read) = self.0.get_or_insert_with(|| {
-            let (config, reading) = (config.clone(), Reading::default());
+            let (config, reading) = (config.clone(), ReadTracker::default());
             let observed = reading.clone();
-            let read = spawn_blocking(move || observed.during(|| Files::read(&config)));
+            let read = spawn_blocking(move || observed.track(|| BrokerCredentials::read(&config)));
             (reading, read)
         });
         let read = read.await;
@@ -121,9 +126,9 @@ impl FileReader {
     }
 
     /// Returns the file that is being read, if a read is running.
-    fn hangs(&self) -> Option<AttachError> {
+    fn stalled_file(&self) -> Option<AttachError> {
         let (reading, _) = self.0.as_ref()?;
-        Some(AttachError::File(reading.to_string()))
+        Some(AttachError::StalledFile(reading.to_string()))
     }
 }
 
@@ -132,13 +137,13 @@ impl Transport {
     /// connection.
     async fn connect(
         config: &AttachConfig,
-        files: &mut FileReader,
+        files: &mut CredentialReader,
         tried: &mut Option<SocketAddr>,
     ) -> Result<Self, AttachError> {
         let files = files.read(config).await?;
         let address = &config.address;
         let addresses = lookup_host((address.host.as_str(), address.port)).await?;
-        let stream = connect_any(rotated(addresses.collect(), *tried), tried).await?;
+        let stream = connect_any(rotate_after(addresses.collect(), *tried), tried).await?;
         stream.set_nodelay(true)?;
         let stream: Box<dyn Duplex> = match files.tls {
             None => Box::new(stream),
@@ -157,18 +162,18 @@ impl Transport {
 
     /// Checks that the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
-        Files::read(config).map(drop)
+        BrokerCredentials::read(config).map(drop)
     }
 }
 
 /// Returns the addresses of a broker, beginning behind that of the latest attempt, which may accept connections without being usable.
-fn rotated(mut addresses: Vec<SocketAddr>, tried: Option<SocketAddr>) -> Vec<SocketAddr> {
+fn rotate_after(mut addresses: Vec<SocketAddr>, tried: Option<SocketAddr>) -> Vec<SocketAddr> {
     let last = addresses.iter().position(|address| Some(*address) == tried);
     addresses.rotate_left(last.map_or(0, |last| last + 1));
     addresses
 }
 
-/// Connects to the first address that accepts. `tried` is the address of the latest attempt, even if the call is cancelled.
+/// Connects to the first address that accepts. `last_address` is the address of the latest attempt, even if the call is cancelled.
 async fn connect_any(
     addresses: Vec<SocketAddr>,
     tried: &mut Option<SocketAddr>,
@@ -187,8 +192,8 @@ async fn connect_any(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::BrokerTerms;
-    use crate::reading::tests::pipe;
+    use crate::hub::BrokerConfig;
+    use crate::read_tracker::tests::make_fifo;
     use std::net::TcpListener;
     use std::time::Duration;
     use tokio::time::timeout;
@@ -196,7 +201,7 @@ mod tests {
     const THREAD: &str = "of-attached";
 
     /// Returns the number of threads that the runtime of the test has for blocking calls.
-    fn threads() -> usize {
+    fn blocking_threads() -> usize {
         let names = std::fs::read_dir("/proc/self/task").unwrap();
         let names =
             names.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -204,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_never_comes_takes_one_thread_however_often_it_is_tried() {
+    fn a_stalled_file_blocks_only_one_thread() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
-        pipe(&file);
+        make_fifo(&file);
         let config = AttachConfig {
             address: "mqtt://127.0.0.1:1".parse().unwrap(),
-            terms: BrokerTerms::default(),
+            terms: BrokerConfig::default(),
             user: Some(("ann".into(), file.clone())),
             ca: None,
             identity: None,
@@ -218,16 +223,16 @@ mod tests {
         };
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().thread_name(THREAD).build().unwrap();
-        let (mut files, mut tried) = (FileReader::default(), None);
+        let (mut files, mut tried) = (CredentialReader::default(), None);
         let threads = runtime.block_on(async {
             for _ in 0..5 {
                 let connecting = Transport::connect(&config, &mut files, &mut tried);
                 assert!(timeout(Duration::from_millis(1), connecting).await.is_err());
             }
-            while threads() == 0 {
+            while blocking_threads() == 0 {
                 std::thread::yield_now();
             }
-            threads()
+            blocking_threads()
         });
         if threads > 1 {
             runtime.shutdown_background();
@@ -241,22 +246,22 @@ mod tests {
             std::fs::remove_file(&file).unwrap();
             assert!(files.read(&config).await.is_err());
         });
-        assert!(files.hangs().is_none());
+        assert!(files.stalled_file().is_none());
     }
 
     #[test]
-    fn each_attempt_begins_behind_the_address_that_was_tried_last() {
+    fn each_attempt_starts_after_the_last_address() {
         let [a, b, c] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let all = vec![a, b, c];
-        assert_eq!(rotated(all.clone(), None), [a, b, c]);
-        assert_eq!(rotated(all.clone(), Some(a)), [b, c, a]);
-        assert_eq!(rotated(all.clone(), Some(c)), [a, b, c]);
-        assert_eq!(rotated(vec![b, c], Some(a)), [b, c]);
-        assert_eq!(rotated(Vec::new(), Some(a)), []);
+        assert_eq!(rotate_after(all.clone(), None), [a, b, c]);
+        assert_eq!(rotate_after(all.clone(), Some(a)), [b, c, a]);
+        assert_eq!(rotate_after(all.clone(), Some(c)), [a, b, c]);
+        assert_eq!(rotate_after(vec![b, c], Some(a)), [b, c]);
+        assert_eq!(rotate_after(Vec::new(), Some(a)), []);
     }
 
     #[tokio::test]
-    async fn a_broker_with_several_addresses_is_reached_at_each_in_turn() {
+    async fn the_addresses_of_a_broker_are_tried_in_turn() {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (first, second, closed) = (listen(), listen(), listen());
         let address = |listener: &TcpListener| listener.local_addr().unwrap();
@@ -265,7 +270,7 @@ mod tests {
         let mut tried = None;
         let mut reached = Vec::new();
         for _ in 0..3 {
-            let addresses = rotated(all.clone(), tried);
+            let addresses = rotate_after(all.clone(), tried);
             let stream = connect_any(addresses, &mut tried).await.unwrap();
             reached.push(stream.peer_addr().unwrap());
         }

@@ -108,7 +108,7 @@ impl EndReason {
     }
 
     /// Returns the reason that the reason code of a DISCONNECT to the client stands for, where the code says it all.
-    pub(crate) fn of(code: ReasonCode) -> Self {
+    pub(crate) fn from_reason_code(code: ReasonCode) -> Self {
         match code {
             ReasonCode::SESSION_TAKEN_OVER => Self::TakenOver,
             ReasonCode::SERVER_SHUTTING_DOWN => Self::ServerStopped,
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_counted_in_the_order_of_their_list() {
+    fn reasons_are_counted_in_declaration_order() {
         let counts = EndCounts::default();
         for (at, reason) in EndReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, at, "{}", reason.name());

@@ -4,11 +4,11 @@
 //! `docs/monitoring.md` lists them. Lines are limited by client, by address and in total, and the lines that were left
 //! out are counted. Keys are logged only if [`AuditOptions::logs_keys`] is set; values never are.
 mod end_reason;
-mod limiter;
+mod line_limiter;
 
 pub use end_reason::EndCounts;
 pub(crate) use end_reason::EndReason;
-pub(crate) use limiter::{LeftOut, Line, LineLimiter};
+pub(crate) use line_limiter::{LineKind, LineLimiter, OmittedLines};
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ impl Default for AuditOptions {
 }
 
 /// Returns the beginning of a name that a client chose, with `…` if more follows.
-pub(crate) fn shortened(name: &str) -> Cow<'_, str> {
+pub(crate) fn truncate(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(MAX_CHARS) {
         None => name.into(),
         Some((end, _)) => format!("{}…", &name[..end]).into(),

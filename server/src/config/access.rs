@@ -1,6 +1,6 @@
 //! Options of access: users, certificates, tokens and the policy.
 use super::ConfigError;
-use crate::access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, Tokens, Users};
+use crate::access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier, Users};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl AccessOptions {
             _ => Authenticator::anonymous(),
         };
         if let (Some(file), Some(issuer)) = (self.jwks_file, self.jwt_issuer) {
-            let tokens = Tokens::new(&file, &issuer, self.jwt_audience, self.jwt_leeway)?;
+            let tokens = TokenVerifier::new(&file, &issuer, self.jwt_audience, self.jwt_leeway)?;
             authenticator = authenticator.with_tokens(tokens);
         }
         Ok(match self.tls_user {

@@ -2,13 +2,13 @@
 use super::access::AccessOptions;
 use super::admin::AdminOptions;
 use super::attach::AttachOptions;
-use super::doors::DoorOptions;
 use super::limits::LimitOptions;
+use super::listener::ListenerOptions;
 use super::persistence::PersistenceOptions;
 use super::storage::StorageOptions;
 use super::{Config, ConfigError, LogFilter, Options};
 use crate::service::ServiceConfig;
-use crate::tools::Tool;
+use crate::tools::ToolCommand;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscrip
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    tool: Option<Tool>,
+    subcommand: Option<ToolCommand>,
 
     /// File with options, in TOML
     #[arg(long, value_name = "FILE")]
@@ -56,7 +56,7 @@ pub struct Arguments {
     check: bool,
 
     #[command(flatten, next_help_heading = "Doors")]
-    doors: DoorOptions,
+    listener: ListenerOptions,
 
     #[command(flatten, next_help_heading = "Behind another broker")]
     attach: AttachOptions,
@@ -116,12 +116,12 @@ impl Arguments {
     }
 
     /// Returns whether the configuration should only be read and checked.
-    pub fn only_checks(&self) -> bool {
+    pub fn is_check(&self) -> bool {
         self.check
     }
 
     /// Returns whether core dumps of the process are wanted, with the contents of its memory.
-    pub fn keeps_core_dumps(&self) -> bool {
+    pub fn allows_core_dumps(&self) -> bool {
         self.core_dumps
     }
 
@@ -141,21 +141,21 @@ impl Arguments {
     }
 
     /// Takes the tool to execute instead of serving, if there is one.
-    pub fn take_tool(&mut self) -> Option<Tool> {
-        self.tool.take()
+    pub fn take_subcommand(&mut self) -> Option<ToolCommand> {
+        self.subcommand.take()
     }
 
     /// Converts the options to a configuration. Reads the files that they name.
     pub fn into_config(self) -> Result<Config, ConfigError> {
-        let limits = self.limits.of_clients();
+        let limits = self.limits.client_limits();
         let attach = self.attach.into_config(self.access.has_policy())?;
-        let (listeners, doors) = self.doors.into_doors(attach.is_some())?;
+        let (listeners, doors) = self.listener.into_config(attach.is_some())?;
         let stop_timeout = self.storage.stop_timeout();
         let (storage, max_clock_ahead) = self.storage.into_config()?;
         if attach
             .as_ref()
-            .is_some_and(|attach| attach.terms.share.is_some())
-            && storage.is_own()
+            .is_some_and(|attach| attach.terms.share_name.is_some())
+            && storage.is_local()
         {
             let problem = "--attach-share is for servers with one storage elsewhere (--storage etcd://…): with storages of \
                            their own, each would have a part of the entries";
@@ -163,15 +163,15 @@ impl Arguments {
         }
         if attach
             .as_ref()
-            .is_some_and(|attach| attach.terms.share.is_none())
-            && !storage.is_own()
+            .is_some_and(|attach| attach.terms.share_name.is_none())
+            && !storage.is_local()
         {
             let problem = "--attach with a storage that several servers share needs --attach-share, the same for all of them: \
                            each would execute every request otherwise";
             return Err(ConfigError::Options(problem.into()));
         }
-        if let Some(option) = self.limits.of_entries()
-            && !storage.is_own()
+        if let Some(option) = self.limits.entry_limit_option()
+            && !storage.is_local()
         {
             let problem = format!(
                 "{option} counts what one server has, and nobody counts what several share: limit the engine instead, etcd by \
@@ -181,11 +181,11 @@ impl Arguments {
         }
         let service = ServiceConfig {
             retention: self.persistence.retention(&storage)?,
-            ..self.limits.of_store(&limits)
+            ..self.limits.store_limits(&limits)
         };
         Ok(Config {
             listeners,
-            doors,
+            listener_config: doors,
             storage,
             max_clock_ahead,
             stop_timeout,
@@ -218,7 +218,7 @@ mod tests {
 
     #[cfg(feature = "redis")]
     #[test]
-    fn servers_that_share_their_entries_share_the_requests_of_a_broker() {
+    fn attach_share_requires_a_shared_storage() {
         let config = |more: &[&str]| {
             let attached = ["--attach", "mqtt://127.0.0.1"];
             let storage = ["statestored", "--storage", "redis://h:1"];
@@ -232,7 +232,7 @@ mod tests {
 
     #[cfg(feature = "redis")]
     #[test]
-    fn limits_of_entries_are_for_a_storage_of_one_s_own() {
+    fn entry_limits_require_a_local_storage() {
         let config = |more: &[&str]| {
             let arguments = [&["statestored", "--storage", "redis://h:1"], more].concat();
             Arguments::try_parse_from(arguments).unwrap().into_config()

@@ -1,7 +1,7 @@
 //! Options of the broker to which the server attaches.
 use super::ConfigError;
 use crate::attached::{AttachConfig, BrokerAddress, Transport};
-use crate::hub::BrokerTerms;
+use crate::hub::BrokerConfig;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -113,9 +113,9 @@ impl AttachOptions {
         let lease_ms = u64::from(self.attach_watch_lease) * 1000;
         let config = AttachConfig {
             address,
-            terms: BrokerTerms {
+            terms: BrokerConfig {
                 client_id,
-                share: self.attach_share,
+                share_name: self.attach_share,
                 watch_lease_ms: (lease_ms > 0).then_some(lease_ms),
                 identity: self.attach_identity,
             },

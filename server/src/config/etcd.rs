@@ -1,7 +1,7 @@
 //! Options of an etcd that stores the entries.
 use super::ConfigError;
-use crate::keyspace::remote::EngineTls;
-use crate::keyspace::remote::etcd::EtcdConfig;
+use crate::keyspace::shared::EngineTls;
+use crate::keyspace::shared::etcd::EtcdConfig;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;

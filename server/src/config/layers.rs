@@ -1,6 +1,6 @@
 //! The set of options from the command line, the environment and a file.
 use super::{Arguments, ConfigError, Options};
-use crate::reading;
+use crate::read_tracker;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
@@ -19,14 +19,14 @@ const NOT_IN_A_FILE: [&str; 4] = ["config", "check", "help", "version"];
 
 /// Sources of the options of a process. They may be read more than once, since the file can change.
 #[derive(Debug, Clone)]
-pub struct Layers {
+pub struct ConfigLayers {
     command_line: Vec<OsString>,
 }
 
 /// Reason why the options are not usable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum LayersError {
+pub enum ConfigLayersError {
     /// The command line or the environment is not usable, or asks for help.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
@@ -35,16 +35,16 @@ pub enum LayersError {
     Config(#[from] ConfigError),
 }
 
-impl From<LayersError> for ConfigError {
-    fn from(error: LayersError) -> Self {
+impl From<ConfigLayersError> for ConfigError {
+    fn from(error: ConfigLayersError) -> Self {
         match error {
-            LayersError::CommandLine(error) => Self::Options(error.to_string()),
-            LayersError::Config(error) => error,
+            ConfigLayersError::CommandLine(error) => Self::Options(error.to_string()),
+            ConfigLayersError::Config(error) => error,
         }
     }
 }
 
-impl Layers {
+impl ConfigLayers {
     /// Creates the sources from a command line, which begins with the name of the program.
     pub fn new(command_line: impl IntoIterator<Item = OsString>) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Layers {
     }
 
     /// Reads all sources in their current state.
-    pub fn read(&self) -> Result<Arguments, LayersError> {
+    pub fn read(&self) -> Result<Arguments, ConfigLayersError> {
         let command = command();
         let matches = command
             .clone()
@@ -70,7 +70,7 @@ impl Layers {
             command_line.splice(1..1, said);
         }
         let matches = command.clone().try_get_matches_from(command_line)?;
-        let options = Options::of(&command, &matches);
+        let options = Options::from_matches(&command, &matches);
         Ok(Arguments::from_arg_matches(&matches)?.with_options(options))
     }
 }
@@ -96,7 +96,7 @@ fn from_file(
     path: &Path,
     said: &ArgMatches,
 ) -> Result<Vec<OsString>, ConfigError> {
-    reading::begins(path);
+    read_tracker::record_path(path);
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.into(),
         source,
@@ -113,7 +113,7 @@ fn from_file(
             .get_arguments()
             .find(|arg| arg.get_long() == Some(name))
             .filter(|_| !NOT_IN_A_FILE.contains(&name))
-            .ok_or_else(|| file.error(&key.span(), unknown(command, name)))?;
+            .ok_or_else(|| file.error(&key.span(), unknown_option(command, name)))?;
         let of_option = file.arguments(command, arg, name, value)?;
         let is_overridden = matches!(
             said.value_source(arg.get_id().as_str()),
@@ -126,7 +126,7 @@ fn from_file(
     Ok(arguments)
 }
 
-fn unknown(command: &Command, name: &str) -> String {
+fn unknown_option(command: &Command, name: &str) -> String {
     let likeness = |other: &str| strsim::jaro_winkler(name, other);
     let best = command
         .get_arguments()
@@ -240,14 +240,14 @@ mod tests {
         std::fs::write(&path, file).unwrap();
         let mut all = vec!["statestored".into(), "--config".into(), path.clone().into()];
         all.extend(command_line.iter().map(OsString::from));
-        Layers::new(all).read().map_err(|error| {
+        ConfigLayers::new(all).read().map_err(|error| {
             let error = error.to_string();
             error.replace(&path.display().to_string(), "s.toml")
         })
     }
 
     #[test]
-    fn the_command_line_counts_before_the_file() {
+    fn the_command_line_overrides_the_file() {
         let file = "max-keys = 7\nmax-bytes = \"9\"\nlisten = ['tcp://[::1]:1', 'tcp://[::1]:2']\nstorage = 'memory'\n";
         let config = read(file, &["--max-keys", "8"])
             .unwrap()
@@ -265,25 +265,28 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_arguments_of_its_own() {
+    fn a_subcommand_has_its_own_arguments() {
         let line = ["statestored", "passwd", "--delete", "users", "ann"];
-        let mut arguments = Layers::new(line.map(OsString::from)).read().unwrap();
-        assert!(arguments.take_tool().is_some() && arguments.take_tool().is_none());
+        let mut arguments = ConfigLayers::new(line.map(OsString::from)).read().unwrap();
+        assert!(arguments.take_subcommand().is_some() && arguments.take_subcommand().is_none());
         for line in [
             &["statestored", "passwd", "users"][..],
             &["statestored", "--max-keys", "7", "passwd", "users", "ann"],
             &["statestored", "passwd", "users", "an:n"],
             &["statestored", "nothing"],
         ] {
-            let read = Layers::new(line.iter().map(OsString::from)).read();
-            assert!(matches!(read, Err(LayersError::CommandLine(_))), "{line:?}");
+            let read = ConfigLayers::new(line.iter().map(OsString::from)).read();
+            assert!(
+                matches!(read, Err(ConfigLayersError::CommandLine(_))),
+                "{line:?}"
+            );
         }
     }
 
     #[test]
     fn flags_are_true_or_false() {
-        assert!(read("core-dumps = true", &[]).unwrap().keeps_core_dumps());
-        assert!(!read("core-dumps = false", &[]).unwrap().keeps_core_dumps());
+        assert!(read("core-dumps = true", &[]).unwrap().allows_core_dumps());
+        assert!(!read("core-dumps = false", &[]).unwrap().allows_core_dumps());
         assert_eq!(
             read("core-dumps = 1", &[]).unwrap_err(),
             "s.toml:1:14: `core-dumps` is true or false"
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_file_is_said_with_its_place() {
+    fn errors_in_a_file_have_line_and_column() {
         for (file, error) in [
             (
                 "\n  max-kyes = 1",
@@ -332,10 +335,10 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_the_service_can_be_used() {
+    fn the_packaged_configuration_file_is_valid() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/statestored.toml");
         let arguments = ["statestored".into(), "--config".into(), file.into()];
-        let config = Layers::new(arguments)
+        let config = ConfigLayers::new(arguments)
             .read()
             .unwrap()
             .into_config()
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_together_may_stand_in_different_layers() {
+    fn related_options_may_be_split_across_layers() {
         let arguments = read("user = 'ann'", &["--password-file", "/none"]).unwrap();
         assert!(arguments.into_config().is_err(), "there is no such file");
         assert!(

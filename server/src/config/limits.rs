@@ -1,5 +1,5 @@
 //! Options of limits of the store and its clients.
-use crate::access::{LimitsOfUsers, Rates, UserLimits};
+use crate::access::{RateLimits, UserLimits, UserLimitsMap};
 use crate::audit::AuditOptions;
 use crate::available_memory::available_memory;
 use crate::hub::HubLimits;
@@ -70,17 +70,17 @@ pub(super) struct LimitOptions {
 
 impl LimitOptions {
     /// Returns the limits of connections and sessions.
-    pub(super) fn of_clients(&self) -> HubLimits {
+    pub(super) fn client_limits(&self) -> HubLimits {
         HubLimits {
             max_packet_bytes: self.max_packet_bytes,
             max_session_bytes: session_bytes(self.max_session_bytes),
             max_connections: self.max_connections,
             max_sessions: self.max_sessions,
-            rates: Rates {
+            rates: RateLimits {
                 requests: self.max_request_rate,
                 bytes: self.max_byte_rate,
             },
-            users: self.of_users(),
+            users: self.user_limits(),
             audit: AuditOptions {
                 logs_keys: self.audit_keys,
                 max_lines_per_second: self.audit_rate,
@@ -90,17 +90,17 @@ impl LimitOptions {
     }
 
     /// Returns the limits of the store.
-    pub(super) fn of_store(&self, limits: &HubLimits) -> ServiceConfig {
+    pub(super) fn store_limits(&self, limits: &HubLimits) -> ServiceConfig {
         ServiceConfig {
             max_watches: self.max_watches,
-            users: self.of_users(),
+            users: self.user_limits(),
             prefixes: self.limit_prefix.clone(),
             ..service_config(self.max_keys.unwrap_or(MAX_KEYS), self.max_bytes, limits)
         }
     }
 
     /// Returns an option that limits the entries, if one was given.
-    pub(super) fn of_entries(&self) -> Option<&'static str> {
+    pub(super) fn entry_limit_option(&self) -> Option<&'static str> {
         let given = [
             (self.max_keys.is_some(), "--max-keys"),
             (self.max_bytes.is_some(), "--max-bytes"),
@@ -110,11 +110,11 @@ impl LimitOptions {
         given.next().map(|(_, option)| option)
     }
 
-    fn of_users(&self) -> LimitsOfUsers {
-        let mut users = LimitsOfUsers::default();
+    fn user_limits(&self) -> UserLimitsMap {
+        let mut users = UserLimitsMap::default();
         for (name, limits) in &self.limit_user {
-            if name == EACH {
-                users.each = *limits;
+            if name == ALL_USERS {
+                users.default_limits = *limits;
             } else {
                 users.named.insert(name.clone(), *limits);
             }
@@ -127,7 +127,7 @@ impl LimitOptions {
 const MAX_KEYS: u64 = 10_000_000;
 
 /// Name of all users without limits of their own.
-const EACH: &str = "*";
+const ALL_USERS: &str = "*";
 
 /// Parses a user and the user's limits.
 fn user_limit(text: &str) -> Result<(String, UserLimits), String> {

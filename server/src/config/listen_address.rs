@@ -39,7 +39,7 @@ impl Scheme {
     }
 
     /// Returns the scheme of a URL for clients.
-    pub(crate) fn of_clients(self) -> &'static str {
+    pub(crate) fn client_scheme(self) -> &'static str {
         match self {
             Self::Tcp => "mqtt",
             Self::Tls => "mqtts",
@@ -51,22 +51,22 @@ impl Scheme {
 
 /// An address to listen on: `tcp://HOST:PORT`, the same with `tls` (or `mqtts`), `ws` and `wss`, or `unix:///PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenAddress(At);
+pub struct ListenAddress(ListenTarget);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum At {
+enum ListenTarget {
     Network {
         scheme: Scheme,
         host: String,
         port: u16,
     },
-    File(PathBuf),
+    UnixSocket(PathBuf),
 }
 
 impl ListenAddress {
     /// Returns the loopback address with any free port.
-    pub(super) fn loopback() -> Self {
-        Self(At::Network {
+    pub(super) fn loopback_with_free_port() -> Self {
+        Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),
             port: 0,
@@ -74,8 +74,8 @@ impl ListenAddress {
     }
 
     /// Returns the loopback address with the default port.
-    pub(super) fn usual() -> Self {
-        Self(At::Network {
+    pub(super) fn loopback_with_default_port() -> Self {
+        Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),
             port: 1883,
@@ -85,34 +85,34 @@ impl ListenAddress {
     /// Returns the socket addresses; a name may have several, and a path has none.
     pub(crate) fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         match &self.0 {
-            At::Network { host, port, .. } => {
+            ListenTarget::Network { host, port, .. } => {
                 Ok((host.as_str(), *port).to_socket_addrs()?.collect())
             }
-            At::File(_) => Ok(Vec::new()),
+            ListenTarget::UnixSocket(_) => Ok(Vec::new()),
         }
     }
 
     /// Returns whether the host is a name rather than an IP address.
-    pub(crate) fn is_name(&self) -> bool {
+    pub(crate) fn is_host_name(&self) -> bool {
         match &self.0 {
-            At::Network { host, .. } => host.parse::<IpAddr>().is_err(),
-            At::File(_) => false,
+            ListenTarget::Network { host, .. } => host.parse::<IpAddr>().is_err(),
+            ListenTarget::UnixSocket(_) => false,
         }
     }
 
     /// Returns the scheme of a network address; `None` for a path.
     pub(crate) fn scheme(&self) -> Option<Scheme> {
         match self.0 {
-            At::Network { scheme, .. } => Some(scheme),
-            At::File(_) => None,
+            ListenTarget::Network { scheme, .. } => Some(scheme),
+            ListenTarget::UnixSocket(_) => None,
         }
     }
 
     /// Returns the path of a socket file.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.0 {
-            At::File(path) => Some(path),
-            At::Network { .. } => None,
+            ListenTarget::UnixSocket(path) => Some(path),
+            ListenTarget::Network { .. } => None,
         }
     }
 }
@@ -120,11 +120,13 @@ impl ListenAddress {
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            At::File(path) => write!(f, "unix://{}", path.display()),
-            At::Network { scheme, host, port } if host.contains(':') => {
+            ListenTarget::UnixSocket(path) => write!(f, "unix://{}", path.display()),
+            ListenTarget::Network { scheme, host, port } if host.contains(':') => {
                 write!(f, "{}://[{host}]:{port}", scheme.name())
             }
-            At::Network { scheme, host, port } => write!(f, "{}://{host}:{port}", scheme.name()),
+            ListenTarget::Network { scheme, host, port } => {
+                write!(f, "{}://{host}:{port}", scheme.name())
+            }
         }
     }
 }
@@ -140,7 +142,7 @@ impl FromStr for ListenAddress {
             "ws" => Scheme::Ws,
             "wss" => Scheme::Wss,
             "unix" if rest.starts_with('/') && !rest.ends_with('/') => {
-                return Ok(Self(At::File(rest.into())));
+                return Ok(Self(ListenTarget::UnixSocket(rest.into())));
             }
             "unix" => return Err("expected unix:///PATH with the absolute path of a socket"),
             _ => return Err(FORM),
@@ -156,7 +158,7 @@ impl FromStr for ListenAddress {
         let port = port
             .parse()
             .map_err(|_| "the port is a number from 0 to 65535")?;
-        Ok(Self(At::Network {
+        Ok(Self(ListenTarget::Network {
             scheme,
             host: bare.unwrap_or(host).into(),
             port,
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listen_addresses_are_read_and_written() {
+    fn listen_addresses_round_trip() {
         for text in [
             "tcp://127.0.0.1:1883",
             "tcp://[::1]:0",

@@ -13,12 +13,12 @@ mod access;
 mod admin;
 mod arguments;
 mod attach;
-mod doors;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod layers;
 mod limits;
 mod listen_address;
+mod listener;
 mod log;
 mod options;
 mod persistence;
@@ -28,13 +28,13 @@ mod storage;
 mod subnet;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
-pub use crate::hub::BrokerTerms;
+pub use crate::hub::BrokerConfig;
 pub use crate::listeners::{Tls, TlsError};
 pub use arguments::{Arguments, LogFormat};
-pub use doors::{ClientCertificates, Doors, TlsFiles};
-pub use layers::{Layers, LayersError};
+pub use layers::{ConfigLayers, ConfigLayersError};
 pub use listen_address::ListenAddress;
 pub(crate) use listen_address::Scheme;
+pub use listener::{ClientCertificates, ListenerConfig, TlsFiles};
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 #[cfg(feature = "elsewhere")]
@@ -46,7 +46,7 @@ use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
 use crate::admin::AdminConfig;
 use crate::heap::Heap;
 use crate::hub::HubLimits;
-use crate::listeners::{OpenDoor, open_door};
+use crate::listeners::{AnonymousExposure, anonymous_exposure};
 use crate::service::ServiceConfig;
 use limits::{service_config, session_bytes};
 use std::fmt;
@@ -60,7 +60,7 @@ pub struct Config {
     /// Addresses to listen on; at least one, unless the server attaches to a broker.
     pub listeners: Vec<ListenAddress>,
     /// Settings of the listeners.
-    pub doors: Doors,
+    pub listener_config: ListenerConfig,
     /// Storage of the entries.
     pub storage: StorageConfig,
     /// Maximum time by which the wall clock may be ahead of those of other servers of the same storage. Changes are refused beyond it.
@@ -86,7 +86,7 @@ pub struct Config {
     /// Allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
     /// Source for a reload of the configuration. Without it, a reload reads only the files of users and of the keys of tokens.
-    pub source: Option<Source>,
+    pub source: Option<ConfigSource>,
     /// Settings of the process that a reload with this configuration applies.
     pub process: Option<ProcessSettings>,
 }
@@ -94,9 +94,9 @@ pub struct Config {
 /// A function that reads a configuration again. It is called on a thread that may block, and must have no other effect: the reload may be
 /// rejected.
 #[derive(Clone)]
-pub struct Source(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
+pub struct ConfigSource(Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>);
 
-impl Source {
+impl ConfigSource {
     /// Creates a source that calls `read`.
     pub fn new(read: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
@@ -129,7 +129,7 @@ impl fmt::Debug for ProcessSettings {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Source")
     }
@@ -150,7 +150,7 @@ pub enum ConfigError {
     /// A folder was given for a shared storage.
     #[cfg(feature = "elsewhere")]
     #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
-    ElsewhereWithFolder,
+    SharedWithFolder,
     /// A file of users is not usable.
     #[error(transparent)]
     Users(#[from] UsersError),
@@ -165,7 +165,7 @@ pub enum ConfigError {
     Tls(#[from] TlsError),
     /// A network would be served without credentials.
     #[error(transparent)]
-    OpenDoor(#[from] OpenDoor),
+    AnonymousExposure(#[from] AnonymousExposure),
     /// The configuration file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
@@ -194,10 +194,13 @@ pub enum ConfigError {
 impl Config {
     /// Checks that a server would not refuse the configuration for its exposure.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let addresses = open_door::resolve(&self.listeners);
-        open_door::check(&addresses, &self.doors, &self.authenticator)?;
-        let (tls, unix_mode) = (self.doors.tls.as_ref(), self.doors.unix_mode);
-        open_door::warn_of_anonymous(&addresses, tls, unix_mode, &self.authenticator);
+        let addresses = anonymous_exposure::resolve(&self.listeners);
+        anonymous_exposure::check(&addresses, &self.listener_config, &self.authenticator)?;
+        let (tls, unix_mode) = (
+            self.listener_config.tls.as_ref(),
+            self.listener_config.unix_mode,
+        );
+        anonymous_exposure::warn_of_anonymous(&addresses, tls, unix_mode, &self.authenticator);
         Ok(())
     }
 
@@ -208,8 +211,8 @@ impl Config {
             ..HubLimits::default()
         };
         Self {
-            listeners: vec![ListenAddress::loopback()],
-            doors: Doors::default(),
+            listeners: vec![ListenAddress::loopback_with_free_port()],
+            listener_config: ListenerConfig::default(),
             storage: StorageConfig::Memory,
             max_clock_ahead: storage::MAX_CLOCK_AHEAD,
             stop_timeout: storage::STOP_TIMEOUT,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Options that a reload applies. All others need a restart.
-const RELOADED: [&str; 30] = [
+const RELOADABLE: [&str; 30] = [
     "user",
     "password-file",
     "users-file",
@@ -46,7 +46,7 @@ const TLS: [&str; 2] = ["tls-cert", "tls-key"];
 pub struct Options(BTreeMap<String, Vec<OsString>>);
 
 impl Options {
-    pub(super) fn of(command: &Command, matches: &ArgMatches) -> Self {
+    pub(super) fn from_matches(command: &Command, matches: &ArgMatches) -> Self {
         let named = command.get_arguments().filter_map(|arg| {
             let values = matches.get_raw(arg.get_id().as_str())?;
             Some((arg.get_long()?.to_owned(), values.map(Into::into).collect()))
@@ -58,7 +58,7 @@ impl Options {
     pub(crate) fn needing_restart(&self, now: &Self) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys());
         let mut changed: Vec<String> = names
-            .filter(|name| !RELOADED.contains(&name.as_str()))
+            .filter(|name| !RELOADABLE.contains(&name.as_str()))
             .filter(|name| self.0.get(*name) != now.0.get(*name))
             .cloned()
             .collect();
@@ -84,24 +84,24 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn options_that_are_reloaded_exist() {
+    fn reloadable_options_exist() {
         let command = Arguments::command();
         let names: Vec<_> = command
             .get_arguments()
             .filter_map(|arg| arg.get_long())
             .collect();
-        for name in RELOADED {
+        for name in RELOADABLE {
             assert!(names.contains(&name), "{name}");
         }
     }
 
     #[test]
-    fn changes_that_a_reload_does_not_apply_are_named() {
+    fn options_that_need_a_restart_are_reported() {
         let options = |arguments: &[&str]| {
             let command = Arguments::command();
             let all = std::iter::once("statestored").chain(arguments.iter().copied());
             let matches = command.clone().try_get_matches_from(all).unwrap();
-            Options::of(&command, &matches)
+            Options::from_matches(&command, &matches)
         };
         let before = options(&["--listen", "tcp://127.0.0.1:0", "--max-keys", "5"]);
         assert!(before.needing_restart(&before).is_empty());
@@ -130,13 +130,13 @@ mod tests {
 
     /// Every option is either reloaded or named, even one added later.
     #[test]
-    fn every_option_is_reloaded_or_named() {
+    fn every_option_is_reloadable_or_reported() {
         let command = Arguments::command();
         let none = Options::default();
         for name in command.get_arguments().filter_map(|arg| arg.get_long()) {
             let with = Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
             let named = none.needing_restart(&with);
-            let expected: &[&str] = if RELOADED.contains(&name) {
+            let expected: &[&str] = if RELOADABLE.contains(&name) {
                 &[]
             } else {
                 &[name]
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_are_taken_out_are_named() {
+    fn removed_certificates_are_reported() {
         let with = |name: &str| Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
         let none = Options::default();
         for name in TLS {

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 pub(super) struct PersistenceOptions {
     /// Which keys are still there after a restart: all, none, or those of the --persist-...-keys (`custom`)
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
-    persist_mode: Mode,
+    persist_mode: PersistMode,
 
     /// With `custom`: keys that are kept, as a pattern with `*`, `?` and `[0-9]`; may be repeated
     #[arg(long, value_name = "PATTERN")]
@@ -26,7 +26,7 @@ pub(super) struct PersistenceOptions {
 
     /// With `custom`: whether a SET with the property of --persist-property has its key kept, too
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t)]
-    persist_dynamic: Switch,
+    persist_dynamic: DynamicPersistence,
 
     /// The user property by which a SET asks for its key to be kept
     #[arg(long, value_name = "NAME=VALUE", default_value = "aio-persistence=true", value_parser = property)]
@@ -34,7 +34,7 @@ pub(super) struct PersistenceOptions {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Mode {
+enum PersistMode {
     #[default]
     All,
     None,
@@ -42,7 +42,7 @@ enum Mode {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Switch {
+enum DynamicPersistence {
     #[default]
     Enabled,
     Disabled,
@@ -67,12 +67,12 @@ impl PersistenceOptions {
             ("persist-bin-keys", KeyType::Binary, &self.persist_bin_keys),
         ];
         let wrong = |problem| Err(ConfigError::Options(problem));
-        if self.persist_mode != Mode::All && !matches!(storage, StorageConfig::Durable(_)) {
+        if self.persist_mode != PersistMode::All && !matches!(storage, StorageConfig::Durable(_)) {
             return wrong("--storage memory keeps nothing: leave out --persist-mode".into());
         }
         let mut patterns = KeyPatterns::default();
         for (option, kind, texts) in keys {
-            if self.persist_mode != Mode::Custom && !texts.is_empty() {
+            if self.persist_mode != PersistMode::Custom && !texts.is_empty() {
                 return wrong(format!("--{option} needs --persist-mode custom"));
             }
             for text in texts {
@@ -82,11 +82,11 @@ impl PersistenceOptions {
             }
         }
         Ok(match self.persist_mode {
-            Mode::All => Retention::All,
-            Mode::None => Retention::Nothing,
-            Mode::Custom => Retention::Custom {
+            PersistMode::All => Retention::All,
+            PersistMode::None => Retention::Nothing,
+            PersistMode::Custom => Retention::Custom {
                 keys: patterns,
-                on_request: self.persist_dynamic == Switch::Enabled,
+                on_request: self.persist_dynamic == DynamicPersistence::Enabled,
             },
         })
     }

@@ -1,7 +1,7 @@
 //! Options of a Redis that stores the entries.
 use super::ConfigError;
-use crate::keyspace::remote::EngineTls;
-use crate::keyspace::remote::redis::RedisConfig;
+use crate::keyspace::shared::EngineTls;
+use crate::keyspace::shared::redis::RedisConfig;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -61,14 +61,14 @@ pub(super) fn parse(text: &str) -> Option<Result<RedisUrl, String>> {
         "rediss-sentinel" => (true, true),
         _ => return None,
     };
-    let url = parse_place(place, has_tls, has_sentinels);
+    let url = parse_location(place, has_tls, has_sentinels);
     Some(url.ok_or_else(|| {
         let master = if has_sentinels { "/MASTER" } else { "" };
         format!("expected {scheme}://HOST:PORT[,HOST:PORT…]{master}[/DATABASE][?prefix=PREFIX]")
     }))
 }
 
-fn parse_place(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisUrl> {
+fn parse_location(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisUrl> {
     let (place, query) = place.split_once('?').unwrap_or((place, ""));
     let prefix = match query {
         "" => PREFIX,
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_say_what_they_say() {
+    fn urls_are_parsed() {
         let url = |text: &str| parse(text).unwrap();
         let one = url("redis://h:6379").unwrap();
         assert_eq!(one.addresses, [("h".to_owned(), 6379)]);

@@ -5,9 +5,9 @@ use super::etcd::{self, EtcdOptions, EtcdUrl};
 #[cfg(feature = "redis")]
 use super::redis::{self, RedisOptions, RedisUrl};
 #[cfg(feature = "etcd")]
-use crate::keyspace::remote::etcd::EtcdConfig;
+use crate::keyspace::shared::etcd::EtcdConfig;
 #[cfg(feature = "redis")]
-use crate::keyspace::remote::redis::RedisConfig;
+use crate::keyspace::shared::redis::RedisConfig;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,7 +100,8 @@ impl EngineOptions {
 
 #[cfg(feature = "elsewhere")]
 fn parse_engine(text: &str) -> Result<StorageKind, String> {
-    elsewhere(text).unwrap_or_else(|| Err("expected etcd://HOST:PORT or redis://HOST:PORT".into()))
+    parse_shared(text)
+        .unwrap_or_else(|| Err("expected etcd://HOST:PORT or redis://HOST:PORT".into()))
 }
 
 /// Value of `--storage`.
@@ -118,14 +119,14 @@ fn parse_kind(text: &str) -> Result<StorageKind, String> {
     match text {
         "durable" => Ok(StorageKind::Durable),
         "memory" => Ok(StorageKind::Memory),
-        _ => elsewhere(text).unwrap_or_else(|| {
+        _ => parse_shared(text).unwrap_or_else(|| {
             Err("expected durable, memory, etcd://HOST:PORT or redis://HOST:PORT".into())
         }),
     }
 }
 
 /// Parses the URL of an engine; `None` if the text is no such URL.
-fn elsewhere(text: &str) -> Option<Result<StorageKind, String>> {
+fn parse_shared(text: &str) -> Option<Result<StorageKind, String>> {
     let (scheme, _) = text.split_once("://")?;
     match scheme {
         "etcd" | "etcds" => Some(etcd_kind(text)),
@@ -176,7 +177,7 @@ pub enum StorageConfig {
 
 impl StorageConfig {
     /// Returns whether this server alone has the entries.
-    pub(super) fn is_own(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Memory | Self::Durable(_))
     }
 }
@@ -193,8 +194,8 @@ impl StorageOptions {
         let said = self.max_clock_ahead;
         #[cfg(not(feature = "elsewhere"))]
         let said = None;
-        let storage = self.place()?;
-        if said.is_some() && storage.is_own() {
+        let storage = self.into_storage_config()?;
+        if said.is_some() && storage.is_local() {
             let problem = "--max-clock-ahead is for servers that share a storage (--storage etcd://… or redis://…): there are no other \
                            clocks to compare with";
             return Err(ConfigError::Options(problem.into()));
@@ -202,7 +203,7 @@ impl StorageOptions {
         Ok((storage, said.map_or(MAX_CLOCK_AHEAD, Duration::from_secs)))
     }
 
-    fn place(self) -> Result<StorageConfig, ConfigError> {
+    fn into_storage_config(self) -> Result<StorageConfig, ConfigError> {
         #[cfg(feature = "elsewhere")]
         let has_folder = self.data_dir.is_some();
         #[cfg(feature = "elsewhere")]
@@ -232,7 +233,7 @@ impl StorageOptions {
 #[cfg(feature = "elsewhere")]
 fn without_folder(has_folder: bool, config: StorageConfig) -> Result<StorageConfig, ConfigError> {
     if has_folder {
-        return Err(ConfigError::ElsewhereWithFolder);
+        return Err(ConfigError::SharedWithFolder);
     }
     Ok(config)
 }

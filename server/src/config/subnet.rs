@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subnet_contains_the_addresses_that_begin_like_it() {
+    fn a_subnet_contains_the_addresses_with_its_prefix() {
         for (subnet, inside, outside) in [
             ("10.0.0.7", "10.0.0.7", "10.0.0.8"),
             ("10.0.0.0/24", "10.0.0.255", "10.0.1.0"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_subnets_are_refused() {
         for text in [
             "",
             "localhost",

@@ -10,23 +10,23 @@
 //!
 //! A connection has no socket and no clock. Of its session it holds only the identifier. The hub decides which messages
 //! are sent and what packets do. `hub/ending.rs` shows a diagram of a connection's life.
-mod ahead;
+mod auth_exchange;
+mod buffer_pool;
 mod input;
-mod memory;
 mod output;
-mod proving;
+mod read_ahead;
 
-pub(crate) use input::{Next, Subject, Turn};
-pub(crate) use memory::Memory;
-pub(crate) use output::Place;
-pub(crate) use proving::{Answer, Proving, Shown, Stage};
+pub(crate) use auth_exchange::{AuthExchange, AuthState, ChallengeResponse, PresentedCredentials};
+pub(crate) use buffer_pool::BufferPool;
+pub(crate) use input::{InputQuantum, NextInput, PublishKind};
+pub(crate) use output::AckSlot;
 
 use crate::access::{ClientCertificate, LoginSource, Peer};
-use crate::budget::{Charge, Gauge};
-use crate::timers::Timer;
-use ahead::Ahead;
+use crate::memory_budget::{MemoryBudget, Reservation};
+use crate::timer_queue::Timer;
 use bytes::BytesMut;
 use output::Output;
+use read_ahead::ReadAhead;
 use slotmap::new_key_type;
 use statestore_protocol::RequestReader;
 use statestore_protocol::mqtt::alias::InboundAliases;
@@ -45,7 +45,7 @@ new_key_type! {
 
 /// The phase of a connection's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ConnectionState {
     /// CONNECT has not arrived, or has no answer yet.
     Opening,
     /// CONNECT was accepted; the connection has this session.
@@ -58,16 +58,16 @@ pub(crate) enum Phase {
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parting {
+pub(crate) enum CloseMode {
     /// The last packet, which gives the reason, is sent first.
-    WithLastWord,
+    Graceful,
     /// The connection is dropped at once.
-    Silent,
+    Immediate,
 }
 
 /// The limits that the server sets for a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ConnectionLimits {
     /// Maximum size of an incoming packet.
     pub(crate) max_packet_bytes: u32,
     /// Amount of outstanding output at which reading stops.
@@ -115,15 +115,15 @@ fn connect_bytes(connect: &Connect) -> usize {
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
-    bounds: Bounds,
-    phase: Phase,
+    server_limits: ConnectionLimits,
+    state: ConnectionState,
     opened_ms: u64,
     /// The client's credentials while they have no answer.
-    proving: Option<Box<Proving>>,
+    auth_exchange: Option<Box<AuthExchange>>,
     /// The method of the client's enhanced authentication.
-    method: Option<Box<str>>,
+    auth_method: Option<Box<str>>,
     /// Time at which the client's authentication expires.
-    until_ms: Option<u64>,
+    auth_expires_ms: Option<u64>,
     /// End of the pause of a client over its rate limit: nothing is taken from it until then.
     paused_until_ms: Option<u64>,
     /// The client's name; empty before CONNECT is accepted.
@@ -132,26 +132,26 @@ pub(crate) struct Connection {
     pub(crate) output: Output,
     decoder: Decoder,
     /// Parser of requests' user properties; created once a request repeats properties of former ones.
-    reader: Option<Box<RequestReader>>,
+    property_reader: Option<Box<RequestReader>>,
     aliases: InboundAliases,
     keep_alive: ServerKeepAlive,
     /// The limits that the client sets.
-    limits: Limits,
+    client_limits: Limits,
     /// Whether the client wants reason strings in acknowledgements.
-    wants_reasons: bool,
+    wants_reason_strings: bool,
     will: Option<Box<Will>>,
     /// Bytes of input that were left at the last count.
-    unread: usize,
+    unread_bytes: usize,
     /// Bytes of output that were taken and are not sent yet.
-    leaving: usize,
+    unsent_bytes: usize,
     /// Number of messages of this connection whose delivery to other clients is in progress; nothing is read until all
     /// are complete.
-    fanouts: usize,
+    pending_fanouts: usize,
     /// Bytes of requests that have no outcome yet.
-    awaited_bytes: usize,
-    charge: Charge,
+    pending_bytes: usize,
+    reservation: Reservation,
     /// State of the input behind a request that waits for room in the storage.
-    ahead: Ahead,
+    read_ahead: ReadAhead,
     /// Time since when input waits for output to be sent, or for room in the storage.
     blocked_since_ms: Option<u64>,
     /// Whether the connection is in the hub's list of those that need the driver.
@@ -161,31 +161,36 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: Peer, bounds: Bounds, now_ms: u64, gauge: &Gauge) -> Self {
+    pub(crate) fn new(
+        peer: Peer,
+        bounds: ConnectionLimits,
+        now_ms: u64,
+        gauge: &MemoryBudget,
+    ) -> Self {
         Self {
             peer,
-            bounds,
-            phase: Phase::Opening,
+            server_limits: bounds,
+            state: ConnectionState::Opening,
             opened_ms: now_ms,
-            proving: None,
-            method: None,
-            until_ms: None,
+            auth_exchange: None,
+            auth_method: None,
+            auth_expires_ms: None,
             paused_until_ms: None,
             client: Arc::default(),
             output: Output::default(),
             decoder: Decoder::default(),
-            reader: None,
+            property_reader: None,
             aliases: InboundAliases::default(),
             keep_alive: ServerKeepAlive::new(0, now_ms),
-            limits: Limits::default(),
-            wants_reasons: true,
+            client_limits: Limits::default(),
+            wants_reason_strings: true,
             will: None,
-            unread: 0,
-            leaving: 0,
-            fanouts: 0,
-            awaited_bytes: 0,
-            charge: Charge::new(gauge, CONNECTION_BYTES),
-            ahead: Ahead::default(),
+            unread_bytes: 0,
+            unsent_bytes: 0,
+            pending_fanouts: 0,
+            pending_bytes: 0,
+            reservation: Reservation::new(gauge, CONNECTION_BYTES),
+            read_ahead: ReadAhead::default(),
             blocked_since_ms: None,
             is_dirty: false,
             timer: Timer::default(),
@@ -193,7 +198,7 @@ impl Connection {
     }
 
     /// Returns the client's IP address.
-    pub(crate) fn peer(&self) -> IpAddr {
+    pub(crate) fn ip_address(&self) -> IpAddr {
         self.peer.address
     }
 
@@ -222,21 +227,21 @@ impl Connection {
         &self.client
     }
 
-    pub(crate) fn phase(&self) -> Phase {
-        self.phase
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.state
     }
 
     /// Returns the session of an open connection.
     pub(crate) fn session(&self) -> Option<SessionId> {
-        match self.phase {
-            Phase::Open(session) => Some(session),
+        match self.state {
+            ConnectionState::Open(session) => Some(session),
             _ => None,
         }
     }
 
     /// Sets the client's limits from its CONNECT. They apply to the answer too, even to a refusal.
-    pub(crate) fn introduced(&mut self, limits: Limits) {
-        self.limits = limits;
+    pub(crate) fn set_client_limits(&mut self, limits: Limits) {
+        self.client_limits = limits;
     }
 
     /// Opens the connection after CONNECT was accepted. Returns when the connection is [due](Self::due_ms).
@@ -248,13 +253,13 @@ impl Connection {
         keep_alive_s: u16,
         now_ms: u64,
     ) -> Option<u64> {
-        self.phase = Phase::Open(session);
+        self.state = ConnectionState::Open(session);
         self.client = client;
-        self.aliases = InboundAliases::new(self.bounds.topic_alias_maximum);
+        self.aliases = InboundAliases::new(self.server_limits.topic_alias_maximum);
         self.keep_alive = ServerKeepAlive::new(keep_alive_s, now_ms);
-        self.wants_reasons = connect.request_problem_information;
+        self.wants_reason_strings = connect.request_problem_information;
         self.will = connect.will.map(Box::new);
-        self.method = connect
+        self.auth_method = connect
             .authentication
             .map(|(method, _)| method.into_boxed_str());
         self.due_ms()
@@ -262,12 +267,12 @@ impl Connection {
 
     /// Ends the connection: nothing is read any more, and no packet of the session is sent. The first call returns the
     /// session and the will.
-    pub(crate) fn end(&mut self, parting: Parting) -> Option<(SessionId, Option<Box<Will>>)> {
+    pub(crate) fn end(&mut self, parting: CloseMode) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
-        self.proving = None;
-        self.phase = match parting {
-            Parting::WithLastWord => Phase::Closing,
-            Parting::Silent => Phase::Closed,
+        self.auth_exchange = None;
+        self.state = match parting {
+            CloseMode::Graceful => ConnectionState::Closing,
+            CloseMode::Immediate => ConnectionState::Closed,
         };
         session.map(|session| (session, self.will.take()))
     }
@@ -283,7 +288,7 @@ impl Connection {
     }
 
     /// Appends a DISCONNECT that gives the reason. Drops output that waits for writes that are not durable.
-    pub(crate) fn say_goodbye(&mut self, reason: ReasonCode, why: &str) {
+    pub(crate) fn append_disconnect(&mut self, reason: ReasonCode, why: &str) {
         let packet = Disconnect {
             reason_string: Some(why.into()),
             ..Disconnect::new(reason)
@@ -300,7 +305,7 @@ impl Connection {
 
     /// Returns the maximum size of a packet that the client accepts.
     pub(crate) fn max_packet_bytes(&self) -> u32 {
-        self.limits.max_packet_bytes
+        self.client_limits.max_packet_bytes
     }
 
     /// Appends a packet that depends on no write; `encode` gets the client's Maximum Packet Size.
@@ -313,11 +318,11 @@ impl Connection {
     }
 
     /// Appends a PUBACK. It is sent after the PUBACKs before it, and not before the commit `hold` is durable. `place`
-    /// is its position if it was [promised](Output::promise).
+    /// is its position if it was [promised](Output::reserve_ack).
     pub(crate) fn acknowledge(
         &mut self,
         hold: u64,
-        place: Option<Place>,
+        place: Option<AckSlot>,
         puback: &PubAck,
     ) -> Result<(), EncodeError> {
         let max_packet_bytes = self.max_packet_bytes();
@@ -327,94 +332,94 @@ impl Connection {
 
     /// Records a request of `bytes` bytes whose outcome is pending. Reserves the position of its PUBACK and the room of
     /// its answer.
-    pub(crate) fn outcome_awaited(&mut self, bytes: usize) -> Place {
-        self.awaited_bytes += bytes;
-        self.output.promise()
+    pub(crate) fn reserve_response(&mut self, bytes: usize) -> AckSlot {
+        self.pending_bytes += bytes;
+        self.output.reserve_ack()
     }
 
     /// Records the outcome of a request of `bytes` bytes. Returns whether requests are accepted again that were not
     /// before.
-    pub(crate) fn outcome_came(&mut self, bytes: usize) -> bool {
-        let was_much = self.awaits_much();
-        self.awaited_bytes -= bytes;
-        was_much && !self.awaits_much()
+    pub(crate) fn release_response(&mut self, bytes: usize) -> bool {
+        let was_much = self.has_too_many_pending();
+        self.pending_bytes -= bytes;
+        was_much && !self.has_too_many_pending()
     }
 
     /// Returns whether so many outcomes are pending that no more requests are accepted.
-    fn awaits_much(&self) -> bool {
-        self.awaited_bytes >= self.bounds.max_output_bytes
+    fn has_too_many_pending(&self) -> bool {
+        self.pending_bytes >= self.server_limits.max_output_bytes
     }
 
     /// Returns whether the client wants reason strings in acknowledgements.
-    pub(crate) fn wants_reasons(&self) -> bool {
-        self.wants_reasons
+    pub(crate) fn wants_reason_strings(&self) -> bool {
+        self.wants_reason_strings
     }
 
     /// Returns the number of output bytes that are not sent yet.
-    pub(crate) fn outstanding(&self) -> usize {
-        self.output.len() + self.leaving
+    pub(crate) fn outstanding_bytes(&self) -> usize {
+        self.output.len() + self.unsent_bytes
     }
 
     /// Returns whether so much output is outstanding that no more may be produced.
     pub(crate) fn is_full(&self) -> bool {
-        self.outstanding() >= self.bounds.max_output_bytes
+        self.outstanding_bytes() >= self.server_limits.max_output_bytes
     }
 
     /// Returns whether no output may be sent now, and all output that was taken is sent.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.leaving == 0 && self.output.releasable() == 0
+    pub(crate) fn is_drained(&self) -> bool {
+        self.unsent_bytes == 0 && self.output.ready_bytes() == 0
     }
 
     /// Moves the output that may be sent now to the end of `to`. `to` holds output that was taken before and is not
     /// sent.
     pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
         self.output.take(to);
-        self.leaving = to.len();
-        self.recharge();
+        self.unsent_bytes = to.len();
+        self.update_reservation();
     }
 
     /// Records that delivery of a message of this connection to others has begun. Nothing is read until it is complete.
-    pub(crate) fn hand_out_began(&mut self) {
-        self.fanouts += 1;
+    pub(crate) fn begin_fanout(&mut self) {
+        self.pending_fanouts += 1;
     }
 
     /// Records that such a delivery is complete.
-    pub(crate) fn hand_out_ended(&mut self) {
-        self.fanouts -= 1;
+    pub(crate) fn end_fanout(&mut self) {
+        self.pending_fanouts -= 1;
     }
 
     /// Returns the memory of the connection as of the last count.
-    pub(crate) fn charged_bytes(&self) -> usize {
-        self.charge.bytes()
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        self.reservation.bytes()
     }
 
     /// Counts the connection's memory.
-    pub(crate) fn recharge(&mut self) {
+    pub(crate) fn update_reservation(&mut self) {
         let bytes = CONNECTION_BYTES
-            + self.unread
-            + self.outstanding()
+            + self.unread_bytes
+            + self.outstanding_bytes()
             + self.aliases.bytes()
             + self.decoder.bytes()
             + self
-                .reader
+                .property_reader
                 .as_ref()
                 .map_or(0, |_| size_of::<RequestReader>())
             + self.will.as_deref().map_or(0, will_bytes)
-            + self.proving().map_or(0, Proving::bytes);
-        self.charge.set_roughly(bytes, SLACK_BYTES);
+            + self.auth_exchange().map_or(0, AuthExchange::bytes);
+        self.reservation.resize_with_slack(bytes, SLACK_BYTES);
     }
 
     /// Drops the input and the output of a connection that is to be closed. Returns whether some output was partly
     /// sent, so that nothing more can reach the client.
-    pub(crate) fn forget_buffers(&mut self) -> bool {
-        let is_stuck = self.leaving > 0;
+    pub(crate) fn drop_buffers(&mut self) -> bool {
+        let is_stuck = self.unsent_bytes > 0;
         self.output.clear();
         self.aliases = InboundAliases::default();
         self.decoder = Decoder::default();
-        self.reader = None;
-        self.unread = 0;
-        self.leaving = 0;
-        self.recharge();
+        self.property_reader = None;
+        self.unread_bytes = 0;
+        self.unsent_bytes = 0;
+        self.update_reservation();
         is_stuck
     }
 }

@@ -1,15 +1,15 @@
 //! Output of a connection that waits to be sent.
-use super::Memory;
+use super::BufferPool;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 
 /// Maximum size of a buffer that is kept for reuse.
 const MAX_SPARE_BYTES: usize = 64 * 1024;
 
-/// Packets that are sent once the write `sequence` is durable.
+/// Packets that are sent once the write `commit_index` is durable.
 #[derive(Debug)]
-struct Stage {
-    sequence: u64,
+struct HeldPackets {
+    commit_index: u64,
     packets: BytesMut,
     /// Number of PUBACKs among them.
     acknowledgements: u32,
@@ -19,16 +19,16 @@ struct Stage {
 
 /// A PUBACK that waits for an earlier one.
 #[derive(Debug)]
-enum Promised {
+enum ReservedAck {
     /// The PUBACK is not known yet.
-    Open,
+    Unknown,
     /// The PUBACK is encoded, and waits for the write `hold` as well.
-    Kept { hold: u64, packet: BytesMut },
+    Encoded { hold: u64, packet: BytesMut },
 }
 
 /// The position of a promised PUBACK among those of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct AckSlot(u64);
 
 /// Encoded packets that wait to be sent.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Place(u64);
 /// before it. The order that MQTT 5 requires is kept:
 ///
 /// - PUBACKs are in the order of their PUBLISHes [MQTT-4.6.0-2]. A PUBACK waits for the write of the one before it. If
-///   that one is only [promised](Output::promise), the PUBACK waits for it as well.
+///   that one is only [promised](Output::reserve_ack), the PUBACK waits for it as well.
 /// - Messages of one client to one topic keep their order [MQTT-4.6.0-5], since they never wait.
 ///
 /// Packets that wait for the same write keep their order. Of two packets about one key, the later one waits at least as
@@ -48,42 +48,42 @@ pub(crate) struct Output {
     /// Number of PUBACKs in it.
     ready_acknowledgements: u32,
     /// Output that waits, by ascending sequence.
-    stages: VecDeque<Stage>,
+    held: VecDeque<HeldPackets>,
     /// Bytes and PUBACKs in all stages.
     held_bytes: usize,
     held_acknowledgements: u32,
     /// The write that the last PUBACK waits for, or has waited for.
-    last_acknowledgement: u64,
+    last_ack_commit: u64,
     /// PUBACKs from the first one on that is not known yet.
-    promised: VecDeque<Promised>,
+    reserved_acks: VecDeque<ReservedAck>,
     /// The position of the first of them.
-    first_promised: u64,
+    first_reserved: u64,
     has_unannounced: bool,
     /// An empty buffer of a former stage.
-    spare: BytesMut,
+    spare_buffer: BytesMut,
 }
 
 impl Output {
     /// Borrows memory for the next output.
-    pub(crate) fn borrow_memory(&mut self, memory: &mut Memory) {
-        memory.lend(&mut self.ready);
+    pub(crate) fn acquire_buffer(&mut self, memory: &mut BufferPool) {
+        memory.acquire(&mut self.ready);
     }
 
     /// Returns the memory if it was not used.
-    pub(crate) fn return_memory(&mut self, memory: &mut Memory) {
+    pub(crate) fn release_buffer(&mut self, memory: &mut BufferPool) {
         if self.ready.is_empty() {
-            memory.take_back(&mut self.ready);
+            memory.release(&mut self.ready);
         }
     }
 
     /// Returns the memory of output that was sent. If stages are in use, the next one takes it.
-    pub(crate) fn has_left(&mut self, buffer: &mut BytesMut, memory: &mut Memory) {
-        if self.last_acknowledgement > 0 && self.spare.capacity() == 0 {
-            self.spare = std::mem::take(buffer);
+    pub(crate) fn recycle_buffer(&mut self, buffer: &mut BytesMut, memory: &mut BufferPool) {
+        if self.last_ack_commit > 0 && self.spare_buffer.capacity() == 0 {
+            self.spare_buffer = std::mem::take(buffer);
             // Makes the whole buffer usable again, from its beginning.
-            self.spare.reserve(1);
+            self.spare_buffer.reserve(1);
         } else {
-            memory.take_back(buffer);
+            memory.release(buffer);
         }
     }
 
@@ -96,7 +96,7 @@ impl Output {
     ) -> Result<T, E> {
         let out = match hold {
             0 => &mut self.ready,
-            hold => &mut self.stage(hold).packets,
+            hold => &mut self.held_for(hold).packets,
         };
         let before = out.len();
         let result = write(out);
@@ -115,77 +115,77 @@ impl Output {
     pub(crate) fn acknowledge<E>(
         &mut self,
         hold: u64,
-        place: Option<Place>,
+        place: Option<AckSlot>,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !self.is_next(place) {
-            return self.acknowledge_behind(hold, place, write);
+        if !self.is_next_ack(place) {
+            return self.hold_ack(hold, place, write);
         }
-        let hold = self.acknowledgement_hold(hold);
+        let hold = self.ack_commit_index(hold);
         self.append(hold, write)?;
-        self.acknowledged_with(hold, place);
+        self.count_ack_with(hold, place);
         Ok(())
     }
 
     /// Returns whether a PUBACK would be sent together with the packets that wait for the write `hold`.
-    pub(crate) fn leaves_with(&self, hold: u64, place: Option<Place>) -> bool {
-        self.is_next(place) && self.acknowledgement_hold(hold) == hold
+    pub(crate) fn is_sent_with(&self, hold: u64, place: Option<AckSlot>) -> bool {
+        self.is_next_ack(place) && self.ack_commit_index(hold) == hold
     }
 
-    /// Counts a PUBACK that was just [appended](Self::append) with a hold with which it [leaves](Self::leaves_with).
-    pub(crate) fn acknowledged_with(&mut self, hold: u64, place: Option<Place>) {
+    /// Counts a PUBACK that was just [appended](Self::append) with a hold with which it [leaves](Self::is_sent_with).
+    pub(crate) fn count_ack_with(&mut self, hold: u64, place: Option<AckSlot>) {
         self.count_acknowledgement(hold);
         if place.is_some() {
-            self.promised.pop_front();
-            self.first_promised += 1;
-            self.keep_promises();
+            self.reserved_acks.pop_front();
+            self.first_reserved += 1;
+            self.flush_encoded_acks();
         }
     }
 
     /// Reserves the position of a PUBACK. PUBACKs appended later wait for it.
-    pub(crate) fn promise(&mut self) -> Place {
-        self.promised.push_back(Promised::Open);
-        Place(self.first_promised + self.promised.len() as u64 - 1)
+    pub(crate) fn reserve_ack(&mut self) -> AckSlot {
+        self.reserved_acks.push_back(ReservedAck::Unknown);
+        AckSlot(self.first_reserved + self.reserved_acks.len() as u64 - 1)
     }
 
     /// Returns whether no other PUBACK has to precede this one.
-    fn is_next(&self, place: Option<Place>) -> bool {
+    fn is_next_ack(&self, place: Option<AckSlot>) -> bool {
         match place {
-            None => self.promised.is_empty(),
-            Some(Place(place)) => place == self.first_promised && !self.promised.is_empty(),
+            None => self.reserved_acks.is_empty(),
+            Some(AckSlot(place)) => place == self.first_reserved && !self.reserved_acks.is_empty(),
         }
     }
 
     /// Stores a PUBACK that waits for an earlier one that is not known yet.
     #[inline(never)]
-    fn acknowledge_behind<E>(
+    fn hold_ack<E>(
         &mut self,
         hold: u64,
-        place: Option<Place>,
+        place: Option<AckSlot>,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut packet = BytesMut::new();
         write(&mut packet)?;
-        let Place(place) = place.unwrap_or_else(|| self.promise());
-        let offset = place.checked_sub(self.first_promised);
+        let AckSlot(place) = place.unwrap_or_else(|| self.reserve_ack());
+        let offset = place.checked_sub(self.first_reserved);
         if let Some(promised) = offset
             .and_then(|offset| usize::try_from(offset).ok())
-            .and_then(|offset| self.promised.get_mut(offset))
+            .and_then(|offset| self.reserved_acks.get_mut(offset))
         {
             self.held_bytes += packet.len();
-            *promised = Promised::Kept { hold, packet };
+            *promised = ReservedAck::Encoded { hold, packet };
         }
         Ok(())
     }
 
     /// Appends the PUBACKs whose predecessors are all known.
-    fn keep_promises(&mut self) {
-        while let Some(Promised::Kept { .. }) = self.promised.front()
-            && let Some(Promised::Kept { hold, packet }) = self.promised.pop_front()
+    fn flush_encoded_acks(&mut self) {
+        while let Some(ReservedAck::Encoded { .. }) = self.reserved_acks.front()
+            && let Some(ReservedAck::Encoded { hold, packet }) = self.reserved_acks.pop_front()
         {
-            self.first_promised += 1;
+            self.first_reserved += 1;
             self.held_bytes -= packet.len();
-            let hold = self.acknowledgement_hold(hold);
+            let hold = self.ack_commit_index(hold);
             let copy = |out: &mut BytesMut| {
                 out.extend_from_slice(&packet);
                 Ok::<_, std::convert::Infallible>(())
@@ -196,10 +196,10 @@ impl Output {
     }
 
     /// Returns the write that a PUBACK for the write `hold` has to wait for, given the PUBACKs before it.
-    fn acknowledgement_hold(&self, hold: u64) -> u64 {
-        match self.stages.front() {
-            Some(first) if first.sequence <= self.last_acknowledgement => {
-                hold.max(self.last_acknowledgement)
+    fn ack_commit_index(&self, hold: u64) -> u64 {
+        match self.held.front() {
+            Some(first) if first.commit_index <= self.last_ack_commit => {
+                hold.max(self.last_ack_commit)
             }
             _ => hold,
         }
@@ -209,44 +209,44 @@ impl Output {
         if hold == 0 {
             self.ready_acknowledgements += 1;
         } else {
-            self.stage(hold).acknowledgements += 1;
+            self.held_for(hold).acknowledgements += 1;
             self.held_acknowledgements += 1;
-            self.last_acknowledgement = hold;
+            self.last_ack_commit = hold;
         }
     }
 
-    /// Returns the stage of the write `sequence`, and creates it if necessary.
-    fn stage(&mut self, sequence: u64) -> &mut Stage {
-        let index = match self.stages.back() {
-            Some(last) if last.sequence == sequence => self.stages.len() - 1,
-            Some(last) if last.sequence > sequence => self
-                .stages
-                .partition_point(|stage| stage.sequence < sequence),
-            _ => self.stages.len(),
+    /// Returns the stage of the write `commit_index`, and creates it if necessary.
+    fn held_for(&mut self, sequence: u64) -> &mut HeldPackets {
+        let index = match self.held.back() {
+            Some(last) if last.commit_index == sequence => self.held.len() - 1,
+            Some(last) if last.commit_index > sequence => self
+                .held
+                .partition_point(|stage| stage.commit_index < sequence),
+            _ => self.held.len(),
         };
         let is_there = self
-            .stages
+            .held
             .get(index)
-            .is_some_and(|stage| stage.sequence == sequence);
+            .is_some_and(|stage| stage.commit_index == sequence);
         if !is_there {
             self.has_unannounced = true;
-            let stage = Stage {
-                sequence,
-                packets: std::mem::take(&mut self.spare),
+            let stage = HeldPackets {
+                commit_index: sequence,
+                packets: std::mem::take(&mut self.spare_buffer),
                 acknowledgements: 0,
                 is_announced: false,
             };
-            self.stages.insert(index, stage);
+            self.held.insert(index, stage);
         }
-        &mut self.stages[index]
+        &mut self.held[index]
     }
 
     /// Announces each write for which packets wait, once.
     pub(crate) fn announce(&mut self, mut wait: impl FnMut(u64)) {
         if std::mem::take(&mut self.has_unannounced) {
-            for stage in &mut self.stages {
+            for stage in &mut self.held {
                 if !std::mem::replace(&mut stage.is_announced, true) {
-                    wait(stage.sequence);
+                    wait(stage.commit_index);
                 }
             }
         }
@@ -256,7 +256,7 @@ impl Output {
     pub(crate) fn acknowledgements(&self) -> u32 {
         // At most the number of messages that the client may have unacknowledged.
         #[allow(clippy::cast_possible_truncation)]
-        let promised = self.promised.len() as u32;
+        let promised = self.reserved_acks.len() as u32;
         self.ready_acknowledgements + self.held_acknowledgements + promised
     }
 
@@ -266,15 +266,15 @@ impl Output {
     }
 
     /// Returns the number of bytes that may be sent now.
-    pub(crate) fn releasable(&self) -> usize {
+    pub(crate) fn ready_bytes(&self) -> usize {
         self.ready.len()
     }
 
     /// Releases the packets that wait for writes up to `durable`, which are durable now.
     pub(crate) fn release(&mut self, durable: u64) {
-        while let Some(stage) = self.stages.front()
-            && stage.sequence <= durable
-            && let Some(stage) = self.stages.pop_front()
+        while let Some(stage) = self.held.front()
+            && stage.commit_index <= durable
+            && let Some(stage) = self.held.pop_front()
         {
             let mut packets = stage.packets;
             self.held_bytes -= packets.len();
@@ -287,7 +287,7 @@ impl Output {
             }
             packets.clear();
             if packets.capacity() <= MAX_SPARE_BYTES {
-                self.spare = packets;
+                self.spare_buffer = packets;
             }
         }
     }
@@ -317,9 +317,9 @@ impl Output {
 
     /// Drops the output that is held back: the connection ends before it may be sent.
     pub(crate) fn drop_held(&mut self) {
-        self.stages.clear();
-        self.first_promised += self.promised.len() as u64;
-        self.promised.clear();
+        self.held.clear();
+        self.first_reserved += self.reserved_acks.len() as u64;
+        self.reserved_acks.clear();
         self.held_bytes = 0;
         self.held_acknowledgements = 0;
     }
@@ -345,7 +345,7 @@ mod tests {
         output.acknowledge(hold, None, write).unwrap();
     }
 
-    fn keep(output: &mut Output, hold: u64, place: Place, bytes: &[u8]) {
+    fn acknowledge_slot(output: &mut Output, hold: u64, place: AckSlot, bytes: &[u8]) {
         let write = |out: &mut BytesMut| {
             out.extend_from_slice(bytes);
             Ok::<_, ()>(())
@@ -353,14 +353,14 @@ mod tests {
         output.acknowledge(hold, Some(place), write).unwrap();
     }
 
-    fn taken(output: &mut Output) -> Vec<u8> {
+    fn take_all(output: &mut Output) -> Vec<u8> {
         let mut to = BytesMut::new();
         output.take(&mut to);
         to.to_vec()
     }
 
     #[test]
-    fn what_waits_for_less_leaves_first() {
+    fn packets_for_an_earlier_commit_are_sent_first() {
         let mut output = Output::default();
         put(&mut output, 0, b"a");
         put(&mut output, 3, b"d");
@@ -369,20 +369,20 @@ mod tests {
         put(&mut output, 3, b"e");
         put(&mut output, 2, b"c");
         put(&mut output, 4, b"f");
-        assert_eq!((output.len(), output.releasable()), (7, 2));
-        assert_eq!(taken(&mut output), b"ab");
-        assert_eq!(taken(&mut output), b"");
+        assert_eq!((output.len(), output.ready_bytes()), (7, 2));
+        assert_eq!(take_all(&mut output), b"ab");
+        assert_eq!(take_all(&mut output), b"");
         output.release(3);
         assert_eq!(output.len(), 5);
         put(&mut output, 0, b"!");
-        assert_eq!(taken(&mut output), b"cde!");
+        assert_eq!(take_all(&mut output), b"cde!");
         output.release(9);
-        assert_eq!(taken(&mut output), b"fg");
+        assert_eq!(take_all(&mut output), b"fg");
         assert_eq!(output.len(), 0);
     }
 
     #[test]
-    fn acknowledgements_keep_their_order_and_are_counted_until_they_leave() {
+    fn acknowledgements_keep_their_order_and_are_counted_until_sent() {
         let mut output = Output::default();
         acknowledge(&mut output, 0, b"1");
         acknowledge(&mut output, 3, b"2");
@@ -391,60 +391,60 @@ mod tests {
         acknowledge(&mut output, 2, b"4");
         acknowledge(&mut output, 4, b"5");
         assert_eq!(output.acknowledgements(), 5);
-        assert_eq!(taken(&mut output), b"1x");
+        assert_eq!(take_all(&mut output), b"1x");
         assert_eq!(output.acknowledgements(), 4);
         output.release(2);
-        assert_eq!(taken(&mut output), b"");
+        assert_eq!(take_all(&mut output), b"");
         output.release(3);
         assert_eq!(output.acknowledgements(), 4);
-        assert_eq!(taken(&mut output), b"234");
+        assert_eq!(take_all(&mut output), b"234");
         assert_eq!(output.acknowledgements(), 1);
         output.release(4);
         acknowledge(&mut output, 0, b"6");
-        assert_eq!(taken(&mut output), b"56");
+        assert_eq!(take_all(&mut output), b"56");
         assert_eq!(output.acknowledgements(), 0);
     }
 
     #[test]
-    fn acknowledgements_wait_for_one_that_was_promised_before() {
+    fn acknowledgements_wait_for_an_earlier_reserved_slot() {
         let mut output = Output::default();
-        let first = output.promise();
+        let first = output.reserve_ack();
         acknowledge(&mut output, 0, b"2");
-        let third = output.promise();
+        let third = output.reserve_ack();
         acknowledge(&mut output, 3, b"4");
         put(&mut output, 0, b"x");
         assert_eq!((output.len(), output.acknowledgements()), (3, 4));
-        assert!(!output.leaves_with(0, Some(third)) && output.leaves_with(0, Some(first)));
-        keep(&mut output, 0, third, b"3");
-        assert_eq!(taken(&mut output), b"x");
-        keep(&mut output, 2, first, b"1");
+        assert!(!output.is_sent_with(0, Some(third)) && output.is_sent_with(0, Some(first)));
+        acknowledge_slot(&mut output, 0, third, b"3");
+        assert_eq!(take_all(&mut output), b"x");
+        acknowledge_slot(&mut output, 2, first, b"1");
         assert_eq!((output.len(), output.acknowledgements()), (4, 4));
         acknowledge(&mut output, 0, b"5");
-        assert_eq!(taken(&mut output), b"");
+        assert_eq!(take_all(&mut output), b"");
         output.release(2);
-        assert_eq!(taken(&mut output), b"123");
+        assert_eq!(take_all(&mut output), b"123");
         output.release(3);
-        assert_eq!(taken(&mut output), b"45");
+        assert_eq!(take_all(&mut output), b"45");
         assert_eq!((output.len(), output.acknowledgements()), (0, 0));
         acknowledge(&mut output, 0, b"6");
-        assert_eq!(taken(&mut output), b"6");
+        assert_eq!(take_all(&mut output), b"6");
     }
 
     #[test]
-    fn a_promise_that_was_dropped_is_not_kept() {
+    fn a_cleared_slot_sends_no_acknowledgement() {
         let mut output = Output::default();
-        let dropped = output.promise();
+        let dropped = output.reserve_ack();
         acknowledge(&mut output, 0, b"1");
         output.drop_held();
-        let next = output.promise();
-        keep(&mut output, 0, dropped, b"!");
+        let next = output.reserve_ack();
+        acknowledge_slot(&mut output, 0, dropped, b"!");
         assert_eq!((output.len(), output.acknowledgements()), (0, 1));
-        keep(&mut output, 0, next, b"2");
-        assert_eq!(taken(&mut output), b"2");
+        acknowledge_slot(&mut output, 0, next, b"2");
+        assert_eq!(take_all(&mut output), b"2");
     }
 
     #[test]
-    fn each_write_that_is_waited_for_is_announced_once() {
+    fn each_awaited_commit_is_announced_once() {
         let mut output = Output::default();
         let mut announced = Vec::new();
         put(&mut output, 0, b"a");
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_no_trace() {
+    fn a_failed_append_changes_nothing() {
         let mut output = Output::default();
         for hold in [0, 1] {
             put(&mut output, hold, b"a");
@@ -472,7 +472,7 @@ mod tests {
         }
         assert_eq!((output.len(), output.acknowledgements()), (2, 0));
         output.release(1);
-        assert_eq!(taken(&mut output), b"aa");
+        assert_eq!(take_all(&mut output), b"aa");
     }
 
     #[test]
@@ -483,11 +483,11 @@ mod tests {
         output.drop_held();
         put(&mut output, 0, b"!");
         assert_eq!((output.len(), output.acknowledgements()), (3, 0));
-        assert_eq!(taken(&mut output), b"ab!");
+        assert_eq!(take_all(&mut output), b"ab!");
     }
 
     #[test]
-    fn output_is_appended_to_what_was_not_sent_yet() {
+    fn output_is_appended_to_unsent_bytes() {
         let mut output = Output::default();
         put(&mut output, 0, b"b");
         let mut to = BytesMut::from(&b"a"[..]);

@@ -1,7 +1,7 @@
 //! Transfer of bytes between the broker and the hub, with connecting and reconnecting.
-use super::{Driver, Fuse};
+use super::{Driver, PoisonGuard};
 use crate::attached::{AttachError, Backoff, Connector, Transport};
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::hub::Hub;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::ReasonCode;
@@ -14,16 +14,16 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Time limit of connecting, and then of the steps until requests can arrive.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit of the requests that arrived before the server stops.
-const LAST_REQUESTS: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Size of one read.
 const READ_BYTES: usize = 16 * 1024;
 /// Time limit of writing the last packets.
-const GOODBYE: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to the broker.
-struct Link<'a, S> {
+struct BrokerConnection<'a, S> {
     driver: &'a Driver,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
@@ -39,9 +39,9 @@ struct Link<'a, S> {
 impl Driver {
     /// Stays attached to the broker until the server stops.
     pub(crate) async fn attach(self: Rc<Self>, mut connector: impl Connector) {
-        let _fuse = Fuse(&self);
+        let _fuse = PoisonGuard(&self);
         let mut backoff = Backoff::default();
-        while !self.is_paused.get() && !self.is_broken.get() {
+        while !self.is_stopping.get() && !self.is_poisoned.get() {
             let Some(failure) = self.attach_once(&mut connector).await else {
                 return;
             };
@@ -53,10 +53,10 @@ impl Driver {
             // Without the random part, all servers of a broker would reconnect at once.
             let _ = getrandom::fill(&mut random);
             let until = Instant::now() + backoff.next(u32::from_ne_bytes(random));
-            while !self.is_paused.get() && Instant::now() < until {
+            while !self.is_stopping.get() && Instant::now() < until {
                 tokio::select! {
                     () = sleep_until(until) => {}
-                    () = self.broker_news.notified() => {}
+                    () = self.broker_wake.notified() => {}
                 }
             }
         }
@@ -65,13 +65,13 @@ impl Driver {
     /// Connects, and serves the connection until it ends. Returns why it ended, or `None` if the server stops.
     async fn attach_once(&self, connector: &mut impl Connector) -> Option<AttachError> {
         let transport = {
-            let connecting = timeout(PATIENCE, connector.connect());
+            let connecting = timeout(CONNECT_TIMEOUT, connector.connect());
             let mut connecting = pin!(connecting);
             loop {
                 tokio::select! {
                     connected = &mut connecting => break connected,
-                    () = self.broker_news.notified() => {
-                        if self.is_paused.get() {
+                    () = self.broker_wake.notified() => {
+                        if self.is_stopping.get() {
                             return None;
                         }
                     }
@@ -81,7 +81,7 @@ impl Driver {
         let transport = match transport {
             Ok(Ok(transport)) => transport,
             Ok(Err(error)) => return Some(error),
-            Err(_) => return Some(connector.hangs().unwrap_or(AttachError::Silent)),
+            Err(_) => return Some(connector.stall_reason().unwrap_or(AttachError::Timeout)),
         };
         let Transport {
             stream,
@@ -90,7 +90,7 @@ impl Driver {
             identity_key,
         } = transport;
         let (reader, writer) = split(stream);
-        let mut link = Link {
+        let mut link = BrokerConnection {
             driver: self,
             reader,
             writer,
@@ -109,7 +109,7 @@ impl Driver {
             Err(error) => Some(error.into()),
         };
         link.end(ended.as_ref()).await;
-        self.spread_word(None);
+        self.wake_tasks(None);
         ended
     }
 
@@ -117,31 +117,31 @@ impl Driver {
     pub(crate) async fn leave_broker(&self) {
         let now = self.clock.now();
         self.hub.borrow_mut().leave_broker(now);
-        self.broker_news.notify_one();
+        self.broker_wake.notify_one();
         let left = async {
             while !self.hub.borrow().has_left_broker() {
-                self.broker_turned.notified().await;
+                self.broker_polled.notified().await;
             }
         };
-        if timeout(LAST_REQUESTS, left).await.is_err() {
+        if timeout(DRAIN_TIMEOUT, left).await.is_err() {
             tracing::warn!("not everything that the broker sent was done before the end");
         }
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> BrokerConnection<'_, S> {
     /// Moves bytes until the connection ends or the server stops.
     async fn serve(&mut self) -> Result<(), AttachError> {
-        let late = Instant::now() + PATIENCE;
-        while !self.driver.is_paused.get() {
-            if self.driver.is_broken.get() {
+        let late = Instant::now() + CONNECT_TIMEOUT;
+        while !self.driver.is_stopping.get() {
+            if self.driver.is_poisoned.get() {
                 return std::future::pending().await;
             }
-            let is_attached = self.turn()?;
+            let is_attached = self.poll_hub()?;
             if is_attached {
                 self.driver.was_attached.set(true);
             } else if Instant::now() >= late {
-                return Err(AttachError::Silent);
+                return Err(AttachError::Timeout);
             }
             let wakeup_ms = self.driver.hub.borrow().broker_wakeup();
             let wakeup = wakeup_ms.map(|at_ms| self.driver.clock.instant(at_ms));
@@ -153,9 +153,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
                 read = self.reader.read_buf(&mut self.input) => {
                     let count = read?;
                     if count == 0 {
-                        return Err(AttachError::Ended);
+                        return Err(AttachError::ConnectionClosed);
                     }
-                    self.driver.note_input(count, self.driver.clock.now());
+                    self.driver.record_input(count, self.driver.clock.now());
                     self.has_more = true;
                 }
                 written = write(&mut self.writer, &self.output), if has_output => {
@@ -166,8 +166,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
                     let waited = !self.output.is_empty();
                     self.driver.hub.borrow_mut().broker_written(count, waited, now);
                 }
-                () = self.driver.broker_news.notified() => {}
-                () = until(wakeup) => {}
+                () = self.driver.broker_wake.notified() => {}
+                () = sleep_until_option(wakeup) => {}
                 () = yield_now(), if self.has_more => {}
             }
         }
@@ -175,23 +175,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
     }
 
     /// Lets the hub process its input. Returns whether requests can arrive.
-    fn turn(&mut self) -> Result<bool, AttachError> {
+    fn poll_hub(&mut self) -> Result<bool, AttachError> {
         let driver = self.driver;
-        let (now, begun_us) = driver.clock.now_finely();
+        let (now, begun_us) = driver.clock.now_with_micros();
         let mut hub = driver.hub.borrow_mut();
-        driver.begin(&mut hub, begun_us);
-        let result = self.talk(&mut hub, now);
-        driver.measure(&mut hub);
+        driver.begin_quantum(&mut hub, begun_us);
+        let result = self.process_input(&mut hub, now);
+        driver.record_work(&mut hub);
         let is_attached = hub.is_attached();
         drop(hub);
-        driver.spread_word(None);
-        driver.broker_turned.notify_one();
+        driver.wake_tasks(None);
+        driver.broker_polled.notify_one();
         result.map(|()| is_attached)
     }
 
-    fn talk(&mut self, hub: &mut Hub, now: Now) -> Result<(), AttachError> {
+    fn process_input(&mut self, hub: &mut Hub, now: ClockReading) -> Result<(), AttachError> {
         let has_packets = self.has_more && hub.broker_received(&mut self.input, now)?;
-        self.has_more = hub.broker_turn(now)? || has_packets;
+        self.has_more = hub.poll_broker(now)? || has_packets;
         if self.output.is_empty() {
             self.output = hub.broker_output(now);
         }
@@ -201,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
     /// Ends the connection, and notifies the broker if the connection still works.
     async fn end(mut self, failure: Option<&AttachError>) {
         let reason = match failure {
-            None | Some(AttachError::Silent) => Some(ReasonCode::SUCCESS),
+            None | Some(AttachError::Timeout) => Some(ReasonCode::SUCCESS),
             Some(AttachError::Session(error)) => error.reason(),
             Some(_) => None,
         };
@@ -216,9 +216,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<'_, S> {
             rest.extend_from_slice(&hub.broker_disconnected(reason, now));
             rest
         };
-        self.driver.broker_turned.notify_one();
+        self.driver.broker_polled.notify_one();
         if reason.is_some() {
-            let goodbye = timeout(GOODBYE, async {
+            let goodbye = timeout(DISCONNECT_TIMEOUT, async {
                 self.writer.write_all(&rest).await?;
                 self.writer.shutdown().await
             });
@@ -241,7 +241,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &[u8]) -> io::Res
 }
 
 /// Sleeps until `instant`, or forever.
-async fn until(instant: Option<Instant>) {
+async fn sleep_until_option(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,

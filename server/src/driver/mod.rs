@@ -1,21 +1,21 @@
 //! Sockets, clocks and the storage around a [`Hub`]: one thread, no locks.
 //!
 //! Each connection is a local task. It hands a whole read to the hub and writes all output of the batch at once.
-//! Another task, the [keeper](Driver::keep), watches the time, carries writes to the storage, and hands logins to other
+//! Another task, the [keeper](Driver::run_maintenance), watches the time, carries writes to the storage, and hands logins to other
 //! threads. While one commit is on its way to the disk, the next one gathers.
 mod broker;
-mod memory;
+mod memory_monitor;
 mod socket;
 
 use crate::access::Peer;
 use crate::clock::Clock;
-use crate::control::{Command, Inspection};
-use crate::hub::{ConnectionId, Hub, Verified};
-use crate::listeners::Accepted;
+use crate::hub::{CompletedVerification, ConnectionId, Hub};
+use crate::listeners::AcceptResult;
+use crate::server_handle::{Command, InspectRequest};
 use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
-use memory::MemoryMonitor;
+use memory_monitor::MemoryMonitor;
 use slotmap::SecondaryMap;
 use socket::Socket;
 use std::cell::{Cell, RefCell};
@@ -30,11 +30,11 @@ use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::sleep_until;
 
 /// Maximum number of logins verified at a time, each on a thread of its own. A password hash takes tens of mebibytes.
-const MOST_VERIFICATIONS: usize = 2;
+const MAX_VERIFICATIONS: usize = 2;
 
 /// Maximum number of extra turns of the connections while they produce more requests that can be sent to an engine
 /// together. Under load, one engine request then serves many client requests.
-const GATHERING_TURNS: usize = 4;
+const MAX_GATHER_ROUNDS: usize = 4;
 
 /// State that all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
@@ -45,40 +45,40 @@ pub(crate) struct Driver {
     /// The buffer of the connection that reads. Most reads end with complete packets, so that it comes back empty.
     read_buffer: RefCell<BytesMut>,
     /// Wakes the keeper: there is a batch, or an earlier time to wake up.
-    keeper: Notify,
+    maintenance_wake: Notify,
     /// Images of the store for which the keeper is to send the orders.
-    images: RefCell<Vec<ImageOrder>>,
+    image_orders: RefCell<Vec<ImageOrder>>,
     /// Waiter for the number of disconnected clients once a change is in force on all connections.
-    changing: RefCell<Option<oneshot::Sender<usize>>>,
+    access_change_sender: RefCell<Option<oneshot::Sender<usize>>>,
     /// Number of logins that other threads verify.
-    verifying: Cell<usize>,
+    running_verifications: Cell<usize>,
     /// Time at which the keeper wakes up by itself.
-    wakes_at_ms: Cell<Option<u64>>,
+    next_wakeup_ms: Cell<Option<u64>>,
     /// Whether reading has ended because the server stops.
-    is_paused: Cell<bool>,
+    is_stopping: Cell<bool>,
     /// Whether the backlog of the storage is full, as last reported to the hub.
-    is_full: Cell<bool>,
+    is_backlog_full: Cell<bool>,
     /// Whether requests are measured, which takes readings of the clock.
     is_metered: bool,
     /// Wakes the broker's task: it may have something to do, or the server stops.
-    broker_news: Notify,
+    broker_wake: Notify,
     /// Reports that the broker's task has had a turn.
-    broker_turned: Notify,
+    broker_polled: Notify,
     /// Whether requests could arrive on the last connection to the broker.
     was_attached: Cell<bool>,
     /// Monitor of the process's memory; `None` if the process has other uses for its memory.
-    memory: RefCell<Option<MemoryMonitor>>,
+    memory_monitor: RefCell<Option<MemoryMonitor>>,
     /// Whether a panic has interrupted a change to the shared state. If so, nothing happens any more.
-    is_broken: Cell<bool>,
+    is_poisoned: Cell<bool>,
 }
 
 /// Breaks the driver if a panic drops it.
-struct Fuse<'a>(&'a Driver);
+struct PoisonGuard<'a>(&'a Driver);
 
-impl Drop for Fuse<'_> {
+impl Drop for PoisonGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.is_broken.set(true);
+            self.0.is_poisoned.set(true);
         }
     }
 }
@@ -90,54 +90,58 @@ impl Driver {
             clock,
             wakers: RefCell::default(),
             read_buffer: RefCell::default(),
-            keeper: Notify::new(),
-            images: RefCell::default(),
-            changing: RefCell::default(),
-            verifying: Cell::new(0),
-            wakes_at_ms: Cell::new(None),
-            is_paused: Cell::new(false),
-            is_full: Cell::new(false),
+            maintenance_wake: Notify::new(),
+            image_orders: RefCell::default(),
+            access_change_sender: RefCell::default(),
+            running_verifications: Cell::new(0),
+            next_wakeup_ms: Cell::new(None),
+            is_stopping: Cell::new(false),
+            is_backlog_full: Cell::new(false),
             is_metered: false,
-            broker_news: Notify::new(),
-            broker_turned: Notify::new(),
+            broker_wake: Notify::new(),
+            broker_polled: Notify::new(),
             was_attached: Cell::new(false),
-            memory: RefCell::default(),
-            is_broken: Cell::new(false),
+            memory_monitor: RefCell::default(),
+            is_poisoned: Cell::new(false),
         }
     }
 
     /// Serves an incoming connection, or counts one that was closed because the limit of connections is reached.
-    pub(crate) fn welcome<S: AsyncRead + AsyncWrite + Unpin>(
+    pub(crate) fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         self: &Rc<Self>,
-        accepted: Accepted<S>,
+        accepted: AcceptResult<S>,
     ) -> Option<impl Future<Output = ()> + use<S>> {
         match accepted {
-            Ok(arrival) => Some(Rc::clone(self).serve(arrival.stream, arrival.peer, arrival.place)),
+            Ok(arrival) => {
+                Some(Rc::clone(self).serve(arrival.stream, arrival.peer, arrival.permit))
+            }
             Err(peer) => {
                 let now = self.clock.now();
-                self.hub.borrow_mut().turned_away(&peer, now);
+                self.hub
+                    .borrow_mut()
+                    .record_connection_over_limit(&peer, now);
                 None
             }
         }
     }
 
     /// Enables the measurement of request times.
-    pub(crate) fn metered(mut self, is_metered: bool) -> Self {
+    pub(crate) fn with_metering(mut self, is_metered: bool) -> Self {
         self.is_metered = is_metered;
         self
     }
 
     /// Begins a turn at that time.
-    fn begin(&self, hub: &mut Hub, begun_us: u64) {
+    fn begin_quantum(&self, hub: &mut Hub, begun_us: u64) {
         if self.is_metered {
-            hub.measure(begun_us);
+            hub.set_time_us(begun_us);
         }
     }
 
     /// Records the time of the work since the turn began.
-    fn measure(&self, hub: &mut Hub) {
+    fn record_work(&self, hub: &mut Hub) {
         if self.is_metered {
-            hub.measure(self.clock.micros());
+            hub.set_time_us(self.clock.micros());
         }
     }
 
@@ -151,35 +155,37 @@ impl Driver {
         peer: Peer,
         _place: P,
     ) {
-        let _fuse = Fuse(&self);
-        if self.is_paused.get() {
+        let _fuse = PoisonGuard(&self);
+        if self.is_stopping.get() {
             // The connection came in while the server stopped, after all others were notified: nothing would notify
             // this one.
-            self.hub.borrow().not_served(&peer);
+            self.hub.borrow().record_connection_during_shutdown(&peer);
             return;
         }
         let opened = self.hub.borrow_mut().opened(peer, self.clock.now());
         let Some(id) = opened else {
             return;
         };
-        self.spread_word(None);
+        self.wake_tasks(None);
         let mut connection = Socket::new(&self, id, &mut stream);
         let ended = poll_fn(|context| connection.poll(context)).await;
         drop(connection);
         drop(stream);
-        if self.is_broken.get() {
+        if self.is_poisoned.get() {
             return;
         }
         if let Err(error) = ended {
-            self.hub.borrow_mut().failed(id, &error, self.clock.now());
+            self.hub
+                .borrow_mut()
+                .connection_failed(id, &error, self.clock.now());
         }
         self.wakers.borrow_mut().remove(id);
         self.hub.borrow_mut().closed(id, self.clock.now());
-        self.spread_word(None);
+        self.wake_tasks(None);
     }
 
     /// Wakes the tasks for which the hub has work, except the connection that is at work anyway.
-    fn spread_word(&self, at_work: Option<ConnectionId>) {
+    fn wake_tasks(&self, at_work: Option<ConnectionId>) {
         let mut hub = self.hub.borrow_mut();
         let wakers = self.wakers.borrow();
         while let Some(id) = hub.next_dirty() {
@@ -190,23 +196,26 @@ impl Driver {
             }
         }
         if hub.take_broker_dirty() {
-            self.broker_news.notify_one();
+            self.broker_wake.notify_one();
         }
         let wakeup_ms = hub.next_wakeup();
         let is_earlier =
-            wakeup_ms.is_some_and(|at| self.wakes_at_ms.get().is_none_or(|set| at < set));
+            wakeup_ms.is_some_and(|at| self.next_wakeup_ms.get().is_none_or(|set| at < set));
         if is_earlier
             || hub.gathered() > 0
             || hub.has_batch()
             || hub.has_work()
             || self.may_verify(&hub)
         {
-            self.keeper.notify_one();
+            self.maintenance_wake.notify_one();
         }
     }
 
     /// Watches the time, the keyspace and the storage until the storage fails.
-    pub(crate) async fn keep(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
+    pub(crate) async fn run_maintenance(
+        &self,
+        committer: &mut Committer,
+    ) -> Result<(), Arc<StorageError>> {
         // Completes once all ready connections have had their turn.
         let mut everybody = None;
         // A password hash that has begun runs to its end, whatever happens here.
@@ -215,16 +224,16 @@ impl Driver {
         self.tick();
         loop {
             self.begin_verifications(&mut verifications);
-            self.tell_whether_full(committer.is_full());
+            self.report_disk_full(committer.is_full());
             self.submit(committer)?;
             self.gather().await;
-            for order in self.images.take() {
+            for order in self.image_orders.take() {
                 committer.order_image(order);
             }
             let memory_ms = self.watch_memory(committer);
             let hub_ms = self.hub.borrow().next_wakeup();
             let wakeup_ms = memory_ms.into_iter().chain(hub_ms).min();
-            self.wakes_at_ms.set(wakeup_ms);
+            self.next_wakeup_ms.set(wakeup_ms);
             let wakeup = async {
                 match wakeup_ms {
                     Some(at_ms) => sleep_until(self.clock.instant(at_ms)).await,
@@ -249,21 +258,21 @@ impl Driver {
                     self.tick();
                 }
                 () = wakeup, if !has_work => self.tick(),
-                () = self.keeper.notified(), if !has_work => {}
-                () = poll_fn(|context| self.hub.borrow_mut().poll_news(context)) => self.tick(),
+                () = self.maintenance_wake.notified(), if !has_work => {}
+                () = poll_fn(|context| self.hub.borrow_mut().poll_events(context)) => self.tick(),
                 Some(verified) = verifications.join_next() => {
                     // These tasks do not panic, and are never aborted.
                     if let Ok(verified) = verified {
-                        self.hub.borrow_mut().verified(verified, self.clock.now());
-                        self.spread_word(None);
+                        self.hub.borrow_mut().finish_verification(verified, self.clock.now());
+                        self.wake_tasks(None);
                     }
                 }
                 durable = committer.progressed() => {
                     let mut hub = self.hub.borrow_mut();
-                    self.measure(&mut hub);
-                    hub.durable(durable?);
+                    self.record_work(&mut hub);
+                    hub.mark_durable(durable?);
                     drop(hub);
-                    self.spread_word(None);
+                    self.wake_tasks(None);
                 }
             }
         }
@@ -275,7 +284,7 @@ impl Driver {
         if count == 0 {
             return;
         }
-        for _ in 0..GATHERING_TURNS {
+        for _ in 0..MAX_GATHER_ROUNDS {
             // Yielding also looks for new input.
             yield_now().await;
             let now = self.hub.borrow().gathered();
@@ -284,30 +293,30 @@ impl Driver {
             }
             count = now;
         }
-        self.hub.borrow_mut().ask_gathered();
+        self.hub.borrow_mut().flush_gathered();
     }
 
     /// Returns whether a login waits for verification and a thread is free for it.
     fn may_verify(&self, hub: &Hub) -> bool {
-        self.verifying.get() < MOST_VERIFICATIONS && hub.has_verification()
+        self.running_verifications.get() < MAX_VERIFICATIONS && hub.has_verification()
     }
 
     /// Starts the verification of waiting logins.
-    fn begin_verifications(&self, verifications: &mut JoinSet<Verified>) {
-        self.verifying.set(verifications.len());
-        if self.is_broken.get() || !self.may_verify(&self.hub.borrow()) {
+    fn begin_verifications(&self, verifications: &mut JoinSet<CompletedVerification>) {
+        self.running_verifications.set(verifications.len());
+        if self.is_poisoned.get() || !self.may_verify(&self.hub.borrow()) {
             return;
         }
-        while self.verifying.get() < MOST_VERIFICATIONS {
+        while self.running_verifications.get() < MAX_VERIFICATIONS {
             let next = self.hub.borrow_mut().next_verification(self.clock.now());
             let Some(next) = next else {
                 break;
             };
             verifications.spawn_blocking(|| next.run());
-            self.verifying.set(verifications.len());
+            self.running_verifications.set(verifications.len());
         }
         // The hub may have decided some at once.
-        self.spread_word(None);
+        self.wake_tasks(None);
     }
 
     /// Advances the time, which also does a slice of the deferred work.
@@ -315,69 +324,69 @@ impl Driver {
         let now = self.clock.now();
         let mut hub = self.hub.borrow_mut();
         hub.tick(now);
-        if let Some(disconnected) = hub.take_changed()
-            && let Some(reply) = self.changing.take()
+        if let Some(disconnected) = hub.take_access_change()
+            && let Some(reply) = self.access_change_sender.take()
         {
             // The receiver may have given up.
             let _ = reply.send(disconnected);
         }
         drop(hub);
-        self.spread_word(None);
+        self.wake_tasks(None);
     }
 
     /// Executes a command to the running server. After a panic it does nothing, because the state is no longer certain.
-    pub(crate) fn obey(&self, command: Command) {
-        if self.is_broken.get() {
+    pub(crate) fn execute(&self, command: Command) {
+        if self.is_poisoned.get() {
             return;
         }
         match command {
-            Command::Statistics(reply) => {
+            Command::Metrics(reply) => {
                 // The receiver may have given up.
-                let _ = reply.send(self.hub.borrow().statistics());
+                let _ = reply.send(self.hub.borrow().metrics());
             }
             Command::Image(order) => {
-                self.images.borrow_mut().push(order);
-                self.keeper.notify_one();
+                self.image_orders.borrow_mut().push(order);
+                self.maintenance_wake.notify_one();
             }
-            Command::Change(change, reply) => {
+            Command::Reconfigure(change, reply) => {
                 let mut hub = self.hub.borrow_mut();
                 let now = self.clock.now();
                 if let Some((limits, service)) = change.limits {
                     self.set_budgets(service.max_bytes, limits.max_session_bytes);
                     hub.set_limits(limits, &service);
                 }
-                hub.begin_change(Some(change.authenticator), change.policy, now);
+                hub.begin_access_change(Some(change.authenticator), change.policy, now);
                 drop(hub);
-                self.changing.replace(Some(reply));
+                self.access_change_sender.replace(Some(reply));
                 // With few clients, this completes the change.
                 self.tick();
             }
-            Command::Inspect(Inspection(inspection)) => {
+            Command::Inspect(InspectRequest(inspection)) => {
                 inspection(&mut self.hub.borrow_mut(), self.clock.now());
-                self.spread_word(None);
+                self.wake_tasks(None);
             }
         }
     }
 
     /// Sets whether all users of this machine can reach a listener that demands no certificate.
-    pub(crate) fn serve_anonymous_local_users(&self, are_served: bool) {
+    pub(crate) fn set_anonymous_local_users(&self, are_served: bool) {
         self.hub.borrow_mut().set_anonymous_local_users(are_served);
     }
 
     /// Reports to the hub whether the disk is full.
-    fn tell_whether_full(&self, is_full: bool) {
+    fn report_disk_full(&self, is_full: bool) {
         let mut hub = self.hub.borrow_mut();
         if hub.service().is_read_only() != is_full {
-            hub.storage_full(is_full, self.clock.now());
+            hub.set_read_only(is_full, self.clock.now());
             drop(hub);
-            self.spread_word(None);
+            self.wake_tasks(None);
         }
     }
 
     /// Hands the writes so far to the storage, unless its backlog is full. Then no more writes are made until there is
     /// room.
     fn submit(&self, committer: &mut Committer) -> Result<(), Arc<StorageError>> {
-        while !self.is_broken.get() && committer.has_room() {
+        while !self.is_poisoned.get() && committer.has_capacity() {
             let Some((sequence, batch)) = self.hub.borrow_mut().take_batch() else {
                 break;
             };
@@ -390,24 +399,24 @@ impl Driver {
             })?;
             debug_assert_eq!(submitted, sequence);
         }
-        let is_full = !committer.has_room();
-        if self.is_full.replace(is_full) != is_full {
+        let is_full = !committer.has_capacity();
+        if self.is_backlog_full.replace(is_full) != is_full {
             let now = self.clock.now();
-            self.hub.borrow_mut().set_storage_full(is_full, now);
-            self.spread_word(None);
+            self.hub.borrow_mut().set_storage_backlogged(is_full, now);
+            self.wake_tasks(None);
         }
         Ok(())
     }
 
     /// Stops reading, makes everything durable, releases the answers, and then disconnects all clients.
     pub(crate) fn stop(&self, mut committer: Committer) -> Result<(), Arc<StorageError>> {
-        self.is_paused.set(true);
+        self.is_stopping.set(true);
         let result = loop {
             let mut hub = self.hub.borrow_mut();
-            let has_more = hub.redate(self.clock.now());
+            let has_more = hub.rewrite_expiry(self.clock.now());
             match hub.take_batch() {
                 Some((_, batch)) => {
-                    if let Err(error) = committer.submit_last(batch) {
+                    if let Err(error) = committer.submit_unlimited(batch) {
                         tracing::error!(%error, "not everything was made durable");
                     }
                 }
@@ -420,23 +429,23 @@ impl Driver {
         let now = self.clock.now();
         match &flushed {
             Ok(()) => {
-                hub.durable(result);
+                hub.mark_durable(result);
                 hub.shut_down(now);
             }
             Err(_) => hub.storage_failed(now),
         }
         drop(hub);
-        self.broker_news.notify_one();
-        self.spread_word(None);
+        self.broker_wake.notify_one();
+        self.wake_tasks(None);
         flushed
     }
 
     /// Records that the storage failed: nothing more is acknowledged.
     pub(crate) fn storage_failed(&self) {
-        self.is_paused.set(true);
+        self.is_stopping.set(true);
         self.hub.borrow_mut().storage_failed(self.clock.now());
-        self.broker_news.notify_one();
-        self.spread_word(None);
+        self.broker_wake.notify_one();
+        self.wake_tasks(None);
     }
 
     /// Advances the time for the connections that still have output to send.

@@ -1,7 +1,7 @@
 //! Bytes between one socket and the hub.
 use super::Driver;
-use crate::clock::Now;
-use crate::hub::{Closing, ConnectionId};
+use crate::clock::ClockReading;
+use crate::hub::{CloseAction, ConnectionId};
 use bytes::{Buf, BufMut, BytesMut};
 use std::io;
 use std::pin::{Pin, pin};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 /// Number of bytes taken from one connection before the others get their turn.
-const TURN_BYTES: usize = 16 * 1024;
+const QUANTUM_BYTES: usize = 16 * 1024;
 
 /// The socket of a connection, with its input and output in progress.
 pub(super) struct Socket<'a, S> {
@@ -23,9 +23,9 @@ pub(super) struct Socket<'a, S> {
     /// Whether output was written since this flag was last read.
     has_written: bool,
     /// Time at which the turn began, in microseconds.
-    begun_us: u64,
+    quantum_start_us: u64,
     /// Whether the hub keeps the rest of the input for the next turn.
-    is_turn_over: bool,
+    is_quantum_over: bool,
     /// Whether all output is written and the sending direction is closed. Input is discarded from then on: closing the
     /// socket with unread input would destroy the last output.
     is_lingering: bool,
@@ -39,8 +39,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
             stream,
             input: BytesMut::new(),
             output: BytesMut::new(),
-            begun_us: 0,
-            is_turn_over: false,
+            quantum_start_us: 0,
+            is_quantum_over: false,
             has_written: false,
             is_lingering: false,
         }
@@ -48,33 +48,36 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
 
     /// Moves bytes for as long as there is progress. Ready when the connection is to be dropped.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.driver.is_broken.get() {
+        if self.driver.is_poisoned.get() {
             return Poll::Pending;
         }
         self.remember_waker(context);
         self.has_written = false;
         // One reading of the clock serves the whole turn. A turn is short, and reading the clock takes longer than many
         // of its steps.
-        let (now, begun_us) = self.driver.clock.now_finely();
-        self.begun_us = begun_us;
-        let mut left = TURN_BYTES;
+        let (now, begun_us) = self.driver.clock.now_with_micros();
+        self.quantum_start_us = begun_us;
+        let mut left = QUANTUM_BYTES;
         loop {
             let is_written = self.poll_write(context, now)?.is_ready();
-            let closing = self.driver.hub.borrow().closing(self.id);
+            let closing = self.driver.hub.borrow().close_action(self.id);
             match closing {
-                Closing::Now => return Poll::Ready(Ok(())),
-                Closing::AfterOutput if is_written => return self.poll_linger(context),
-                Closing::AfterOutput => return Poll::Pending,
-                Closing::No => {}
+                CloseAction::Immediately => return Poll::Ready(Ok(())),
+                CloseAction::AfterOutput if is_written => return self.poll_linger(context),
+                CloseAction::AfterOutput => return Poll::Pending,
+                CloseAction::KeepOpen => {}
             }
-            if self.driver.is_paused.get() || !self.driver.hub.borrow().accepts_input(self.id) {
+            if self.driver.is_stopping.get() || !self.driver.hub.borrow().accepts_input(self.id) {
                 if std::mem::take(&mut self.has_written) {
-                    self.driver.hub.borrow_mut().progressed(self.id, now);
+                    self.driver
+                        .hub
+                        .borrow_mut()
+                        .record_output_progress(self.id, now);
                 }
                 return Poll::Pending;
             }
-            if self.is_turn_over || left == 0 {
-                self.is_turn_over = false;
+            if self.is_quantum_over || left == 0 {
+                self.is_quantum_over = false;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -83,13 +86,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 left = left.saturating_sub(taken);
                 continue;
             }
-            if self.is_turn_over {
+            if self.is_quantum_over {
                 continue;
             }
             if !self.may_read(left) {
                 self.input = BytesMut::new();
                 self.driver.hub.borrow_mut().end_large_packet(self.id, now);
-                self.driver.spread_word(Some(self.id));
+                self.driver.wake_tasks(Some(self.id));
                 continue;
             }
             match self.poll_read(context, left, now)? {
@@ -111,7 +114,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     /// Writes output. Ready when nothing is left to write now.
-    fn poll_write(&mut self, context: &mut Context<'_>, now: Now) -> Poll<io::Result<()>> {
+    fn poll_write(&mut self, context: &mut Context<'_>, now: ClockReading) -> Poll<io::Result<()>> {
         loop {
             if self.output.is_empty() {
                 let driver = self.driver;
@@ -136,18 +139,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
     }
 
     /// Offers waiting input to the hub again. Returns the number of bytes that it took.
-    fn take_input(&mut self, now: Now) -> usize {
+    fn take_input(&mut self, now: ClockReading) -> usize {
         let before = self.input.len();
         if before == 0 {
             return 0;
         }
         let driver = self.driver;
         let mut hub = driver.hub.borrow_mut();
-        driver.begin(&mut hub, self.begun_us);
-        self.is_turn_over = hub.received(self.id, &mut self.input, now);
-        driver.measure(&mut hub);
+        driver.begin_quantum(&mut hub, self.quantum_start_us);
+        self.is_quantum_over = hub.received(self.id, &mut self.input, now);
+        driver.record_work(&mut hub);
         drop(hub);
-        driver.spread_word(Some(self.id));
+        driver.wake_tasks(Some(self.id));
         before - self.input.len()
     }
 
@@ -167,7 +170,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         &mut self,
         context: &mut Context<'_>,
         most: usize,
-        now: Now,
+        now: ClockReading,
     ) -> Poll<io::Result<usize>> {
         let driver = self.driver;
         let is_shared = self.input.is_empty();
@@ -180,13 +183,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         let mut part = (&mut buffer).limit(most);
         let result = pin!(self.stream.read_buf(&mut part)).poll(context);
         if let Poll::Ready(Ok(count @ 1..)) = result {
-            driver.note_input(count, now);
+            driver.record_input(count, now);
             let mut hub = driver.hub.borrow_mut();
-            driver.begin(&mut hub, self.begun_us);
-            self.is_turn_over = hub.received(self.id, &mut buffer, now);
-            driver.measure(&mut hub);
+            driver.begin_quantum(&mut hub, self.quantum_start_us);
+            self.is_quantum_over = hub.received(self.id, &mut buffer, now);
+            driver.record_work(&mut hub);
             drop(hub);
-            driver.spread_word(Some(self.id));
+            driver.wake_tasks(Some(self.id));
         }
         if is_shared {
             if !buffer.is_empty() {
@@ -214,7 +217,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         }
         loop {
             self.input.clear();
-            self.input.reserve(TURN_BYTES);
+            self.input.reserve(QUANTUM_BYTES);
             match pin!(self.stream.read_buf(&mut self.input)).poll(context)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}

@@ -1,11 +1,13 @@
-mod attaching;
-mod turns;
+mod broker_connection;
+mod fairness;
 
 use super::*;
 use crate::hub::HubConfig;
 use crate::keyspace::rules::{Operation, Version};
-use crate::keyspace::{Asked, Embedded, End, Keyspace, PageRequest, Size, Ticket, Told};
-use crate::service::{Now, Service, ServiceConfig};
+use crate::keyspace::{
+    Completion, EmbeddedKeyspace, EventSink, Keyspace, PageRequest, RequestContext, Size, Ticket,
+};
+use crate::service::{ClockReading, Service, ServiceConfig};
 use crate::storage::{CommitterOptions, MemoryStorage};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PublishHeader, decode};
@@ -19,50 +21,57 @@ use tokio::task::LocalSet;
 
 /// An embedded keyspace that reports its outcomes when the test says so, at no time that is known before.
 #[derive(Debug)]
-struct Elsewhere {
-    inner: Embedded,
-    ended: Vec<(Ticket, End)>,
+struct DelayedKeyspace {
+    inner: EmbeddedKeyspace,
+    held_outcomes: Vec<(Ticket, Completion)>,
     /// Notifies the test of a request.
-    asked: mpsc::UnboundedSender<()>,
+    request_sender: mpsc::UnboundedSender<()>,
     /// Permits from the test to report outcomes.
-    news: mpsc::UnboundedReceiver<()>,
-    has_news: bool,
+    release_receiver: mpsc::UnboundedReceiver<()>,
+    is_released: bool,
 }
 
-impl Keyspace for Elsewhere {
+impl Keyspace for DelayedKeyspace {
     fn operate(
         &mut self,
-        asked: &Asked,
+        asked: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        told: &mut dyn Told,
-    ) -> Option<End> {
+        told: &mut dyn EventSink,
+    ) -> Option<Completion> {
         let end = self.inner.operate(asked, key, operation, told)?;
-        self.ended.push((asked.ticket, end));
-        self.asked.send(()).unwrap();
+        self.held_outcomes.push((asked.ticket, end));
+        self.request_sender.send(()).unwrap();
         None
     }
-    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End> {
+    fn page(
+        &mut self,
+        asked: &RequestContext,
+        request: &PageRequest,
+        told: &mut dyn EventSink,
+    ) -> Option<Completion> {
         self.inner.page(asked, request, told)
     }
-    fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End> {
+    fn follow(&mut self, asked: &RequestContext, key: &Bytes) -> Option<Completion> {
         self.inner.follow(asked, key)
     }
-    fn advance(&mut self, _most: usize, _now: Now, told: &mut dyn Told) {
-        if std::mem::take(&mut self.has_news) {
-            for (ticket, end) in self.ended.drain(..) {
-                told.ended(ticket, end);
+    fn advance(&mut self, _most: usize, _now: ClockReading, told: &mut dyn EventSink) {
+        if std::mem::take(&mut self.is_released) {
+            for (ticket, end) in self.held_outcomes.drain(..) {
+                told.completed(ticket, end);
             }
         }
     }
     fn next_ms(&self) -> Option<u64> {
         None
     }
-    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.news.poll_recv(context).map(|_| self.has_news = true)
+    fn poll_events(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.release_receiver
+            .poll_recv(context)
+            .map(|_| self.is_released = true)
     }
-    fn highest(&self) -> Version {
-        self.inner.highest()
+    fn highest_version(&self) -> Version {
+        self.inner.highest_version()
     }
     fn size(&self) -> Size {
         self.inner.size()
@@ -79,16 +88,16 @@ async fn packet(stream: &mut DuplexStream, input: &mut BytesMut) -> Packet {
 }
 
 #[tokio::test]
-async fn what_the_keyspace_has_to_tell_wakes_the_server() {
-    let (asked, mut was_asked) = mpsc::unbounded_channel();
-    let (tell, news) = mpsc::unbounded_channel();
+async fn a_keyspace_event_wakes_the_server() {
+    let (request_sender, mut was_asked) = mpsc::unbounded_channel();
+    let (tell, release_receiver) = mpsc::unbounded_channel();
     let config = ServiceConfig::default();
-    let keyspace = Elsewhere {
-        inner: Embedded::new(&config.keyspace()),
-        ended: Vec::new(),
-        asked,
-        news,
-        has_news: false,
+    let keyspace = DelayedKeyspace {
+        inner: EmbeddedKeyspace::new(&config.keyspace()),
+        held_outcomes: Vec::new(),
+        request_sender,
+        release_receiver,
+        is_released: false,
     };
     let hub = Hub::new(HubConfig::default(), Service::new(config, keyspace));
     let driver = Rc::new(Driver::new(hub, Clock::start()));
@@ -132,7 +141,7 @@ async fn what_the_keyspace_has_to_tell_wakes_the_server() {
         .run_until(async {
             tokio::task::spawn_local(Rc::clone(&driver).serve(far, peer.into(), ()));
             tokio::select! {
-                ended = driver.keep(&mut committer) => panic!("{ended:?}"),
+                ended = driver.run_maintenance(&mut committer) => panic!("{ended:?}"),
                 () = client => {}
             }
         })
@@ -140,9 +149,9 @@ async fn what_the_keyspace_has_to_tell_wakes_the_server() {
 }
 
 #[tokio::test]
-async fn who_comes_in_the_moment_of_the_end_does_not_keep_the_server_up() {
+async fn a_connection_during_shutdown_does_not_delay_it() {
     let config = ServiceConfig::default();
-    let keyspace = Embedded::new(&config.keyspace());
+    let keyspace = EmbeddedKeyspace::new(&config.keyspace());
     let hub = Hub::new(HubConfig::default(), Service::new(config, keyspace));
     let driver = Rc::new(Driver::new(hub, Clock::start()));
     let committer = Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();

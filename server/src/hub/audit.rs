@@ -1,68 +1,74 @@
 //! Lines of the [audit trail](crate::audit) about connections and refusals.
-use super::ending::WillOutcome;
-use super::refusals::{Cause, Refused};
+use super::refusal_log::{RefusalCause, RefusalDetails};
+use super::termination::WillOutcome;
 use super::{ConnectionId, Hub, SessionId};
 use crate::access::{Peer, Principal};
-use crate::audit::{self, EndReason, Line, shortened};
-use crate::clock::Now;
-use crate::connection::{Connection, Parting, Phase};
-use crate::service::{Outcome, READ_ONLY, Refusal, WATCHES_TOO_MANY};
+use crate::audit::{self, EndReason, LineKind, truncate};
+use crate::clock::ClockReading;
+use crate::connection::{CloseMode, Connection, ConnectionState};
+use crate::service::{NotExecutedReason, Outcome, READ_ONLY, TOO_MANY_WATCHES};
 use bytes::Bytes;
 use slotmap::Key;
 use statestore_protocol::{Command, Rejection, Reply, ServiceError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-const TEXT_LEFT_OUT: &str = "lines of the audit trail were left out";
+const OMITTED_LINES_MESSAGE: &str = "lines of the audit trail were left out";
 
 /// The party that something was refused.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Party {
+pub(super) struct ClientIdentity {
     pub(super) client: Arc<str>,
     pub(super) user: Option<Arc<str>>,
 }
 
 /// The cause of a refusal, and the reason in words.
-pub(super) type Reasons = (Cause, Cow<'static, str>);
+pub(super) type RefusalReason = (RefusalCause, Cow<'static, str>);
 
 impl Hub {
     /// Counts and logs a connection of this peer that was closed at once, since there are too many.
-    pub fn turned_away(&mut self, peer: &Peer, now: Now) {
-        self.statistics.connects_refused += 1;
-        self.ends.count(EndReason::TooManyConnections);
+    pub fn record_connection_over_limit(&mut self, peer: &Peer, now: ClockReading) {
+        self.metrics.connects_refused += 1;
+        self.end_counts.count(EndReason::TooManyConnections);
         let why = "there are too many connections";
-        self.refuse(
-            Party::default(),
+        self.record_refusal(
+            ClientIdentity::default(),
             Some(peer),
-            (Cause::Connections, why.into()),
+            (RefusalCause::Connections, why.into()),
             None,
             now,
         );
     }
 
     /// Counts a connection of this peer that was closed at once, since the server stops.
-    pub(crate) fn not_served(&self, peer: &Peer) {
-        self.ends.count(EndReason::ServerStopped);
+    pub(crate) fn record_connection_during_shutdown(&self, peer: &Peer) {
+        self.end_counts.count(EndReason::ServerStopped);
         tracing::debug!(%peer, "refusing a connection: the server stops");
     }
 
     /// Ends a connection whose network connection failed; [`closed`](Self::closed) follows.
-    pub fn failed(&mut self, id: ConnectionId, error: &std::io::Error, now: Now) {
+    pub fn connection_failed(
+        &mut self,
+        id: ConnectionId,
+        error: &std::io::Error,
+        now: ClockReading,
+    ) {
         self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
-        self.end(id, Parting::Silent, WillOutcome::Published, now);
+        self.end_connection(id, CloseMode::Immediate, WillOutcome::Published, now);
     }
 
     /// Returns whether a line about this client may be written.
     pub(super) fn may_log(
         &mut self,
-        line: Line,
+        line: LineKind,
         client: &str,
         peer: Option<&Peer>,
-        now: Now,
+        now: ClockReading,
     ) -> bool {
         let rate = self.limits.audit.max_lines_per_second;
         let address = peer.map(|peer| peer.address);
-        self.lines.admits(line, client, address, rate, now.mono_ms)
+        self.line_limiter
+            .admits(line, client, address, rate, now.mono_ms)
     }
 
     /// Logs that a CONNECT was accepted.
@@ -72,14 +78,14 @@ impl Hub {
         id: ConnectionId,
         session_present: bool,
         keep_alive_s: u16,
-        now: Now,
+        now: ClockReading,
     ) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
         let client = Arc::clone(connection.client());
         let peer = connection.endpoint().clone();
-        if !self.may_log(Line::Connection, &client, Some(&peer), now) {
+        if !self.may_log(LineKind::Connection, &client, Some(&peer), now) {
             return;
         }
         let Some(session) = self.session_of(id) else {
@@ -89,8 +95,8 @@ impl Hub {
             target: audit::CONNECTION,
             event = "connected",
             connection = id.data().as_ffi(),
-            client = &*shortened(&client),
-            user = session.principal.name().map(shortened).as_deref(),
+            client = &*truncate(&client),
+            user = session.principal.name().map(truncate).as_deref(),
             peer = %peer,
             listener = &*peer.listener,
             session_present,
@@ -100,7 +106,7 @@ impl Hub {
         );
     }
 
-    /// Counts and logs that a connection ends, unless it ended before. `why` is the reason in words, if there is more to say.
+    /// Counts and logs that a connection ends, unless it ended before. `reason` is the reason in words, if there is more to say.
     #[cold]
     pub(super) fn log_end(
         &mut self,
@@ -108,26 +114,26 @@ impl Hub {
         reason: EndReason,
         why: &str,
         by: Option<&Peer>,
-        now: Now,
+        now: ClockReading,
     ) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let is_open = match connection.phase() {
-            Phase::Open(_) => true,
-            Phase::Opening => false,
-            Phase::Closing | Phase::Closed => return,
+        let is_open = match connection.state() {
+            ConnectionState::Open(_) => true,
+            ConnectionState::Opening => false,
+            ConnectionState::Closing | ConnectionState::Closed => return,
         };
-        self.ends.count(reason);
+        self.end_counts.count(reason);
         if reason.is_failure() {
-            self.statistics.connections_failed += 1;
+            self.metrics.connections_failed += 1;
         }
         let client = Arc::clone(connection.client());
         let peer = connection.endpoint().clone();
         #[expect(clippy::cast_precision_loss, reason = "shown to people")]
         let seconds = now.mono_ms.saturating_sub(connection.opened_ms()) as f64 / 1e3;
         let user = self.user_of(id);
-        let user = user.as_deref().map(shortened);
+        let user = user.as_deref().map(truncate);
         let by_peer = by.map(tracing::field::display);
         let by_listener = by.map(|peer| &*peer.listener);
         let why = (!why.is_empty()).then_some(why);
@@ -139,7 +145,7 @@ impl Hub {
                     reason = reason.name(),
                     why,
                     connection = id.data().as_ffi(),
-                    client = &*shortened(&client),
+                    client = &*truncate(&client),
                     user = user.as_deref(),
                     peer = %peer,
                     listener = &*peer.listener,
@@ -153,26 +159,26 @@ impl Hub {
         if !is_open {
             // Probes of ports come every second, and refusals have a line of their own.
             line!(debug, "a connection without a client ended");
-        } else if self.may_log(Line::Connection, &client, Some(&peer), now) {
+        } else if self.may_log(LineKind::Connection, &client, Some(&peer), now) {
             line!(info, "a client disconnected");
         }
     }
 
     /// Counts, lists and logs a refusal.
     #[cold]
-    pub(super) fn refuse(
+    pub(super) fn record_refusal(
         &mut self,
-        party: Party,
+        party: ClientIdentity,
         peer: Option<&Peer>,
-        (cause, why): Reasons,
+        (cause, why): RefusalReason,
         key: Option<Bytes>,
-        now: Now,
+        now: ClockReading,
     ) {
         let key = key.filter(|_| self.limits.audit.logs_keys);
-        if self.may_log(Line::Refusal, &party.client, peer, now) {
+        if self.may_log(LineKind::Refusal, &party.client, peer, now) {
             let key = key.as_deref().map(String::from_utf8_lossy);
             let message = match cause {
-                Cause::Login => "a login was refused",
+                RefusalCause::Login => "a login was refused",
                 _ => "a client or a request was refused",
             };
             tracing::warn!(
@@ -180,82 +186,85 @@ impl Hub {
                 event = "refused",
                 cause = cause.name(),
                 why = &*why,
-                client = &*shortened(&party.client),
-                user = party.user.as_deref().map(shortened).as_deref(),
+                client = &*truncate(&party.client),
+                user = party.user.as_deref().map(truncate).as_deref(),
                 peer = peer.map(tracing::field::display),
                 listener = peer.map(|peer| &*peer.listener),
                 key = key.as_deref(),
                 "{message}"
             );
         }
-        let short = |name: Arc<str>| match shortened(&name) {
+        let short = |name: Arc<str>| match truncate(&name) {
             Cow::Borrowed(_) => name,
             Cow::Owned(short) => short.into(),
         };
-        let refused = Refused {
+        let refused = RefusalDetails {
             peer: peer.map(|peer| peer.address),
             client: short(party.client),
             user: party.user.map(short),
             cause,
-            why: why.into(),
+            reason: why.into(),
             key,
         };
-        self.refusals.note(refused, now.wall_ms);
-        if cause == Cause::Clock {
-            self.watch_clock(now);
+        self.refusal_log.record(refused, now.wall_ms);
+        if cause == RefusalCause::Clock {
+            self.observe_clock(now);
         }
     }
 
     /// Notes a refusal for the client of a connection.
     #[cold]
-    pub(super) fn note_refusal(
+    pub(super) fn record_keyless_refusal(
         &mut self,
         id: ConnectionId,
-        cause: Cause,
+        cause: RefusalCause,
         why: &'static str,
-        now: Now,
+        now: ClockReading,
     ) {
-        self.refuse_client(id, (cause, why.into()), None, now);
+        self.record_client_refusal(id, (cause, why.into()), None, now);
     }
 
     /// Notes a refusal for the client of a connection, with the key that it is about.
     #[cold]
-    pub(super) fn refuse_client(
+    pub(super) fn record_client_refusal(
         &mut self,
         id: ConnectionId,
-        reasons: Reasons,
+        reasons: RefusalReason,
         key: Option<Bytes>,
-        now: Now,
+        now: ClockReading,
     ) {
         let connection = self.connections.get(id);
         let peer = connection.map(Connection::endpoint).cloned();
-        let party = Party {
+        let party = ClientIdentity {
             client: connection
                 .map(|it| Arc::clone(it.client()))
                 .unwrap_or_default(),
             user: self.user_of(id),
         };
-        self.refuse(party, peer.as_ref(), reasons, key, now);
+        self.record_refusal(party, peer.as_ref(), reasons, key, now);
     }
 
     /// Returns the reasons to note if a request's outcome is a refusal. To be called before the next request is executed.
-    pub(super) fn refusal(&mut self, outcome: &Outcome) -> Option<Reasons> {
+    pub(super) fn refusal_reason(&mut self, outcome: &Outcome) -> Option<RefusalReason> {
         let error = match outcome {
             Outcome::Unknown => return None,
             Outcome::Refused(refusal) => {
                 return Some(match refusal {
-                    Refusal::NoRoom => (
-                        Cause::Quota,
+                    NotExecutedReason::NoCapacity => (
+                        RefusalCause::Quota,
                         "too many responses are not acknowledged".into(),
                     ),
-                    Refusal::Expired => (
-                        Cause::Unavailable,
+                    NotExecutedReason::Expired => (
+                        RefusalCause::Unavailable,
                         "the request expired before it was executed".into(),
                     ),
-                    Refusal::Away => (Cause::Unavailable, "the storage does not answer".into()),
+                    NotExecutedReason::Unavailable => (
+                        RefusalCause::Unavailable,
+                        "the storage does not answer".into(),
+                    ),
                 });
             }
-            Outcome::Answered(answered) => match &answered.response.reply {
+            Outcome::Replied(answered) => match &answered.envelope.reply {
                 Reply::Error(error)
                 | Reply::Rejected {
                     reason: Rejection::Error(error),
@@ -266,52 +275,52 @@ impl Hub {
         };
         Some(match error {
             ServiceError::QuotaExceeded => {
-                let quota = self.service.take_met_quota();
+                let quota = self.service.take_exceeded_quota();
                 let why = quota.map_or("the store is full".into(), |it| it.to_string().into());
-                (Cause::Quota, why)
+                (RefusalCause::Quota, why)
             }
             ServiceError::NotAuthorized => (
-                Cause::Authorization,
+                RefusalCause::Authorization,
                 "the policy does not allow this request".into(),
             ),
             ServiceError::TimestampSkew => {
                 let why = "the timestamp is more than a minute ahead of the server's clock";
-                (Cause::Clock, why.into())
+                (RefusalCause::Clock, why.into())
             }
             ServiceError::FencingTokenSkew => {
                 let why = "the fencing token is more than a minute ahead of the server's clock";
-                (Cause::Clock, why.into())
+                (RefusalCause::Clock, why.into())
             }
             ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower => {
-                (Cause::Fencing, error.to_string().into())
+                (RefusalCause::Fencing, error.to_string().into())
             }
             ServiceError::Other(text) if text == READ_ONLY => {
-                (Cause::Unavailable, READ_ONLY.into())
+                (RefusalCause::Unavailable, READ_ONLY.into())
             }
-            ServiceError::Other(text) if text == WATCHES_TOO_MANY => {
-                (Cause::Quota, WATCHES_TOO_MANY.into())
+            ServiceError::Other(text) if text == TOO_MANY_WATCHES => {
+                (RefusalCause::Quota, TOO_MANY_WATCHES.into())
             }
             _ => (
-                Cause::Protocol,
-                shortened(&error.to_string()).into_owned().into(),
+                RefusalCause::Protocol,
+                truncate(&error.to_string()).into_owned().into(),
             ),
         })
     }
 
     /// Logs the numbers of omitted lines, if that is due.
-    pub(super) fn report_lines_left_out(&mut self, now: Now) {
-        for left_out in self.lines.take_report(now.mono_ms) {
-            let source = left_out.source.as_deref().map(shortened);
+    pub(super) fn report_omitted_lines(&mut self, now: ClockReading) {
+        for left_out in self.line_limiter.take_report(now.mono_ms) {
+            let source = left_out.source.as_deref().map(truncate);
             let (source, lines) = (source.as_deref(), left_out.lines);
-            match left_out.line {
-                Line::Refusal => {
-                    tracing::warn!(target: audit::REFUSAL, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+            match left_out.kind {
+                LineKind::Refusal => {
+                    tracing::warn!(target: audit::REFUSAL, event = "left_out", source, lines, "{OMITTED_LINES_MESSAGE}");
                 }
-                Line::Admin => {
-                    tracing::warn!(target: audit::ADMIN, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+                LineKind::Admin => {
+                    tracing::warn!(target: audit::ADMIN, event = "left_out", source, lines, "{OMITTED_LINES_MESSAGE}");
                 }
-                Line::Connection => {
-                    tracing::info!(target: audit::CONNECTION, event = "left_out", source, lines, "{TEXT_LEFT_OUT}");
+                LineKind::Connection => {
+                    tracing::info!(target: audit::CONNECTION, event = "left_out", source, lines, "{OMITTED_LINES_MESSAGE}");
                 }
             }
         }
@@ -328,9 +337,9 @@ impl Hub {
     }
 
     /// Returns the party that has a session.
-    pub(super) fn party_of(&self, id: SessionId) -> Party {
+    pub(super) fn client_identity(&self, id: SessionId) -> ClientIdentity {
         let session = self.sessions.get(id);
-        Party {
+        ClientIdentity {
             client: session.map(|it| Arc::clone(&it.client)).unwrap_or_default(),
             user: session.and_then(|it| user_name(&it.principal)),
         }
@@ -345,7 +354,7 @@ pub(super) fn user_name(principal: &Principal) -> Option<Arc<str>> {
 /// Returns the key that a request with this outcome is about, if it is about one.
 pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
     let at = match outcome {
-        Outcome::Answered(answered) => match answered.response.reply {
+        Outcome::Replied(answered) => match answered.envelope.reply {
             Reply::Rejected { operation, .. } => usize::try_from(operation).ok()?,
             _ => 0,
         },

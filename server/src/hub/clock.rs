@@ -1,26 +1,26 @@
 //! Observation of the wall clock, for the log and the health report.
 use super::Hub;
-use crate::clock::Now;
-use crate::service::{Skew, SkewSign, TOLERANCE_MS};
+use crate::clock::ClockReading;
+use crate::service::{ClockSkew, SkewEvidence, TOLERANCE_MS};
 
 /// Smallest difference between two looks at the wall clock that counts as a step, in milliseconds.
-const STEP_MS: u64 = 1_000;
+const MIN_STEP_MS: u64 = 1_000;
 
 /// The wall clock as it was seen last.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ClockLook {
+pub(super) struct ClockObservation {
     /// Wall time minus monotonic time.
     offset_ms: Option<i64>,
-    skew: Option<SkewSign>,
+    skew: Option<SkewEvidence>,
     are_versions_ahead: bool,
     steps: u64,
 }
 
 /// Metrics of the wall clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ClockFigures {
+pub(crate) struct ClockMetrics {
     /// Sign that the clock is wrong.
-    pub(crate) skew: Option<SkewSign>,
+    pub(crate) skew: Option<SkewEvidence>,
     /// Milliseconds by which the highest version is ahead of the clock.
     pub(crate) version_ahead_ms: u64,
     /// Timestamps of changes more than a minute ahead of the clock, and behind it.
@@ -29,9 +29,9 @@ pub(crate) struct ClockFigures {
     pub(crate) steps: u64,
 }
 
-impl ClockFigures {
+impl ClockMetrics {
     /// Returns the direction in which the clock seems to be wrong.
-    pub(crate) fn suspected(&self) -> Option<Skew> {
+    pub(crate) fn suspected_skew(&self) -> Option<ClockSkew> {
         self.skew.map(|sign| sign.skew)
     }
 
@@ -42,50 +42,51 @@ impl ClockFigures {
 }
 
 impl Hub {
-    pub(super) fn clock_figures(&mut self, now: Now) -> ClockFigures {
-        let (highest_ms, _) = self.service.highest();
-        ClockFigures {
+    pub(super) fn clock_metrics(&mut self, now: ClockReading) -> ClockMetrics {
+        let (highest_ms, _) = self.service.highest_version();
+        ClockMetrics {
             skew: self.service.skew(now),
             version_ahead_ms: highest_ms.saturating_sub(now.wall_ms),
-            skewed: self.service.skewed(),
-            steps: self.clock.steps,
+            skewed: self.service.skewed_counts(),
+            steps: self.clock_observation.steps,
         }
     }
 
     /// Logs changes of the wall clock.
-    pub(super) fn watch_clock(&mut self, now: Now) {
+    pub(super) fn observe_clock(&mut self, now: ClockReading) {
         let offset_ms = now
             .wall_ms
             .cast_signed()
             .saturating_sub(now.mono_ms.cast_signed());
-        if let Some(former_ms) = self.clock.offset_ms.replace(offset_ms)
-            && offset_ms.abs_diff(former_ms) >= STEP_MS
+        if let Some(former_ms) = self.clock_observation.offset_ms.replace(offset_ms)
+            && offset_ms.abs_diff(former_ms) >= MIN_STEP_MS
         {
-            self.clock.steps += 1;
+            self.clock_observation.steps += 1;
             #[expect(clippy::cast_precision_loss, reason = "shown to people")]
             let seconds = offset_ms.saturating_sub(former_ms) as f64 / 1e3;
             tracing::warn!(seconds, "the wall clock of this machine was set");
         }
-        let figures = self.clock_figures(now);
-        if figures.skew != self.clock.skew {
-            self.clock.skew = figures.skew;
+        let figures = self.clock_metrics(now);
+        if figures.skew != self.clock_observation.skew {
+            self.clock_observation.skew = figures.skew;
             match figures.skew {
-                Some(SkewSign {
-                    skew: Skew::Behind,
+                Some(SkewEvidence {
+                    skew: ClockSkew::Behind,
                     is_agreed: true,
                 }) => tracing::error!(
                     "SETs are refused, since timestamps of clients are more than a minute ahead of this machine's clock: \
                      set the clock, and synchronize it with NTP"
                 ),
-                Some(SkewSign {
-                    skew: Skew::Behind,
+                Some(SkewEvidence {
+                    skew: ClockSkew::Behind,
                     is_agreed: false,
                 }) => tracing::warn!(
                     "SETs of one or two users or addresses are refused, since their timestamps are more than a minute ahead of \
                      this machine's clock: check the clocks of these clients and of this machine"
                 ),
-                Some(SkewSign {
-                    skew: Skew::Ahead, ..
+                Some(SkewEvidence {
+                    skew: ClockSkew::Ahead,
+                    ..
                 }) => tracing::warn!(
                     "timestamps of clients are more than a minute behind this machine's clock, which may be ahead, and versions \
                      with it: check the clock, and synchronize it with NTP"
@@ -94,8 +95,8 @@ impl Hub {
             }
         }
         let are_ahead = figures.are_versions_ahead();
-        if are_ahead != self.clock.are_versions_ahead {
-            self.clock.are_versions_ahead = are_ahead;
+        if are_ahead != self.clock_observation.are_versions_ahead {
+            self.clock_observation.are_versions_ahead = are_ahead;
             if are_ahead {
                 tracing::warn!(
                     seconds = figures.version_ahead_ms / 1000,

@@ -1,5 +1,5 @@
 //! Configuration of a hub.
-use super::broker::BrokerTerms;
+use super::broker::BrokerConfig;
 use super::limits::HubLimits;
 use crate::access::{Authenticator, Policy};
 use crate::audit::EndCounts;
@@ -17,9 +17,9 @@ pub struct HubConfig {
     /// User property, with its value, by which a SET asks to persist its key, if it is not `aio-persistence: true`.
     pub persist_property: Option<(String, String)>,
     /// The broker in front of the hub, if there is one.
-    pub broker: Option<BrokerTerms>,
+    pub broker: Option<BrokerConfig>,
     /// Numbers of ended connections, shared with connections that end before they reach the hub.
-    pub ends: EndCounts,
+    pub end_counts: EndCounts,
     /// Whether all users of this machine can reach a listener that demands no certificate. Keys are shown over HTTP without the token only
     /// if they can.
     pub anonymous_local_users: bool,

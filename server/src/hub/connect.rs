@@ -1,13 +1,13 @@
 //! CONNECT and CONNACK (MQTT 5, sections 3.1 and 3.2).
-use super::audit::{Party, Reasons};
-use super::ending::WillOutcome;
-use super::refusals::Cause;
+use super::audit::{ClientIdentity, RefusalReason};
+use super::refusal_log::RefusalCause;
 use super::session::Session;
-use super::{ConnectionId, Hub, SessionId, Timed};
-use crate::access::{Login, Refusal};
+use super::termination::WillOutcome;
+use super::{ConnectionId, Hub, SessionId, TimerOwner};
+use crate::access::{Login, LoginRefusal};
 use crate::audit::EndReason;
-use crate::clock::Now;
-use crate::connection::{Connection, Parting};
+use crate::clock::ClockReading;
+use crate::connection::{CloseMode, Connection};
 use crate::topic_filter;
 use bytes::Bytes;
 use statestore_protocol::mqtt::{
@@ -30,8 +30,8 @@ impl Hub {
         mut connect: Connect,
         login: Login,
         proof: Option<String>,
-        now: Now,
-    ) -> Result<(), Refusal> {
+        now: ClockReading,
+    ) -> Result<(), LoginRefusal> {
         let principal = &login.principal;
         if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
             let why = "the client identifier is longer than 1024 bytes";
@@ -55,7 +55,7 @@ impl Hub {
         let rights = self.rights(principal, &connect)?;
         if let Some(old) = self.sessions.find(&connect.client_id)
             && let Some(session) = self.sessions.get(old)
-            && !session.principal.is_same_party(principal)
+            && !session.principal.has_same_owner(principal)
         {
             if session.connection.is_some() {
                 let why = "another user is connected with this client identifier";
@@ -72,12 +72,12 @@ impl Hub {
             return Err((ReasonCode::QUOTA_EXCEEDED, "there are too many sessions"));
         }
         let existing = existing.and_then(|old| {
-            let is_new = connect.clean_start || self.has_more_than(old, rights.as_deref());
+            let is_new = connect.clean_start || self.exceeds_rights(old, rights.as_deref());
             self.take_over(old, id, is_new, now)
         });
         let session_present = existing.is_some();
         let receive_maximum = connect.limits.receive_maximum;
-        let until_wall_ms = login.until_wall_ms;
+        let until_wall_ms = login.expires_wall_ms;
         let session = if let Some(session) = existing {
             self.resume(session, id, login, receive_maximum)
         } else {
@@ -87,7 +87,7 @@ impl Hub {
                 login,
                 id,
                 receive_maximum,
-                &self.gauge,
+                &self.memory_budget,
             ))
         };
         let expiry_s = connect
@@ -97,7 +97,7 @@ impl Hub {
         if let Some(session) = self.sessions.get_mut(session) {
             session.expiry_s = expiry_s;
             session.rights = rights;
-            session.is_unjudged = false;
+            session.needs_review = false;
         }
 
         let connack = ConnAck {
@@ -120,16 +120,16 @@ impl Hub {
             ..ConnAck::new(ReasonCode::SUCCESS)
         };
         self.open(id, session, connect, keep_alive_s, now);
-        self.hold_until(id, until_wall_ms, now);
+        self.set_auth_expiry(id, until_wall_ms, now);
         self.log_connected(id, session_present, keep_alive_s, now);
         if self.append_connack(id, &connack).is_err() {
             // No packet may come before CONNACK, not even a DISCONNECT [MQTT-3.14.0-1].
             let why = "CONNACK exceeds the Maximum Packet Size of the client";
             self.log_end(id, EndReason::PacketTooLarge, why, None, now);
-            self.end(id, Parting::Silent, WillOutcome::Dropped, now);
+            self.end_connection(id, CloseMode::Immediate, WillOutcome::Dropped, now);
             return Ok(());
         }
-        self.send_waiting(session, now);
+        self.send_queued(session, now);
         Ok(())
     }
 
@@ -139,14 +139,14 @@ impl Hub {
         old: SessionId,
         by: ConnectionId,
         is_new: bool,
-        now: Now,
+        now: ClockReading,
     ) -> Option<SessionId> {
         if let Some(connection) = self.sessions.get(old)?.connection {
             let why = "another connection uses this client identifier";
             let by = self.connections.get(by).map(Connection::endpoint).cloned();
             let code = ReasonCode::SESSION_TAKEN_OVER;
             let end = EndReason::TakenOver;
-            self.fail_by(connection, by.as_ref(), end, code, why, now);
+            self.disconnect_by_peer(connection, by.as_ref(), end, code, why, now);
             self.settle(now);
         }
         if is_new {
@@ -165,16 +165,16 @@ impl Hub {
     ) -> SessionId {
         if let Some(session) = self.sessions.get_mut(id) {
             session.principal = login.principal;
-            session.proof = login.proof;
+            session.proof = login.credential;
             session.connection = Some(connection);
             session.will = None;
-            session.ends_ms = None;
-            session.recharge();
+            session.expires_ms = None;
+            session.update_reservation();
             session.window.reconnected(receive_maximum);
             self.timers
-                .set(&mut session.timer, Timed::Session(id), None);
+                .set(&mut session.timer, TimerOwner::Session(id), None);
         }
-        self.sessions.came_online(id);
+        self.sessions.mark_online(id);
         id
     }
 
@@ -184,7 +184,7 @@ impl Hub {
         session: SessionId,
         connect: Connect,
         keep_alive_s: u16,
-        now: Now,
+        now: ClockReading,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -209,10 +209,10 @@ impl Hub {
     }
 
     /// Returns a client id that no session has, and that cannot be guessed from others.
-    fn assign_client_id(&mut self) -> Result<String, Refusal> {
+    fn assign_client_id(&mut self) -> Result<String, LoginRefusal> {
         loop {
             let number = if let Some(state) = &mut self.client_id_seed {
-                u128::from(next_of_seed(state))
+                u128::from(next_split_mix64(state))
             } else {
                 let mut bytes = [0; 16];
                 getrandom::fill(&mut bytes).map_err(|_| {
@@ -234,40 +234,48 @@ impl Hub {
         id: ConnectionId,
         reason: ReasonCode,
         why: &str,
-        now: Now,
+        now: ClockReading,
     ) {
-        let party = self.claimed_party(id);
-        let reasons = (Cause::of(reason), why.to_owned().into());
-        self.refuse_party(id, party, reasons, (reason, why), now);
+        let party = self.claimed_identity(id);
+        let reasons = (
+            RefusalCause::from_reason_code(reason),
+            why.to_owned().into(),
+        );
+        self.refuse_connect_as(id, party, reasons, (reason, why), now);
     }
 
     /// Refuses the CONNECT of this party. `reasons` is logged, and `told` is sent to the client.
-    pub(super) fn refuse_party(
+    pub(super) fn refuse_connect_as(
         &mut self,
         id: ConnectionId,
-        party: Party,
-        reasons: Reasons,
+        party: ClientIdentity,
+        reasons: RefusalReason,
         told: (ReasonCode, &str),
-        now: Now,
+        now: ClockReading,
     ) {
-        self.note_refused_party(id, party, reasons, now);
+        self.record_refused_connect(id, party, reasons, now);
         self.send_refusal(id, told, now);
     }
 
     /// Notes that the CONNECT of this party is refused.
-    pub(super) fn note_refused_party(
+    pub(super) fn record_refused_connect(
         &mut self,
         id: ConnectionId,
-        party: Party,
-        reasons: Reasons,
-        now: Now,
+        party: ClientIdentity,
+        reasons: RefusalReason,
+        now: ClockReading,
     ) {
         let peer = self.connections.get(id).map(Connection::endpoint).cloned();
-        self.refuse(party, peer.as_ref(), reasons, None, now);
+        self.record_refusal(party, peer.as_ref(), reasons, None, now);
     }
 
     /// Sends the refusal of a CONNECT, and ends the connection.
-    pub(super) fn send_refusal(&mut self, id: ConnectionId, told: (ReasonCode, &str), now: Now) {
+    pub(super) fn send_refusal(
+        &mut self,
+        id: ConnectionId,
+        told: (ReasonCode, &str),
+        now: ClockReading,
+    ) {
         let (reason, why) = told;
         let connack = ConnAck {
             reason_string: Some(why.into()),
@@ -286,7 +294,7 @@ impl Hub {
         };
         let result =
             connection.append(|out, max_packet_bytes| connack.encode(max_packet_bytes, out));
-        self.appended(id);
+        self.output_appended(id);
         result
     }
 
@@ -295,10 +303,15 @@ impl Hub {
         &mut self,
         id: ConnectionId,
         error: &DecodeError,
-        now: Now,
+        now: ClockReading,
     ) {
         if let DecodeError::Version(3 | 4) = error {
-            self.note_refusal(id, Cause::Protocol, "the client speaks MQTT 3", now);
+            self.record_keyless_refusal(
+                id,
+                RefusalCause::Protocol,
+                "the client speaks MQTT 3",
+                now,
+            );
             self.append(id, now, |out, _| {
                 out.extend_from_slice(&CONNACK_3_UNACCEPTABLE_VERSION);
                 Ok(())
@@ -310,15 +323,15 @@ impl Hub {
     }
 
     /// Ends a connection after a CONNACK as its last packet.
-    fn end_refused(&mut self, id: ConnectionId, now: Now) {
-        self.statistics.connects_refused += 1;
+    fn end_refused(&mut self, id: ConnectionId, now: ClockReading) {
+        self.metrics.connects_refused += 1;
         self.log_end(id, EndReason::ConnectRefused, "", None, now);
-        self.end(id, Parting::WithLastWord, WillOutcome::Dropped, now);
+        self.end_connection(id, CloseMode::Graceful, WillOutcome::Dropped, now);
     }
 }
 
 /// Returns the next number of `SplitMix64`.
-fn next_of_seed(state: &mut u64) -> u64 {
+fn next_split_mix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -331,7 +344,7 @@ fn is_reserved(topic: &str) -> bool {
     topic == topic::REQUEST || topic::is_from_store(topic)
 }
 
-fn check_will(will: &Will) -> Result<(), Refusal> {
+fn check_will(will: &Will) -> Result<(), LoginRefusal> {
     if will.retain {
         return Err((ReasonCode::RETAIN_NOT_SUPPORTED, "no retained messages"));
     }

@@ -1,18 +1,18 @@
 //! Views and actions of operators. Each handles a bounded part of a list, since all clients wait meanwhile.
 use super::{Hub, SessionId};
 use crate::access::{Peer, Principal};
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::connection::Connection;
-use crate::keyspace::Look;
-use crate::service::Commit;
+use crate::keyspace::EntryView;
+use crate::service::CommitIndex;
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use std::sync::Arc;
 
 /// Maximum number of connections, sessions or keys in a part of a list.
-pub(crate) const MOST_SHOWN: usize = 200;
+pub(crate) const MAX_PAGE_ITEMS: usize = 200;
 /// Maximum number of bytes of a value that may be the name of a holder.
-pub(crate) const MOST_HOLDER_BYTES: usize = 2048;
+pub(crate) const MAX_HOLDER_BYTES: usize = 2048;
 
 /// A connection, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) struct ConnectionView {
     pub(crate) client: Arc<str>,
     pub(crate) user: Option<String>,
     /// Bytes that have not been sent yet.
-    pub(crate) outstanding: usize,
+    pub(crate) outstanding_bytes: usize,
     /// Memory that the connection takes.
-    pub(crate) held: usize,
+    pub(crate) held_bytes: usize,
 }
 
 /// A session, as operators see it.
@@ -35,14 +35,14 @@ pub(crate) struct SessionView {
     pub(crate) is_connected: bool,
     pub(crate) subscriptions: usize,
     /// Bytes that wait for the session's client, or for its acknowledgement.
-    pub(crate) held: usize,
+    pub(crate) held_bytes: usize,
     /// Seconds that the session outlives its connection.
     pub(crate) expiry_s: u32,
 }
 
 /// A part of a list, and where the next part begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part<T, C> {
+pub(crate) struct ListPage<T, C> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<C>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Part<T, C> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyCursor {
     pub(crate) token: Option<Bytes>,
-    pub(crate) behind: Option<Bytes>,
+    pub(crate) after: Option<Bytes>,
 }
 
 /// A key of a client's lock or lease: it expires, and its value names the holder.
@@ -63,40 +63,43 @@ pub(crate) struct LockView {
     pub(crate) client: String,
     /// Whether that client has a session now.
     pub(crate) has_session: bool,
-    pub(crate) entry: Look,
+    pub(crate) entry: EntryView,
 }
 
 impl Hub {
     /// Returns connections, from the one at index `first` on.
-    pub(crate) fn connections_from(&self, first: usize) -> Part<ConnectionView, usize> {
+    pub(crate) fn connections_from(&self, first: usize) -> ListPage<ConnectionView, usize> {
         let all = self.connections.values().skip(first);
-        let items = all.take(MOST_SHOWN).map(|it| self.view(it)).collect();
-        part(items, first, self.connections.len())
+        let items = all
+            .take(MAX_PAGE_ITEMS)
+            .map(|it| self.connection_view(it))
+            .collect();
+        list_page(items, first, self.connections.len())
     }
 
-    fn view(&self, connection: &Connection) -> ConnectionView {
+    fn connection_view(&self, connection: &Connection) -> ConnectionView {
         let session = connection.session().and_then(|id| self.sessions.get(id));
         ConnectionView {
             peer: connection.endpoint().clone(),
             client: Arc::clone(connection.client()),
             user: session.and_then(|session| user(&session.principal)),
-            outstanding: connection.outstanding(),
-            held: connection.charged_bytes(),
+            outstanding_bytes: connection.outstanding_bytes(),
+            held_bytes: connection.reserved_bytes(),
         }
     }
 
     /// Returns sessions, from the one at index `first` on.
-    pub(crate) fn sessions_from(&self, first: usize) -> Part<SessionView, usize> {
-        let all = self.sessions.iter().skip(first).take(MOST_SHOWN);
+    pub(crate) fn sessions_from(&self, first: usize) -> ListPage<SessionView, usize> {
+        let all = self.sessions.iter().skip(first).take(MAX_PAGE_ITEMS);
         let items = all.map(|(_, session)| SessionView {
             client: Arc::clone(&session.client),
             user: user(&session.principal),
             is_connected: session.connection.is_some(),
             subscriptions: session.subscriptions.len(),
-            held: session.held_bytes(),
+            held_bytes: session.held_bytes(),
             expiry_s: session.expiry_s,
         });
-        part(items.collect(), first, self.sessions.len())
+        list_page(items.collect(), first, self.sessions.len())
     }
 
     /// Returns keys that match a pattern, or `None` if the cursor is invalid.
@@ -104,26 +107,26 @@ impl Hub {
         &mut self,
         pattern: &Bytes,
         from: KeyCursor,
-        now: Now,
-    ) -> Option<Part<Bytes, KeyCursor>> {
+        now: ClockReading,
+    ) -> Option<ListPage<Bytes, KeyCursor>> {
         let (keys, next) = self.service.keys(pattern, from.token.as_ref(), now)?;
-        Some(part_of_page(keys, next, from))
+        Some(list_page_of_keys(keys, next, from))
     }
 
     /// Returns the clients that watch a key.
     pub(crate) fn watchers(&self, key: &[u8]) -> Vec<Arc<str>> {
         let watchers = self.service.watchers(key);
-        watchers[..watchers.len().min(MOST_SHOWN)].to_vec()
+        watchers[..watchers.len().min(MAX_PAGE_ITEMS)].to_vec()
     }
 
     /// Returns the present entry of a key, and the clients that watch the key.
-    pub(crate) fn entry(
+    pub(crate) fn entry_view(
         &self,
         key: &[u8],
         most_bytes: usize,
-        now: Now,
-    ) -> (Option<Look>, Vec<Arc<str>>) {
-        let entry = self.service.look(key, most_bytes, now);
+        now: ClockReading,
+    ) -> (Option<EntryView>, Vec<Arc<str>>) {
+        let entry = self.service.entry_view(key, most_bytes, now);
         (entry, self.watchers(key))
     }
 
@@ -132,24 +135,24 @@ impl Hub {
         &mut self,
         pattern: &Bytes,
         from: KeyCursor,
-        now: Now,
-    ) -> Option<Part<LockView, KeyCursor>> {
-        let Part { items, next } = self.keys_from(pattern, from, now)?;
-        let locks = items.into_iter().filter_map(|key| self.lock(key, now));
-        Some(Part {
+        now: ClockReading,
+    ) -> Option<ListPage<LockView, KeyCursor>> {
+        let ListPage { items, next } = self.keys_from(pattern, from, now)?;
+        let locks = items.into_iter().filter_map(|key| self.find_lock(key, now));
+        Some(ListPage {
             items: locks.collect(),
             next,
         })
     }
 
-    fn lock(&self, key: Bytes, now: Now) -> Option<LockView> {
-        let entry = self.service.look(&key, MOST_HOLDER_BYTES, now)?;
-        self.lock_of(key, entry)
+    fn find_lock(&self, key: Bytes, now: ClockReading) -> Option<LockView> {
+        let entry = self.service.entry_view(&key, MAX_HOLDER_BYTES, now)?;
+        self.lock_view(key, entry)
     }
 
     /// Returns the lock that a key stands for, if it is one.
-    pub(crate) fn lock_of(&self, key: Bytes, entry: Look) -> Option<LockView> {
-        if entry.expires_in_ms.is_none() || entry.value_bytes > MOST_HOLDER_BYTES {
+    pub(crate) fn lock_view(&self, key: Bytes, entry: EntryView) -> Option<LockView> {
+        if entry.expires_in_ms.is_none() || entry.value_bytes > MAX_HOLDER_BYTES {
             return None;
         }
         let holder = std::str::from_utf8(&entry.value).ok()?;
@@ -157,7 +160,7 @@ impl Hub {
         let client = if has_session(holder) {
             holder
         } else {
-            client_of(holder)?
+            holder_client(holder)?
         };
         Some(LockView {
             client: client.into(),
@@ -174,12 +177,12 @@ impl Hub {
     }
 
     /// Returns whether a commit is durable, so that its effect may be shown.
-    pub(crate) fn is_durable(&self, commit: Commit) -> bool {
-        self.service.pending(commit) == 0
+    pub(crate) fn is_durable(&self, commit: CommitIndex) -> bool {
+        self.service.pending_index(commit) == 0
     }
 
     /// Disconnects a client. Returns whether it was connected.
-    pub(crate) fn disconnect_client(&mut self, client: &str, now: Now) -> bool {
+    pub(crate) fn disconnect_client(&mut self, client: &str, now: ClockReading) -> bool {
         let session: Option<SessionId> = self.sessions.find(client);
         let connection = session
             .and_then(|id| self.sessions.get(id))
@@ -188,53 +191,53 @@ impl Hub {
             return false;
         };
         let why = "an operator has ended the connection";
-        self.fail(connection, ReasonCode::ADMINISTRATIVE_ACTION, why, now);
+        self.disconnect_with(connection, ReasonCode::ADMINISTRATIVE_ACTION, why, now);
         self.settle(now);
         true
     }
 }
 
 /// Returns the part of a list that is in a page of the store, from the cursor on.
-pub(crate) fn part_of_page(
+pub(crate) fn list_page_of_keys(
     mut keys: Vec<Bytes>,
     next: Option<Bytes>,
     from: KeyCursor,
-) -> Part<Bytes, KeyCursor> {
+) -> ListPage<Bytes, KeyCursor> {
     let next = next.map(|token| KeyCursor {
         token: Some(token),
-        behind: None,
+        after: None,
     });
     // If the key is gone, the page is repeated: a key may appear twice rather than not at all.
-    if let Some(behind) = &from.behind
+    if let Some(behind) = &from.after
         && let Some(place) = keys.iter().position(|key| key == behind)
     {
         keys.drain(..=place);
     }
-    if keys.len() <= MOST_SHOWN {
-        return Part { items: keys, next };
+    if keys.len() <= MAX_PAGE_ITEMS {
+        return ListPage { items: keys, next };
     }
-    keys.truncate(MOST_SHOWN);
+    keys.truncate(MAX_PAGE_ITEMS);
     let next = Some(KeyCursor {
         token: from.token,
-        behind: keys.last().cloned(),
+        after: keys.last().cloned(),
     });
-    Part { items: keys, next }
+    ListPage { items: keys, next }
 }
 
 fn user(principal: &Principal) -> Option<String> {
     principal.name().map(str::to_owned)
 }
 
-fn part<T>(items: Vec<T>, first: usize, len: usize) -> Part<T, usize> {
+fn list_page<T>(items: Vec<T>, first: usize, len: usize) -> ListPage<T, usize> {
     let end = first + items.len();
-    Part {
+    ListPage {
         next: (end < len && !items.is_empty()).then_some(end),
         items,
     }
 }
 
 /// Returns the client in a holder's name, which is `{client id}/{session}/{number}/{duration in ms}`.
-fn client_of(holder: &str) -> Option<&str> {
+fn holder_client(holder: &str) -> Option<&str> {
     let mut parts = holder.rsplitn(4, '/');
     let (duration, number) = (parts.next()?, parts.next()?);
     let (session, client) = (parts.next()?, parts.next()?);
@@ -247,10 +250,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_names_have_a_client() {
-        assert_eq!(client_of("a/b/0123abcd/7/10000"), Some("a/b"));
+    fn a_holder_name_contains_a_client_id() {
+        assert_eq!(holder_client("a/b/0123abcd/7/10000"), Some("a/b"));
         for other in ["", "a", "a/b/c/d", "a/s/7/", "a//7/10", "x/7/10"] {
-            assert_eq!(client_of(other), None, "{other}");
+            assert_eq!(holder_client(other), None, "{other}");
         }
     }
 }

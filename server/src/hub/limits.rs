@@ -1,6 +1,6 @@
 //! Limits of the hub, some of which CONNACK announces.
 
-use crate::access::{LimitsOfUsers, Rates};
+use crate::access::{RateLimits, UserLimitsMap};
 use crate::audit::AuditOptions;
 
 /// Limits of connections and sessions. All of them bound memory or time.
@@ -39,9 +39,9 @@ pub struct HubLimits {
     /// Most bytes of the topic filters of a session; more are answered with "quota exceeded".
     pub max_filter_bytes: usize,
     /// How much all clients together may send in a second.
-    pub rates: Rates,
+    pub rates: RateLimits,
     /// Limits of each user.
-    pub users: LimitsOfUsers,
+    pub users: UserLimitsMap,
     /// Milliseconds that a connection which is to be closed gets for its last output.
     pub linger_ms: u64,
     /// Options of the audit trail.
@@ -65,8 +65,8 @@ impl Default for HubLimits {
             max_output_bytes: 1024 * 1024,
             max_subscriptions: 1000,
             max_filter_bytes: 1024 * 1024,
-            rates: Rates::default(),
-            users: LimitsOfUsers::default(),
+            rates: RateLimits::default(),
+            users: UserLimitsMap::default(),
             linger_ms: 1000,
             audit: AuditOptions::default(),
         }
@@ -76,6 +76,6 @@ impl Default for HubLimits {
 impl HubLimits {
     /// Returns whether a limit of what clients may send in a second can apply.
     pub(super) fn has_rates(&self) -> bool {
-        self.rates != Rates::default() || !self.users.is_empty()
+        self.rates != RateLimits::default() || !self.users.is_empty()
     }
 }

@@ -7,71 +7,77 @@
 //!                              ▼         │            └─▶ the client is asked ─▶ AUTH 0x18
 //!                           delayed      └─────────────── AUTH 0x18 ◀─ the client answers
 //! ```
-use super::audit::{Party, user_name};
-use super::policy::Reviewed;
-use super::refusals::Cause;
-use super::verification::Verified;
+use super::audit::{ClientIdentity, user_name};
+use super::policy::ReviewOutcome;
+use super::refusal_log::RefusalCause;
+use super::verification::CompletedVerification;
 use super::{ConnectionId, Hub};
 use crate::access::{
-    Authenticator, Credentials, Job, Login, Pace, REFUSAL_DELAY_MS, Refusal, Step, Turn, Verdict,
+    Authenticator, Credentials, Login, LoginPacing, LoginRefusal, LoginStep, REFUSAL_DELAY_MS,
+    ThrottleDecision, VerificationJob, VerificationOutcome,
 };
 use crate::audit::EndReason;
-use crate::clock::Now;
-use crate::connection::{Answer, Connection, Shown, Stage};
+use crate::clock::ClockReading;
+use crate::connection::{AuthState, ChallengeResponse, Connection, PresentedCredentials};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, Connect, ReasonCode};
 use std::sync::Arc;
 
 /// Milliseconds that a client has for a newer token after its own has expired.
-const GRACE_MS: u64 = 5_000;
+const REAUTH_GRACE_MS: u64 = 5_000;
 
 impl Hub {
     #[cold]
-    pub(super) fn connect(&mut self, id: ConnectionId, connect: Box<Connect>, now: Now) {
+    pub(super) fn handle_connect(
+        &mut self,
+        id: ConnectionId,
+        connect: Box<Connect>,
+        now: ClockReading,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         // The limits hold for the response too, also if it is a refusal.
-        connection.introduced(connect.limits);
-        connection.prove(Shown::Connect(connect), Stage::Queued);
+        connection.set_client_limits(connect.limits);
+        connection.begin_auth(PresentedCredentials::Connect(connect), AuthState::Queued);
         self.begin_login(id, now);
     }
 
     /// Checks the credentials of a client, if its turn has come.
-    fn begin_login(&mut self, id: ConnectionId, now: Now) {
+    fn begin_login(&mut self, id: ConnectionId, now: ClockReading) {
         let Some(credentials) = self.connections.get(id).and_then(credentials) else {
             return;
         };
-        match self.authenticator.pace(credentials) {
-            Pace::Free => self.look_now(id, now),
+        match self.authenticator.pacing(credentials) {
+            LoginPacing::Unthrottled => self.check_or_queue(id, now),
             // Its turn is decided when a thread is free: until then, other logins may have been refused.
-            Pace::InTurn(true) => self.queue(id, false, now),
-            Pace::InTurn(false) => {
-                if self.has_turn(id, now) {
-                    self.look_now(id, now);
+            LoginPacing::Throttled(true) => self.queue_verification(id, false, now),
+            LoginPacing::Throttled(false) => {
+                if self.may_check_login(id, now) {
+                    self.check_or_queue(id, now);
                 }
             }
         }
     }
 
     /// Continues a login whose delay is over.
-    pub(super) fn turn_has_come(&mut self, id: ConnectionId, now: Now) {
+    pub(super) fn resume_login(&mut self, id: ConnectionId, now: ClockReading) {
         if let Some(proving) = self
             .connections
             .get_mut(id)
-            .and_then(Connection::proving_mut)
+            .and_then(Connection::auth_exchange_mut)
         {
-            proving.stage = Stage::Queued;
+            proving.state = AuthState::Queued;
         }
         let until_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(until_ms));
-        self.look_now(id, now);
+        self.check_or_queue(id, now);
         // Packets that arrived meanwhile.
         self.mark_dirty(id);
     }
 
     /// Returns whether the credentials of a client may be checked now. If not, the login waits or is refused.
-    pub(super) fn has_turn(&mut self, id: ConnectionId, now: Now) -> bool {
+    pub(super) fn may_check_login(&mut self, id: ConnectionId, now: ClockReading) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
         };
@@ -79,23 +85,23 @@ impl Hub {
             // The client is authenticated, and can only prove the same identity again.
             return true;
         }
-        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let claimed = credentials(connection).and_then(Authenticator::claimed_user_name);
         let turn = self
             .logins
-            .turn(connection.login_source(), claimed.as_deref(), now.mono_ms);
+            .schedule(connection.login_source(), claimed.as_deref(), now.mono_ms);
         match turn {
-            Turn::Now => return true,
-            Turn::At(at_ms) => {
+            ThrottleDecision::Immediate => return true,
+            ThrottleDecision::At(at_ms) => {
                 if let Some(proving) = self
                     .connections
                     .get_mut(id)
-                    .and_then(Connection::proving_mut)
+                    .and_then(Connection::auth_exchange_mut)
                 {
-                    proving.stage = Stage::Delayed;
+                    proving.state = AuthState::Delayed;
                 }
                 self.set_connection_timer(id, Some(at_ms));
             }
-            Turn::Never => {
+            ThrottleDecision::Reject => {
                 let why = "too many logins were refused: try again later";
                 self.refuse_connect(id, ReasonCode::CONNECTION_RATE_EXCEEDED, why, now);
             }
@@ -104,82 +110,94 @@ impl Hub {
     }
 
     /// Checks the credentials of a client, or queues them for another thread.
-    fn look_now(&mut self, id: ConnectionId, now: Now) {
+    fn check_or_queue(&mut self, id: ConnectionId, now: ClockReading) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let answer = connection.proving_mut().and_then(|it| it.answer.take());
+        let answer = connection
+            .auth_exchange_mut()
+            .and_then(|it| it.response.take());
         let step = match answer {
-            Some(Answer { exchange, data }) => {
+            Some(ChallengeResponse { exchange, data }) => {
                 let certificate = connection.certificate().map(AsRef::as_ref);
-                self.authenticator.answered(&exchange, &data, certificate)
+                self.authenticator
+                    .continue_login(&exchange, &data, certificate)
             }
             None => match credentials(connection) {
                 Some(credentials) => self.authenticator.begin(credentials, now),
                 None => return,
             },
         };
-        if matches!(step, Step::Job(_)) {
-            self.queue(id, true, now);
+        if matches!(step, LoginStep::Verify(_)) {
+            self.queue_verification(id, true, now);
         } else {
-            self.step(id, step, now);
+            self.apply_login_step(id, step, now);
         }
     }
 
     /// Checks the credentials of a client. Returns the job for another thread, if one is needed.
-    pub(super) fn look(&mut self, id: ConnectionId, now: Now) -> Option<Job> {
+    pub(super) fn check_credentials(
+        &mut self,
+        id: ConnectionId,
+        now: ClockReading,
+    ) -> Option<VerificationJob> {
         let connection = self.connections.get(id)?;
         let step = self.authenticator.begin(credentials(connection)?, now);
         let since_ms = now.mono_ms;
         match step {
             // The delayed refusal takes longer than the hash would, so the hash is left to other logins.
-            Step::Job(Job::Nobody { .. }) if self.holds_back(id, now) => {
-                let refusal = self.reason_of_refusal(id);
-                self.refused(id, refusal, "wrong user name or password", since_ms, now);
+            LoginStep::Verify(VerificationJob::UnknownUser { .. })
+                if self.delays_refusal(id, now) =>
+            {
+                let refusal = self.client_refusal(id);
+                self.refuse_login(id, refusal, "wrong user name or password", since_ms, now);
                 None
             }
-            Step::Job(job) => {
-                self.connections.get_mut(id)?.proving_mut()?.stage = Stage::Looked { since_ms };
+            LoginStep::Verify(job) => {
+                self.connections.get_mut(id)?.auth_exchange_mut()?.state =
+                    AuthState::Verifying { since_ms };
                 Some(job)
             }
             step => {
-                self.step(id, step, now);
+                self.apply_login_step(id, step, now);
                 None
             }
         }
     }
 
     /// Queues a login until a thread has time to check it.
-    fn queue(&mut self, id: ConnectionId, has_turn: bool, now: Now) {
+    fn queue_verification(&mut self, id: ConnectionId, has_turn: bool, now: ClockReading) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
-        let is_quick = connection.method().is_some();
-        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let is_quick = connection.auth_method().is_some();
+        let claimed = credentials(connection).and_then(Authenticator::claimed_user_name);
         let source = connection.login_source();
-        let line = claimed.map(|user| self.logins.of_user_from_source(source, &user));
+        let line = claimed.map(|user| self.logins.user_and_source_key(source, &user));
         if !self.verifications.push(id, line, has_turn, is_quick) {
             let why = "too many logins wait already: try again later";
-            self.turn_away(id, ReasonCode::SERVER_BUSY, why, now);
+            self.reject_client(id, ReasonCode::SERVER_BUSY, why, now);
         }
     }
 
-    fn step(&mut self, id: ConnectionId, step: Step, now: Now) {
+    fn apply_login_step(&mut self, id: ConnectionId, step: LoginStep, now: ClockReading) {
         match step {
-            Step::Accepted(login, proof) => self.accepted(id, *login, proof, now),
-            Step::Refused(refusal) => self.refused(id, refusal, refusal.1, now.mono_ms, now),
-            Step::Asked(question, exchange) => {
+            LoginStep::Accepted(login, proof) => self.accept_login(id, *login, proof, now),
+            LoginStep::Refused(refusal) => {
+                self.refuse_login(id, refusal, refusal.1, now.mono_ms, now);
+            }
+            LoginStep::Challenge(question, exchange) => {
                 if let Some(proving) = self
                     .connections
                     .get_mut(id)
-                    .and_then(Connection::proving_mut)
+                    .and_then(Connection::auth_exchange_mut)
                 {
-                    proving.stage = Stage::Asked(exchange);
+                    proving.state = AuthState::Challenged(exchange);
                 }
                 self.append_auth(id, ReasonCode::CONTINUE_AUTHENTICATION, Some(question), now);
             }
-            // Only the begin of a login makes a job, and `look` handles that one.
-            Step::Job(_) => self.turn_away(
+            // Only the begin of a login makes a job, and `check_credentials` handles that one.
+            LoginStep::Verify(_) => self.reject_client(
                 id,
                 ReasonCode::UNSPECIFIED_ERROR,
                 "the login cannot go on",
@@ -190,29 +208,31 @@ impl Hub {
 
     /// Processes the result of a [verification](super::Verification::run). Nothing happens if its connection is gone or does not wait for
     /// it any more.
-    pub fn verified(&mut self, verified: Verified, now: Now) {
+    pub fn finish_verification(&mut self, verified: CompletedVerification, now: ClockReading) {
         let id = verified.connection;
-        self.verifications.ended(id, verified.memory);
+        self.verifications.finish(id, verified.memory);
         let connection = self.connections.get_mut(id);
-        let Some(proving) = connection.and_then(Connection::proving_mut) else {
+        let Some(proving) = connection.and_then(Connection::auth_exchange_mut) else {
             return;
         };
-        let Stage::Looked { since_ms } = proving.stage else {
+        let AuthState::Verifying { since_ms } = proving.state else {
             return;
         };
         if verified.epoch == self.verifications.epoch() {
             match verified.verdict {
-                Verdict::Accepted(login) => self.accepted(id, *login, None, now),
-                Verdict::Refused(why) => {
-                    let reason = self.reason_of_refusal(id);
-                    self.refused(id, reason, why, since_ms, now);
+                VerificationOutcome::Accepted(login) => self.accept_login(id, *login, None, now),
+                VerificationOutcome::Refused(why) => {
+                    let reason = self.client_refusal(id);
+                    self.refuse_login(id, reason, why, since_ms, now);
                 }
-                Verdict::Unknown(why) => self.turn_away(id, ReasonCode::SERVER_BUSY, why, now),
+                VerificationOutcome::Unavailable(why) => {
+                    self.reject_client(id, ReasonCode::SERVER_BUSY, why, now);
+                }
             }
         } else {
             // The users have changed since, so the result does not count.
-            proving.stage = Stage::Queued;
-            self.look_now(id, now);
+            proving.state = AuthState::Queued;
+            self.check_or_queue(id, now);
         }
         // Packets that arrived meanwhile.
         self.mark_dirty(id);
@@ -220,8 +240,8 @@ impl Hub {
     }
 
     /// Returns the reason that is sent to a client whose token or password is refused.
-    fn reason_of_refusal(&self, id: ConnectionId) -> Refusal {
-        let method = self.connections.get(id).and_then(Connection::method);
+    fn client_refusal(&self, id: ConnectionId) -> LoginRefusal {
+        let method = self.connections.get(id).and_then(Connection::auth_method);
         let reason = if method.is_some() {
             ReasonCode::NOT_AUTHORIZED
         } else {
@@ -232,40 +252,43 @@ impl Hub {
 
     /// Processes an AUTH of a client.
     #[cold]
-    pub(super) fn auth(&mut self, id: ConnectionId, auth: Auth, now: Now) {
+    pub(super) fn handle_auth(&mut self, id: ConnectionId, auth: Auth, now: ClockReading) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let broken = match (auth.method.as_deref(), connection.method()) {
+        let broken = match (auth.method.as_deref(), connection.auth_method()) {
             (_, None) => Some("no enhanced authentication is going on"),
             (None, _) => Some("an AUTH without an authentication method"),
             (theirs, method) if theirs != method => Some("an AUTH with another method"),
             _ => None,
         };
         if let Some(why) = broken {
-            return self.turn_away(id, ReasonCode::PROTOCOL_ERROR, why, now);
+            return self.reject_client(id, ReasonCode::PROTOCOL_ERROR, why, now);
         }
         let is_open = connection.session().is_some();
         let data = auth.data.unwrap_or_default();
-        match (auth.reason, connection.proving_mut()) {
+        match (auth.reason, connection.auth_exchange_mut()) {
             (ReasonCode::CONTINUE_AUTHENTICATION, Some(proving))
-                if matches!(proving.stage, Stage::Asked(_)) =>
+                if matches!(proving.state, AuthState::Challenged(_)) =>
             {
                 // One answer, right or wrong, ends the exchange.
-                let asked = std::mem::replace(&mut proving.stage, Stage::Queued);
-                if let Stage::Asked(exchange) = asked {
-                    proving.answer = Some(Answer { exchange, data });
+                let asked = std::mem::replace(&mut proving.state, AuthState::Queued);
+                if let AuthState::Challenged(exchange) = asked {
+                    proving.response = Some(ChallengeResponse { exchange, data });
                 }
                 // The result reveals whether a password is right, so it waits for its turn.
-                if self.has_turn(id, now) {
-                    self.look_now(id, now);
+                if self.may_check_login(id, now) {
+                    self.check_or_queue(id, now);
                 }
             }
             (ReasonCode::REAUTHENTICATE, None) if is_open => {
-                connection.prove(Shown::Again(data), Stage::Queued);
-                self.begin_again(id, now);
+                connection.begin_auth(
+                    PresentedCredentials::Reauthentication(data),
+                    AuthState::Queued,
+                );
+                self.begin_reauthentication(id, now);
             }
-            _ => self.turn_away(
+            _ => self.reject_client(
                 id,
                 ReasonCode::PROTOCOL_ERROR,
                 "an AUTH that has no place here",
@@ -275,161 +298,205 @@ impl Hub {
     }
 
     /// Begins a re-authentication. A client cannot try the password of another user this way.
-    fn begin_again(&mut self, id: ConnectionId, now: Now) {
+    fn begin_reauthentication(&mut self, id: ConnectionId, now: ClockReading) {
         let connection = self.connections.get(id);
         let session = connection
             .and_then(Connection::session)
             .and_then(|session| self.sessions.get(session));
         let claimed = connection
             .and_then(credentials)
-            .and_then(Authenticator::claimed);
+            .and_then(Authenticator::claimed_user_name);
         let name = session.and_then(|session| session.principal.name());
         if claimed.is_some() && claimed.as_deref() != name {
-            return self.turn_away(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
+            return self.reject_client(id, ReasonCode::NOT_AUTHORIZED, DIFFERENT_USER, now);
         }
         self.begin_login(id, now);
     }
 
-    fn accepted(&mut self, id: ConnectionId, login: Login, proof: Option<String>, now: Now) {
+    fn accept_login(
+        &mut self,
+        id: ConnectionId,
+        login: Login,
+        proof: Option<String>,
+        now: ClockReading,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let claimed = credentials(connection).and_then(Authenticator::claimed);
+        let claimed = credentials(connection).and_then(Authenticator::claimed_user_name);
         if let (Some(claimed), Some(_)) = (claimed, login.principal.name()) {
             let source = connection.login_source();
-            self.logins.succeeded(source, &claimed);
+            self.logins.record_success(source, &claimed);
         }
-        match connection.take_proving().map(|proving| proving.shown) {
-            Some(Shown::Connect(connect)) => {
-                let party = Party {
+        match connection
+            .take_auth_exchange()
+            .map(|proving| proving.credentials)
+        {
+            Some(PresentedCredentials::Connect(connect)) => {
+                let party = ClientIdentity {
                     client: connect.client_id.as_str().into(),
                     user: user_name(&login.principal),
                 };
                 if let Err(told) = self.try_connect(id, *connect, login, proof, now) {
                     let (reason, why) = told;
-                    let reasons = (Cause::of(reason), why.into());
-                    self.refuse_party(id, party, reasons, told, now);
+                    let reasons = (RefusalCause::from_reason_code(reason), why.into());
+                    self.refuse_connect_as(id, party, reasons, told, now);
                 }
             }
-            Some(Shown::Again(_)) => self.proven_again(id, login, proof, now),
+            Some(PresentedCredentials::Reauthentication(_)) => {
+                self.finish_reauthentication(id, login, proof, now);
+            }
             None => {}
         }
     }
 
     /// Completes a re-authentication.
-    fn proven_again(&mut self, id: ConnectionId, login: Login, proof: Option<String>, now: Now) {
+    fn finish_reauthentication(
+        &mut self,
+        id: ConnectionId,
+        login: Login,
+        proof: Option<String>,
+        now: ClockReading,
+    ) {
         let Some(owned) = self.connections.get(id).and_then(Connection::session) else {
             return;
         };
         let Some(session) = self.sessions.get_mut(owned) else {
             return;
         };
-        if !session.principal.is_same_party(&login.principal) {
-            return self.turn_away(id, ReasonCode::NOT_AUTHORIZED, OTHER_PARTY, now);
+        if !session.principal.has_same_owner(&login.principal) {
+            return self.reject_client(id, ReasonCode::NOT_AUTHORIZED, DIFFERENT_USER, now);
         }
         session.principal = login.principal;
-        session.proof = login.proof;
-        session.is_unjudged = false;
+        session.proof = login.credential;
+        session.needs_review = false;
         // Other attributes may mean other rights.
-        if self.review(owned, now) != Reviewed::GoesOn {
+        if self.review(owned, now) != ReviewOutcome::Continues {
             return;
         }
-        self.hold_until(id, login.until_wall_ms, now);
+        self.set_auth_expiry(id, login.expires_wall_ms, now);
         self.append_auth(id, ReasonCode::SUCCESS, proof, now);
     }
 
-    /// Sets the time until which the client's identity is valid. The connection lasts [`GRACE_MS`] longer, so that the client can
+    /// Sets the time until which the client's identity is valid. The connection lasts [`REAUTH_GRACE_MS`] longer, so that the client can
     /// authenticate again.
-    pub(super) fn hold_until(&mut self, id: ConnectionId, until_wall_ms: Option<u64>, now: Now) {
+    pub(super) fn set_auth_expiry(
+        &mut self,
+        id: ConnectionId,
+        until_wall_ms: Option<u64>,
+        now: ClockReading,
+    ) {
         let until_ms = until_wall_ms.map(|until_ms| {
             let left_ms = until_ms.saturating_sub(now.wall_ms);
-            now.mono_ms.saturating_add(left_ms).saturating_add(GRACE_MS)
+            now.mono_ms
+                .saturating_add(left_ms)
+                .saturating_add(REAUTH_GRACE_MS)
         });
         if let Some(connection) = self.connections.get_mut(id) {
-            let due_ms = connection.holds_until(until_ms);
+            let due_ms = connection.set_auth_expiry(until_ms);
             self.set_connection_timer(id, due_ms);
         }
     }
 
     /// Returns whether a refusal of the client's credentials is delayed.
-    fn holds_back(&mut self, id: ConnectionId, now: Now) -> bool {
+    fn delays_refusal(&mut self, id: ConnectionId, now: ClockReading) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
         };
         let source = connection.login_source();
         credentials(connection)
-            .and_then(Authenticator::claimed)
-            .is_some_and(|user| self.logins.holds_back(source, &user, now.mono_ms))
+            .and_then(Authenticator::claimed_user_name)
+            .is_some_and(|user| self.logins.delays_refusal(source, &user, now.mono_ms))
     }
 
     /// Refuses the client's credentials, whose check began at `since_ms`.
-    fn refused(&mut self, id: ConnectionId, refusal: Refusal, why: &str, since_ms: u64, now: Now) {
+    fn refuse_login(
+        &mut self,
+        id: ConnectionId,
+        refusal: LoginRefusal,
+        why: &str,
+        since_ms: u64,
+        now: ClockReading,
+    ) {
         let (reason, told) = refusal;
         let is_wrong = matches!(
             reason,
             ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::NOT_AUTHORIZED
         );
         if let Some(connection) = self.connections.get(id).filter(|_| is_wrong) {
-            self.statistics.logins_refused += 1;
+            self.metrics.logins_refused += 1;
             let source = connection.login_source();
-            let claimed = credentials(connection).and_then(Authenticator::claimed);
-            if claimed.is_some() || connection.method().is_some() {
-                self.logins.refused(source, claimed.as_deref(), now.mono_ms);
+            let claimed = credentials(connection).and_then(Authenticator::claimed_user_name);
+            if claimed.is_some() || connection.auth_method().is_some() {
+                self.logins
+                    .record_refusal(source, claimed.as_deref(), now.mono_ms);
             }
         }
-        let reasons = (Cause::Login, why.to_owned().into());
+        let reasons = (RefusalCause::Login, why.to_owned().into());
         if self
             .connections
             .get(id)
             .and_then(Connection::session)
             .is_some()
         {
-            self.refuse_client(id, reasons, None, now);
+            self.record_client_refusal(id, reasons, None, now);
             let end = EndReason::ReauthenticationRefused;
-            return self.fail_for(id, end, ReasonCode::NOT_AUTHORIZED, told, now);
+            return self.disconnect_with_end_reason(id, end, ReasonCode::NOT_AUTHORIZED, told, now);
         }
-        let party = self.claimed_party(id);
+        let party = self.claimed_identity(id);
         let leaves_ms = since_ms.saturating_add(REFUSAL_DELAY_MS);
-        if is_wrong && leaves_ms > now.mono_ms && self.holds_back(id, now) {
+        if is_wrong && leaves_ms > now.mono_ms && self.delays_refusal(id, now) {
             // The refusal is logged at once, also if the client does not wait for it.
-            self.note_refused_party(id, party, reasons, now);
+            self.record_refused_connect(id, party, reasons, now);
             let connection = self.connections.get_mut(id);
-            if let Some(proving) = connection.and_then(Connection::proving_mut) {
-                proving.stage = Stage::Refused(refusal);
+            if let Some(proving) = connection.and_then(Connection::auth_exchange_mut) {
+                proving.state = AuthState::Refused(refusal);
                 self.set_connection_timer(id, Some(leaves_ms));
             }
             return;
         }
-        self.refuse_party(id, party, reasons, (reason, told), now);
+        self.refuse_connect_as(id, party, reasons, (reason, told), now);
     }
 
     /// Ends a connection whose client fails to authenticate, whether it is open or not.
-    fn turn_away(&mut self, id: ConnectionId, reason: ReasonCode, why: &str, now: Now) {
+    fn reject_client(
+        &mut self,
+        id: ConnectionId,
+        reason: ReasonCode,
+        why: &str,
+        now: ClockReading,
+    ) {
         let connection = self.connections.get(id);
         if connection.and_then(Connection::session).is_some() {
-            let reasons = (Cause::of(reason), why.to_owned().into());
-            self.refuse_client(id, reasons, None, now);
+            let reasons = (
+                RefusalCause::from_reason_code(reason),
+                why.to_owned().into(),
+            );
+            self.record_client_refusal(id, reasons, None, now);
             let end = match reason {
                 ReasonCode::PROTOCOL_ERROR => EndReason::ProtocolError,
                 _ => EndReason::ReauthenticationRefused,
             };
-            self.fail_for(id, end, reason, why, now);
+            self.disconnect_with_end_reason(id, end, reason, why, now);
         } else {
             self.refuse_connect(id, reason, why, now);
         }
     }
 
     /// Returns the client id and user name that a client claims in the CONNECT at hand.
-    pub(super) fn claimed_party(&self, id: ConnectionId) -> Party {
+    pub(super) fn claimed_identity(&self, id: ConnectionId) -> ClientIdentity {
         let Some(connection) = self.connections.get(id) else {
-            return Party::default();
+            return ClientIdentity::default();
         };
-        let claimed = credentials(connection).and_then(Authenticator::claimed);
-        let client = match connection.proving().map(|proving| &proving.shown) {
-            Some(Shown::Connect(connect)) => connect.client_id.as_str().into(),
+        let claimed = credentials(connection).and_then(Authenticator::claimed_user_name);
+        let client = match connection
+            .auth_exchange()
+            .map(|proving| &proving.credentials)
+        {
+            Some(PresentedCredentials::Connect(connect)) => connect.client_id.as_str().into(),
             _ => Arc::clone(connection.client()),
         };
-        Party {
+        ClientIdentity {
             client,
             user: claimed.map(Into::into),
         }
@@ -440,9 +507,9 @@ impl Hub {
         id: ConnectionId,
         reason: ReasonCode,
         data: Option<String>,
-        now: Now,
+        now: ClockReading,
     ) {
-        let Some(method) = self.connections.get(id).and_then(Connection::method) else {
+        let Some(method) = self.connections.get(id).and_then(Connection::auth_method) else {
             return;
         };
         let auth = Auth {
@@ -457,13 +524,13 @@ impl Hub {
     }
 }
 
-const OTHER_PARTY: &str = "who authenticates again is somebody else";
+const DIFFERENT_USER: &str = "who authenticates again is somebody else";
 
 /// Returns the credentials of a client that are not accepted or refused yet.
 fn credentials(connection: &Connection) -> Option<Credentials<'_>> {
     let certificate = connection.certificate();
-    Some(match &connection.proving()?.shown {
-        Shown::Connect(connect) => Credentials {
+    Some(match &connection.auth_exchange()?.credentials {
+        PresentedCredentials::Connect(connect) => Credentials {
             user_name: connect.user_name.as_deref(),
             password: connect.password.as_ref(),
             authentication: connect
@@ -472,10 +539,10 @@ fn credentials(connection: &Connection) -> Option<Credentials<'_>> {
                 .map(|(method, data)| (method.as_str(), data)),
             certificate,
         },
-        Shown::Again(data) => Credentials {
+        PresentedCredentials::Reauthentication(data) => Credentials {
             user_name: None,
             password: None,
-            authentication: Some((connection.method()?, data)),
+            authentication: Some((connection.auth_method()?, data)),
             certificate,
         },
     })

@@ -1,6 +1,6 @@
 //! A message on its way to subscribers.
-use super::session::Queued;
-use crate::budget::{Charge, Gauge};
+use super::session::QueuedMessage;
+use crate::memory_budget::{MemoryBudget, Reservation};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 /// Payload of messages; cheap to clone, and counted once.
 #[derive(Debug, Clone)]
-pub(crate) struct Payload(Arc<(Bytes, Charge)>);
+pub(crate) struct Payload(Arc<(Bytes, Reservation)>);
 
 impl Payload {
-    pub(crate) fn new(bytes: Bytes, gauge: &Gauge) -> Self {
-        let charge = Charge::new(gauge, bytes.len());
+    pub(crate) fn new(bytes: Bytes, gauge: &MemoryBudget) -> Self {
+        let charge = Reservation::new(gauge, bytes.len());
         Self(Arc::new((bytes, charge)))
     }
 
@@ -26,17 +26,17 @@ impl Payload {
     }
 
     /// Reserves memory for something else where this payload is counted.
-    fn charge(&self, bytes: usize) -> Charge {
-        self.0.1.beside(bytes)
+    fn reserve(&self, bytes: usize) -> Reservation {
+        self.0.1.new_sibling(bytes)
     }
 }
 
 /// A message; cheap to clone, so that all subscribers share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Message(Arc<Content>);
+pub(crate) struct Message(Arc<MessageInner>);
 
 #[derive(Debug)]
-struct Content {
+struct MessageInner {
     topic: Box<str>,
     /// All properties but the message expiry and subscription identifiers.
     properties: Arc<EncodedProperties>,
@@ -44,7 +44,7 @@ struct Content {
     /// Time of expiry, on the monotonic clock.
     expires_ms: Option<u64>,
     /// Reservation for its memory besides the payload.
-    charge: Charge,
+    reservation: Reservation,
 }
 
 /// A message for one subscriber.
@@ -67,7 +67,7 @@ impl Message {
         expires_ms: Option<u64>,
     ) -> Result<Self, EncodeError> {
         let properties = Arc::new(EncodedProperties::new(header)?);
-        Ok(Self::to(
+        Ok(Self::with_properties(
             header.topic.into(),
             properties,
             payload,
@@ -76,29 +76,29 @@ impl Message {
     }
 
     /// Creates a message to `topic`, which may share its properties with other messages.
-    pub(crate) fn to(
+    pub(crate) fn with_properties(
         topic: Box<str>,
         properties: Arc<EncodedProperties>,
         payload: Payload,
         expires_ms: Option<u64>,
     ) -> Self {
         // Counted as if nothing was shared, since it is unknown how long it is.
-        let charge = payload.charge(topic.len() + properties.len() + size_of::<Content>());
-        Self(Arc::new(Content {
+        let charge = payload.reserve(topic.len() + properties.len() + size_of::<MessageInner>());
+        Self(Arc::new(MessageInner {
             topic,
             properties,
             payload,
             expires_ms,
-            charge,
+            reservation: charge,
         }))
     }
 
     /// Creates a message that a client published to `topic`. No part of the receive buffer is kept.
-    pub(crate) fn published(
+    pub(crate) fn from_publish(
         publish: &Publish,
         topic: &str,
         now_ms: u64,
-        gauge: &Gauge,
+        gauge: &MemoryBudget,
     ) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = publish.user_properties().collect();
         let header = PublishHeader {
@@ -119,7 +119,11 @@ impl Message {
     }
 
     /// Creates the message of a will that is published now.
-    pub(crate) fn will(will: &Will, now_ms: u64, gauge: &Gauge) -> Result<Self, EncodeError> {
+    pub(crate) fn from_will(
+        will: &Will,
+        now_ms: u64,
+        gauge: &MemoryBudget,
+    ) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = will
             .user_properties
             .iter()
@@ -157,7 +161,7 @@ impl Message {
 
     /// Returns the bytes that the message takes, as if nothing of it was shared.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.charge.bytes() + self.0.payload.len()
+        self.0.reservation.bytes() + self.0.payload.len()
     }
 
     /// Returns the topic.
@@ -182,7 +186,7 @@ impl Delivery {
 
     /// Returns the bytes that the delivery takes besides its message. A queue may have room for twice as many.
     pub(crate) fn own_bytes(&self) -> usize {
-        4 * self.identifiers.len() + 2 * size_of::<Queued>()
+        4 * self.identifiers.len() + 2 * size_of::<QueuedMessage>()
     }
 
     /// Returns whether the PUBLISH, with a packet identifier, fits into `max_packet_bytes`.

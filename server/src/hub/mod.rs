@@ -20,10 +20,10 @@
 //!
 //! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it
 //! what happened ([`opened`](Hub::opened), [`received`](Hub::received), [`closed`](Hub::closed),
-//! [`tick`](Hub::tick), [`durable`](Hub::durable)) and then serves what it wants:
+//! [`tick`](Hub::tick), [`mark_durable`](Hub::mark_durable)) and then serves what it wants:
 //!
 //! - [`next_dirty`](Hub::next_dirty) names connections that have output ([`take_output`](Hub::take_output))
-//!   or are to be closed ([`closing`](Hub::closing));
+//!   or are to be closed ([`close_action`](Hub::close_action));
 //! - [`take_batch`](Hub::take_batch) is what the storage has to keep next;
 //! - [`next_verification`](Hub::next_verification) is a login to be verified on another thread, since that takes long;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
@@ -68,98 +68,101 @@
 //! So a response overtakes those that wait for the disk, and can leave before its PUBACK. Waiting responses count against the client's
 //! Receive Maximum.
 mod audit;
-mod backlog;
+mod backpressure;
 mod broker;
 mod clock;
 mod config;
 mod connect;
 mod delivery;
-mod ending;
 mod eviction;
 mod fanout;
-mod few;
-mod figures;
+mod fanout_queue;
 pub(crate) mod inspect;
-mod later;
 mod limits;
 mod login;
 mod message;
-mod operators;
+mod metrics;
+mod metrics_snapshot;
+mod operator_requests;
 mod packet;
+mod packet_buffer_pool;
+mod pending;
 mod policy;
 mod publish;
-mod rates;
-mod refusals;
+mod rate_limiter;
+mod refusal_log;
 mod reload;
 mod request;
-mod room;
 mod session;
-mod spares;
-mod statistics;
+mod small_map;
 mod subscribe;
 mod subscriptions;
+mod termination;
 mod user_limits;
 mod verification;
 
 pub use crate::connection::ConnectionId;
-pub(crate) use broker::BrokerFigures;
-pub use broker::{BrokerError, BrokerTerms, IdentityKey};
-pub(crate) use clock::ClockFigures;
+pub(crate) use broker::BrokerMetrics;
+pub use broker::{BrokerConfig, BrokerError, IdentityKey};
+pub(crate) use clock::ClockMetrics;
 pub use config::HubConfig;
-pub(crate) use figures::Figures;
 pub use limits::HubLimits;
-pub(crate) use refusals::Cause;
-pub use statistics::Statistics;
-pub use verification::{Verification, Verified};
+pub use metrics::HubMetrics;
+pub(crate) use metrics_snapshot::MetricsSnapshot;
+pub(crate) use refusal_log::RefusalCause;
+pub use verification::{CompletedVerification, Verification};
 
-use crate::access::{Authenticator, Logins, Peer, Policy};
+use crate::access::{Authenticator, LoginThrottle, Peer, Policy};
 use crate::audit::{EndCounts, EndReason, LineLimiter};
-use crate::budget::Gauge;
-use crate::clock::Now;
-use crate::connection::{Bounds, Connection, Memory, Next, Parting, Phase, SessionId, Turn};
+use crate::clock::ClockReading;
+use crate::connection::{
+    BufferPool, CloseMode, Connection, ConnectionLimits, ConnectionState, InputQuantum, NextInput,
+    SessionId,
+};
 use crate::keyspace::ByTicket;
 use crate::large_allocations::LargeAllocations;
-use crate::service::{Notify, Service};
+use crate::memory_budget::MemoryBudget;
+use crate::service::{ChangeNotification, Service};
 use crate::storage::Batch;
-use crate::timers::Timers;
-use backlog::Backlog;
+use crate::timer_queue::TimerQueue;
 use broker::Broker;
 use bytes::BytesMut;
-use ending::{Detached, WillOutcome};
-use fanout::MOST_FANOUTS;
-use later::Asker;
-use operators::OperatorRequests;
-use rates::{Senders, Sent};
-use refusals::Refusals;
+use fanout::MAX_FANOUTS;
+use fanout_queue::FanoutQueue;
+use operator_requests::OperatorRequests;
+use packet_buffer_pool::PacketBufferPool;
+use pending::PendingRequest;
+use rate_limiter::{PacketCost, RateLimiter};
+use refusal_log::RefusalLog;
 use session::Sessions;
 use slotmap::{KeyData, SlotMap};
-use spares::Spares;
 use statestore_protocol::mqtt::{EncodedProperties, Packet};
 use statestore_protocol::property::EncodedTimestamp;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use subscriptions::SubscriptionTree;
-use verification::Verifications;
+use termination::{DetachedSession, WillOutcome};
+use verification::VerificationQueue;
 
 /// Amount of [work](Service::work) that the packets of one connection may cause before other connections have their turn. The last packet
 /// may exceed it.
-const TURN_WORK: usize = 400_000;
+const QUANTUM_WORK: usize = 400_000;
 
 /// Whether a driver has to close a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
+pub enum CloseAction {
     /// Keep it open.
-    No,
+    KeepOpen,
     /// Send what [`Hub::take_output`] still returns, then close.
     AfterOutput,
     /// Close at once.
-    Now,
+    Immediately,
 }
 
 /// Owner of a timer. Each has one timer at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timed {
+enum TimerOwner {
     /// Connect time-out, keep-alive, or the end of lingering.
     Connection(ConnectionId),
     /// Will or end of a session without a connection.
@@ -174,51 +177,51 @@ pub struct Hub {
     policy: Option<Arc<Policy>>,
     anonymous_local_users: bool,
     /// The last change of users or policy, until its result is taken.
-    change: Option<Box<reload::Change>>,
+    access_change: Option<Box<reload::AccessChange>>,
     persist_property: Option<(String, String)>,
-    logins: Logins,
-    verifications: Verifications,
-    senders: Senders,
+    logins: LoginThrottle,
+    verifications: VerificationQueue,
+    rate_limiter: RateLimiter,
     service: Service,
     /// Buffer for notifications from the service.
-    notifications: Vec<Notify>,
+    notifications: Vec<ChangeNotification>,
     /// Pending requests.
-    askers: ByTicket<Asker>,
+    pending_requests: ByTicket<PendingRequest>,
     operator_requests: OperatorRequests,
     connections: SlotMap<ConnectionId, Connection>,
     sessions: Sessions,
     subscriptions: SubscriptionTree<SessionId>,
-    timers: Timers<Timed>,
+    timers: TimerQueue<TimerOwner>,
     dirty: VecDeque<ConnectionId>,
     /// The connection whose packets are being taken, and whether something was appended to its output since.
-    at_work: Option<(ConnectionId, bool)>,
+    active_connection: Option<(ConnectionId, bool)>,
     /// Whether too much waits for the storage.
-    is_storage_full: bool,
+    is_storage_backlogged: bool,
     /// Connections with a request that waits until there is room.
-    waiting_for_room: Vec<ConnectionId>,
+    blocked_connections: Vec<ConnectionId>,
     /// Sessions whose connection ended in the current call.
-    detached: VecDeque<Detached>,
+    detached: VecDeque<DetachedSession>,
     /// Notifications and messages that have not reached all recipients.
-    fanouts: Backlog,
+    fanout_queue: FanoutQueue,
     /// Memory that sessions and connections hold.
-    gauge: Gauge,
+    memory_budget: MemoryBudget,
     /// Limits of that memory.
-    session_memory: eviction::SessionMemory,
+    session_memory_limits: eviction::SessionMemoryLimits,
     large_allocations: LargeAllocations,
     client_id_seed: Option<u64>,
     /// Properties that all responses share, and the version of the present one.
     response_properties: EncodedProperties,
     response_version: EncodedTimestamp,
-    spares: Spares,
+    packet_buffers: PacketBufferPool,
     /// Memory for the output of the connection whose packets are being processed.
-    output_memory: Memory,
-    statistics: Statistics,
-    refusals: Refusals,
+    buffer_pool: BufferPool,
+    metrics: HubMetrics,
+    refusal_log: RefusalLog,
     /// Ended connections by reason.
-    ends: EndCounts,
+    end_counts: EndCounts,
     /// Limits of the audit trail.
-    lines: LineLimiter,
-    clock: clock::ClockLook,
+    line_limiter: LineLimiter,
+    clock_observation: clock::ClockObservation,
     /// The broker in front of the store, if there is one.
     broker: Option<Broker>,
 }
@@ -229,65 +232,70 @@ impl Hub {
         let broker = config.broker;
         Self {
             broker: broker.map(|terms| Broker::new(terms, &config.limits)),
-            session_memory: eviction::SessionMemory::new(config.limits.max_session_bytes),
+            session_memory_limits: eviction::SessionMemoryLimits::new(
+                config.limits.max_session_bytes,
+            ),
             limits: config.limits,
             authenticator: config.authenticator,
             policy: config.policy,
             anonymous_local_users: config.anonymous_local_users,
-            change: None,
+            access_change: None,
             persist_property: config.persist_property,
-            logins: Logins::default(),
-            verifications: Verifications::default(),
-            senders: Senders::default(),
+            logins: LoginThrottle::default(),
+            verifications: VerificationQueue::default(),
+            rate_limiter: RateLimiter::default(),
             service,
             notifications: Vec::new(),
-            askers: ByTicket::default(),
+            pending_requests: ByTicket::default(),
             operator_requests: OperatorRequests::default(),
             connections: SlotMap::with_key(),
             sessions: Sessions::default(),
             subscriptions: SubscriptionTree::default(),
-            timers: Timers::default(),
+            timers: TimerQueue::default(),
             dirty: VecDeque::new(),
-            at_work: None,
-            is_storage_full: false,
-            waiting_for_room: Vec::new(),
+            active_connection: None,
+            is_storage_backlogged: false,
+            blocked_connections: Vec::new(),
             detached: VecDeque::new(),
-            fanouts: Backlog::default(),
-            gauge: Gauge::default(),
+            fanout_queue: FanoutQueue::default(),
+            memory_budget: MemoryBudget::default(),
             large_allocations: LargeAllocations::default(),
             client_id_seed: config.client_id_seed,
             response_properties: request::response_properties(),
             response_version: EncodedTimestamp::default(),
-            spares: Spares::default(),
-            output_memory: Memory::default(),
-            statistics: Statistics::default(),
-            refusals: Refusals::default(),
-            ends: config.ends,
-            lines: LineLimiter::default(),
-            clock: clock::ClockLook::default(),
+            packet_buffers: PacketBufferPool::default(),
+            buffer_pool: BufferPool::default(),
+            metrics: HubMetrics::default(),
+            refusal_log: RefusalLog::default(),
+            end_counts: config.end_counts,
+            line_limiter: LineLimiter::default(),
+            clock_observation: clock::ClockObservation::default(),
         }
     }
 
     /// Opens a connection of this peer or address. Returns `None` if too many are open or too much is held: then the connection has to be
     /// closed.
-    pub fn opened(&mut self, peer: impl Into<Peer>, now: Now) -> Option<ConnectionId> {
+    pub fn opened(&mut self, peer: impl Into<Peer>, now: ClockReading) -> Option<ConnectionId> {
         let peer = peer.into();
         if self.connections.len() >= self.limits.max_connections
             || self.held_bytes() > self.max_session_bytes()
         {
-            self.turned_away(&peer, now);
+            self.record_connection_over_limit(&peer, now);
             return None;
         }
-        self.statistics.connections_opened += 1;
-        let bounds = Bounds {
+        self.metrics.connections_opened += 1;
+        let bounds = ConnectionLimits {
             max_packet_bytes: self.limits.max_packet_bytes,
             max_output_bytes: self.limits.max_output_bytes,
             receive_maximum: self.limits.receive_maximum,
             topic_alias_maximum: self.limits.topic_alias_maximum,
         };
-        let id = self
-            .connections
-            .insert(Connection::new(peer, bounds, now.mono_ms, &self.gauge));
+        let id = self.connections.insert(Connection::new(
+            peer,
+            bounds,
+            now.mono_ms,
+            &self.memory_budget,
+        ));
         let due_ms = now.mono_ms.saturating_add(self.limits.connect_timeout_ms);
         self.set_connection_timer(id, Some(due_ms));
         Some(id)
@@ -297,57 +305,59 @@ impl Hub {
     /// or for room in the storage. In that case, repeat the call once [`accepts_input`](Self::accepts_input) returns true.
     ///
     /// Returns true if packets stay in `input` since other connections have their turn first: call it again after them.
-    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: Now) -> bool {
-        self.service.begin_turn();
-        let mut turn = Turn::default();
+    pub fn received(&mut self, id: ConnectionId, input: &mut BytesMut, now: ClockReading) -> bool {
+        self.service.begin_quantum();
+        let mut turn = InputQuantum::default();
         let mut is_over = false;
         let offered = input.len();
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.offered(offered, now.mono_ms);
-            connection.output.borrow_memory(&mut self.output_memory);
+            connection.record_input(offered, now.mono_ms);
+            connection.output.acquire_buffer(&mut self.buffer_pool);
         }
-        self.at_work = Some((id, false));
+        self.active_connection = Some((id, false));
         loop {
-            if self.lacks_room() && self.waits_for_room(id, input, now) {
+            if self.has_backpressure() && self.blocks_first_packet(id, input, now) {
                 break;
             }
             let Some(connection) = self.connections.get_mut(id) else {
                 input.clear();
                 break;
             };
-            turn.is_over = self.service.work() >= TURN_WORK;
+            turn.is_exhausted = self.service.work() >= QUANTUM_WORK;
             let before = input.len();
-            match connection.next(input, turn, now.mono_ms) {
-                Next::Packet(packet) => {
+            match connection.next_input(input, turn, now.mono_ms) {
+                NextInput::Packet(packet) => {
                     turn.has_packets = true;
-                    let sent = Sent {
+                    let sent = PacketCost {
                         is_publish: matches!(packet, Packet::Publish(_)),
                         bytes: before - input.len(),
                     };
-                    self.packet(id, packet, now);
+                    self.handle_packet(id, packet, now);
                     if self.limits.has_rates() {
-                        self.count_rates(id, sent, now);
+                        self.limit_rate(id, sent, now);
                     }
                 }
-                Next::Undecodable(first, error) => self.undecodable(id, first, &error, now),
-                Next::ProxyHeader => self.untrusted_proxy(id, now),
-                Next::Later => {
+                NextInput::Undecodable(first, error) => {
+                    self.handle_undecodable(id, first, &error, now);
+                }
+                NextInput::ProxyHeader => self.drop_untrusted_proxy(id, now),
+                NextInput::Deferred => {
                     is_over = true;
                     break;
                 }
-                Next::Nothing => break,
+                NextInput::Nothing => break,
             }
         }
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.turn_ended(offered, input);
-            connection.output.return_memory(&mut self.output_memory);
+            connection.end_quantum(offered, input);
+            connection.output.release_buffer(&mut self.buffer_pool);
         }
-        match self.at_work.take() {
-            Some((_, true)) => self.take_stock(id),
+        match self.active_connection.take() {
+            Some((_, true)) => self.update_output_state(id),
             _ => self
                 .connections
                 .get_mut(id)
-                .map_or((), Connection::recharge),
+                .map_or((), Connection::update_reservation),
         }
         self.settle(now);
         is_over
@@ -362,37 +372,37 @@ impl Hub {
 
     /// Notes that output has left on a connection that does not [accept input](Self::accepts_input). Its client is alive, although nothing
     /// can arrive from it.
-    pub fn progressed(&mut self, id: ConnectionId, now: Now) {
+    pub fn record_output_progress(&mut self, id: ConnectionId, now: ClockReading) {
         if let Some(connection) = self.connections.get_mut(id) {
-            connection.progressed(now.mono_ms);
+            connection.record_output_progress(now.mono_ms);
         }
     }
 
     /// Removes a connection that was closed by either side. Its id must not be used any more.
-    pub fn closed(&mut self, id: ConnectionId, now: Now) {
+    pub fn closed(&mut self, id: ConnectionId, now: ClockReading) {
         self.log_end(id, EndReason::ClientClosed, "", None, now);
-        self.end(id, Parting::Silent, WillOutcome::Published, now);
+        self.end_connection(id, CloseMode::Immediate, WillOutcome::Published, now);
         self.settle(now);
         self.set_connection_timer(id, None);
         self.connections.remove(id);
     }
 
-    /// Processes the passage of time: keep-alive, wills, ends of sessions, expiry of keys. Also processes [news](Self::poll_news) of the
+    /// Processes the passage of time: keep-alive, wills, ends of sessions, expiry of keys. Also processes [news](Self::poll_events) of the
     /// keyspace.
-    pub fn tick(&mut self, now: Now) {
+    pub fn tick(&mut self, now: ClockReading) {
         while let Some(timed) = self.timers.pop(now.mono_ms) {
             match timed {
-                Timed::Connection(id) => self.connection_due(id, now),
-                Timed::Session(id) => self.session_due(id, now),
+                TimerOwner::Connection(id) => self.handle_connection_timer(id, now),
+                TimerOwner::Session(id) => self.handle_session_timer(id, now),
             }
         }
-        self.report_lines_left_out(now);
-        self.watch_clock(now);
+        self.report_omitted_lines(now);
+        self.observe_clock(now);
         // Waiting fan-outs go first, so that their number does not keep growing.
-        if self.fanouts.len() < MOST_FANOUTS {
+        if self.fanout_queue.len() < MAX_FANOUTS {
             self.service.advance(now);
-            self.tell_watchers(None, now);
-            self.tell_outcomes(now);
+            self.notify_watchers(None, now);
+            self.process_outcomes(now);
         }
         self.work(now);
         self.settle(now);
@@ -405,15 +415,15 @@ impl Hub {
             self.timers.next_ms(),
             self.service.next_ms(),
             self.service.next_skew_ms(),
-            self.lines.next_ms(),
+            self.line_limiter.next_ms(),
             work_ms,
         ];
         all.into_iter().flatten().min()
     }
 
     /// Returns ready if the keyspace has news, so that [`tick`](Self::tick) is to be called. If not, wakes the context when it has.
-    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.service.poll_news(context)
+    pub fn poll_events(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.service.poll_events(context)
     }
 
     /// Returns a connection that has output to take or is to be closed. Each is returned once, until it changes again.
@@ -428,11 +438,11 @@ impl Hub {
     }
 
     /// Returns whether the connection is to be closed.
-    pub fn closing(&self, id: ConnectionId) -> Closing {
-        match self.connections.get(id).map(Connection::phase) {
-            Some(Phase::Opening | Phase::Open(_)) => Closing::No,
-            Some(Phase::Closing) => Closing::AfterOutput,
-            Some(Phase::Closed) | None => Closing::Now,
+    pub fn close_action(&self, id: ConnectionId) -> CloseAction {
+        match self.connections.get(id).map(Connection::state) {
+            Some(ConnectionState::Opening | ConnectionState::Open(_)) => CloseAction::KeepOpen,
+            Some(ConnectionState::Closing) => CloseAction::AfterOutput,
+            Some(ConnectionState::Closed) | None => CloseAction::Immediately,
         }
     }
 
@@ -447,9 +457,9 @@ impl Hub {
     }
 
     /// Releases the output that waited for the writes of all batches up to `sequence`, which are durable now.
-    pub fn durable(&mut self, sequence: u64) {
-        for waiter in self.service.durable(sequence) {
-            if waiter == broker::WAITER {
+    pub fn mark_durable(&mut self, sequence: u64) {
+        for waiter in self.service.mark_durable(sequence) {
+            if waiter == broker::BROKER_WAITER {
                 self.mark_broker_dirty();
                 continue;
             }
@@ -463,18 +473,18 @@ impl Hub {
 
     /// Sets whether the storage has no room. If so, SET, DEL and VDEL are refused with an error that says so. Everything else is served,
     /// and responses to earlier requests leave once these are durable.
-    pub fn storage_full(&mut self, is_full: bool, now: Now) {
+    pub fn set_read_only(&mut self, is_full: bool, now: ClockReading) {
         self.service.set_read_only(is_full);
         if is_full {
             // Requests that wait for room are refused as well: there may be none for long.
-            self.end_waiting(now);
+            self.resume_blocked(now);
         }
     }
 
     fn set_connection_timer(&mut self, id: ConnectionId, at_ms: Option<u64>) {
         if let Some(connection) = self.connections.get_mut(id) {
             self.timers
-                .set(&mut connection.timer, Timed::Connection(id), at_ms);
+                .set(&mut connection.timer, TimerOwner::Connection(id), at_ms);
         }
     }
 }

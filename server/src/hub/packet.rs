@@ -1,25 +1,27 @@
 //! Dispatch of received packets.
-use super::refusals::Cause;
-use super::session::Content;
+use super::refusal_log::RefusalCause;
+use super::session::InFlightContent;
 use super::{ConnectionId, Hub};
 use crate::access::proxy_header::UNTRUSTED;
 use crate::audit::EndReason;
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::connection::Connection;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
 
 impl Hub {
     /// Processes a packet.
-    pub(super) fn packet(&mut self, id: ConnectionId, packet: Packet, now: Now) {
+    pub(super) fn handle_packet(&mut self, id: ConnectionId, packet: Packet, now: ClockReading) {
         let Some(connection) = self.connections.get(id) else {
             return;
         };
         let Some(session) = connection.session() else {
             return match packet {
-                Packet::Connect(connect) if connection.proving().is_none() => {
-                    self.connect(id, connect, now);
+                Packet::Connect(connect) if connection.auth_exchange().is_none() => {
+                    self.handle_connect(id, connect, now);
                 }
-                Packet::Auth(auth) if connection.proving().is_some() => self.auth(id, auth, now),
+                Packet::Auth(auth) if connection.auth_exchange().is_some() => {
+                    self.handle_auth(id, auth, now);
+                }
                 _ => {
                     let why = "the first packet is no CONNECT";
                     self.drop_connection(id, EndReason::ProtocolError, why, now);
@@ -27,37 +29,39 @@ impl Hub {
             };
         };
         match packet {
-            Packet::Publish(publish) => self.publish(id, session, &publish, now),
+            Packet::Publish(publish) => self.handle_publish(id, session, &publish, now),
             Packet::PubAck(puback) => {
                 if let Some(session) = self.sessions.get_mut(session)
                     && let Some(in_flight) = session.finish(puback.packet_id)
                 {
-                    if let Some(answer) = in_flight.answer
+                    if let Some(answer) = in_flight.cached_reply
                         // On a later connection, the client may not have seen the request acknowledged.
                         && answer.connection == id
                     {
-                        self.service.answer_received(&session.client, answer.number);
+                        self.service.forget_reply(&session.client, answer.number);
                     }
-                    if let Content::Packet(packet) = in_flight.content {
-                        self.spares.put(packet);
+                    if let InFlightContent::Packet(packet) = in_flight.content {
+                        self.packet_buffers.release(packet);
                     }
                 }
-                self.send_waiting(session, now);
+                self.send_queued(session, now);
             }
-            Packet::Subscribe(subscribe) => self.subscribe(id, session, subscribe, now),
-            Packet::Unsubscribe(unsubscribe) => self.unsubscribe(id, session, &unsubscribe, now),
+            Packet::Subscribe(subscribe) => self.handle_subscribe(id, session, subscribe, now),
+            Packet::Unsubscribe(unsubscribe) => {
+                self.handle_unsubscribe(id, session, &unsubscribe, now);
+            }
             Packet::PingReq => {
                 if self
                     .connections
                     .get_mut(id)
-                    .is_some_and(Connection::is_unanswered_ping)
+                    .is_some_and(Connection::needs_pingresp)
                 {
-                    self.answer_ping(id, now);
+                    self.send_pingresp(id, now);
                 }
             }
-            Packet::Disconnect(disconnect) => self.disconnect(id, session, &disconnect, now),
-            Packet::Auth(auth) => self.auth(id, auth, now),
-            _ => self.fail(
+            Packet::Disconnect(disconnect) => self.handle_disconnect(id, session, &disconnect, now),
+            Packet::Auth(auth) => self.handle_auth(id, auth, now),
+            _ => self.disconnect_with(
                 id,
                 ReasonCode::PROTOCOL_ERROR,
                 "a client does not send this packet",
@@ -68,12 +72,12 @@ impl Hub {
 
     /// Processes input that is no packet.
     #[cold]
-    pub(super) fn undecodable(
+    pub(super) fn handle_undecodable(
         &mut self,
         id: ConnectionId,
         first: Option<u8>,
         error: &DecodeError,
-        now: Now,
+        now: ClockReading,
     ) {
         const CONNECT: u8 = 0x10;
         let is_open = self
@@ -81,7 +85,7 @@ impl Hub {
             .get(id)
             .is_some_and(|c| c.session().is_some());
         if is_open {
-            self.fail(id, error.reason(), &error.to_string(), now);
+            self.disconnect_with(id, error.reason(), &error.to_string(), now);
         } else if first == Some(CONNECT) {
             self.refuse_undecodable_connect(id, error, now);
         } else {
@@ -92,8 +96,8 @@ impl Hub {
 
     /// Drops a connection on which a proxy that is not trusted passes on an address.
     #[cold]
-    pub(super) fn untrusted_proxy(&mut self, id: ConnectionId, now: Now) {
-        self.note_refusal(id, Cause::Protocol, UNTRUSTED, now);
+    pub(super) fn drop_untrusted_proxy(&mut self, id: ConnectionId, now: ClockReading) {
+        self.record_keyless_refusal(id, RefusalCause::Protocol, UNTRUSTED, now);
         self.drop_connection(id, EndReason::ProtocolError, UNTRUSTED, now);
     }
 }

@@ -1,16 +1,16 @@
 //! Rights of sessions, if there is a policy.
-use super::subscribe::may_have;
+use super::subscribe::may_subscribe;
 use super::{Hub, SessionId};
-use crate::access::{Principal, Refusal, Rights};
+use crate::access::{LoginRefusal, Principal, Rights};
 use crate::audit::EndReason;
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use std::sync::Arc;
 
 /// Result of the review of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reviewed {
-    GoesOn,
+pub(super) enum ReviewOutcome {
+    Continues,
     Ended { was_connected: bool },
 }
 
@@ -20,7 +20,7 @@ impl Hub {
         &self,
         principal: &Principal,
         connect: &Connect,
-    ) -> Result<Option<Arc<Rights>>, Refusal> {
+    ) -> Result<Option<Arc<Rights>>, LoginRefusal> {
         let Some(policy) = &self.policy else {
             return Ok(None);
         };
@@ -38,12 +38,12 @@ impl Hub {
     }
 
     /// Returns whether a session has subscriptions, watches or a will that these rights do not allow.
-    pub(super) fn has_more_than(&self, id: SessionId, rights: Option<&Rights>) -> bool {
+    pub(super) fn exceeds_rights(&self, id: SessionId, rights: Option<&Rights>) -> bool {
         let (Some(session), Some(rights)) = (self.sessions.get(id), rights) else {
             return false;
         };
         let mut filters = session.subscriptions.keys();
-        filters.any(|filter| !may_have(Some(rights), filter))
+        filters.any(|filter| !may_subscribe(Some(rights), filter))
             || self.service.watches_more_than(rights, &session.client)
             || !self.may_publish_will(id, rights)
     }
@@ -62,18 +62,18 @@ impl Hub {
 
     /// Reviews a session whose principal or policy has changed. Ends the session and notifies its client if the session has more than its
     /// new rights allow.
-    pub(super) fn review(&mut self, id: SessionId, now: Now) -> Reviewed {
-        let Err(rights) = self.judge(id) else {
-            return Reviewed::GoesOn;
+    pub(super) fn review(&mut self, id: SessionId, now: ClockReading) -> ReviewOutcome {
+        let Err(rights) = self.apply_rights(id) else {
+            return ReviewOutcome::Continues;
         };
         let may_publish_will = rights.is_some_and(|rights| self.may_publish_will(id, &rights));
         let was_connected = self.end_unauthorized(id, may_publish_will, now);
-        Reviewed::Ended { was_connected }
+        ReviewOutcome::Ended { was_connected }
     }
 
     /// Gives a session the rights of its principal. If the session has more than these allow, returns them as an error instead, if there
     /// are any.
-    fn judge(&mut self, id: SessionId) -> Result<(), Option<Arc<Rights>>> {
+    fn apply_rights(&mut self, id: SessionId) -> Result<(), Option<Arc<Rights>>> {
         let Some(session) = self.sessions.get(id) else {
             return Ok(());
         };
@@ -81,7 +81,7 @@ impl Hub {
         let rights = policy.map(|policy| policy.rights(&session.principal, &session.client));
         let rights = match rights {
             None => None,
-            Some(Some(rights)) if !self.has_more_than(id, Some(&rights)) => Some(rights),
+            Some(Some(rights)) if !self.exceeds_rights(id, Some(&rights)) => Some(rights),
             Some(rights) => return Err(rights),
         };
         if let Some(session) = self.sessions.get_mut(id) {
@@ -91,7 +91,12 @@ impl Hub {
     }
 
     /// Ends a session and the connection that it may have. Returns whether it had one.
-    fn end_unauthorized(&mut self, id: SessionId, may_publish_will: bool, now: Now) -> bool {
+    fn end_unauthorized(
+        &mut self,
+        id: SessionId,
+        may_publish_will: bool,
+        now: ClockReading,
+    ) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
@@ -105,7 +110,7 @@ impl Hub {
             }
             let why = "this client has what the policy does not allow any more: log in again";
             let code = ReasonCode::NOT_AUTHORIZED;
-            self.fail_for(id, EndReason::AccessChanged, code, why, now);
+            self.disconnect_with_end_reason(id, EndReason::AccessChanged, code, why, now);
             self.settle_detached(now);
         }
         self.end_session(id, now);

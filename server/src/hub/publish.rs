@@ -1,43 +1,43 @@
 //! PUBLISH from clients (MQTT 5, section 3.3).
-use super::fanout::Publication;
+use super::fanout::MessageFanout;
 use super::message::Message;
-use super::refusals::Cause;
+use super::refusal_log::RefusalCause;
 use super::{ConnectionId, Hub, SessionId};
-use crate::clock::Now;
-use crate::connection::{Place, Subject};
+use crate::clock::ClockReading;
+use crate::connection::{AckSlot, PublishKind};
 use statestore_protocol::mqtt::{PacketId, PubAck, Publish, ReasonCode};
 use statestore_protocol::topic;
 
 impl Hub {
-    pub(super) fn publish(
+    pub(super) fn handle_publish(
         &mut self,
         id: ConnectionId,
         session: SessionId,
         publish: &Publish,
-        now: Now,
+        now: ClockReading,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        match connection.admit(publish) {
-            Ok(Subject::Request) => self.request(id, session, publish, now),
-            Ok(Subject::Message(aliased)) => {
+        match connection.classify_publish(publish) {
+            Ok(PublishKind::Request) => self.handle_request(id, session, publish, now),
+            Ok(PublishKind::Message(aliased)) => {
                 let topic = aliased.as_deref().unwrap_or_else(|| publish.topic());
-                self.message(id, session, publish, topic, now);
+                self.handle_message(id, session, publish, topic, now);
             }
-            Err((reason, why)) => self.fail(id, reason, &why, now),
+            Err((reason, why)) => self.disconnect_with(id, reason, &why, now),
         }
     }
 
     /// Processes a PUBLISH that is not a request.
     #[inline(never)]
-    fn message(
+    fn handle_message(
         &mut self,
         id: ConnectionId,
         session: SessionId,
         publish: &Publish,
         topic: &str,
-        now: Now,
+        now: ClockReading,
     ) {
         let why = if topic::is_from_store(topic) {
             "only the store publishes notifications and responses"
@@ -46,8 +46,8 @@ impl Hub {
         } else {
             "this client may not publish to this topic"
         };
-        self.statistics.messages_refused += 1;
-        self.note_refusal(id, Cause::Authorization, why, now);
+        self.metrics.messages_refused += 1;
+        self.record_keyless_refusal(id, RefusalCause::Authorization, why, now);
         let reason = ReasonCode::NOT_AUTHORIZED;
         self.acknowledge(id, publish.packet_id(), reason, why, now);
     }
@@ -65,24 +65,30 @@ impl Hub {
         session: SessionId,
         publish: &Publish,
         topic: &str,
-        now: Now,
+        now: ClockReading,
     ) {
         if !self.large_allocations.allows(publish.payload_bytes().len()) {
-            self.statistics.dropped_full += 1;
+            self.metrics.dropped_full += 1;
             let why = "the server has no memory for a message of this size";
-            self.note_refusal(id, Cause::Quota, why, now);
+            self.record_keyless_refusal(id, RefusalCause::Quota, why, now);
             let reason = ReasonCode::QUOTA_EXCEEDED;
             return self.acknowledge(id, publish.packet_id(), reason, why, now);
         }
-        self.statistics.messages += 1;
-        let message = match Message::published(publish, topic, now.mono_ms, &self.gauge) {
+        self.metrics.messages += 1;
+        let message = match Message::from_publish(publish, topic, now.mono_ms, &self.memory_budget)
+        {
             Ok(message) => message,
             Err(error) => {
-                return self.fail(id, ReasonCode::MALFORMED_PACKET, &error.to_string(), now);
+                return self.disconnect_with(
+                    id,
+                    ReasonCode::MALFORMED_PACKET,
+                    &error.to_string(),
+                    now,
+                );
             }
         };
         let packet_id = publish.packet_id();
-        let publication = Publication::new(message, publish.qos(), Some(session), packet_id);
+        let publication = MessageFanout::new(message, publish.qos(), Some(session), packet_id);
         self.begin_message(publication, Some(id), now);
     }
 
@@ -93,21 +99,21 @@ impl Hub {
         packet_id: Option<PacketId>,
         reason: ReasonCode,
         why: &str,
-        now: Now,
+        now: ClockReading,
     ) {
         if let Some(packet_id) = packet_id {
-            self.acknowledge_at(id, packet_id, None, (reason, why), now);
+            self.acknowledge_in_slot(id, packet_id, None, (reason, why), now);
         }
     }
 
     /// Acknowledges a PUBLISH of QoS 1, at the place reserved for its PUBACK.
-    pub(super) fn acknowledge_at(
+    pub(super) fn acknowledge_in_slot(
         &mut self,
         id: ConnectionId,
         packet_id: PacketId,
-        place: Option<Place>,
+        place: Option<AckSlot>,
         (reason, why): (ReasonCode, &str),
-        now: Now,
+        now: ClockReading,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -115,16 +121,17 @@ impl Hub {
         if connection.session().is_none() {
             return;
         }
-        let reason_string = (connection.wants_reasons() && !why.is_empty()).then(|| why.into());
+        let reason_string =
+            (connection.wants_reason_strings() && !why.is_empty()).then(|| why.into());
         let puback = PubAck {
             packet_id,
             reason,
             reason_string,
         };
         let result = connection.acknowledge(0, place, &puback);
-        self.appended(id);
+        self.output_appended(id);
         if let Err(error) = result {
-            self.fail(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
+            self.disconnect_with(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
 use super::audit::key_of;
 use super::message::{Delivery, Message, Payload};
-use super::refusals::Cause;
-use super::session::{Answer, Content, InFlight, Queued, Session};
-use super::spares::Spares;
+use super::packet_buffer_pool::PacketBufferPool;
+use super::refusal_log::RefusalCause;
+use super::session::{CachedReplyRef, InFlight, InFlightContent, QueuedMessage, Session};
 use super::{ConnectionId, Hub, SessionId};
-use crate::clock::Now;
-use crate::connection::{Connection, Place};
-use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
+use crate::clock::ClockReading;
+use crate::connection::{AckSlot, Connection};
+use crate::service::{
+    CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
+};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     CheckedTopic, EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader,
@@ -39,33 +41,38 @@ pub(super) struct ReturnAddress<'a> {
     pub(super) response_topic: CheckedTopic<'a>,
     pub(super) correlation_data: &'a [u8],
     /// Place of its PUBACK, if one is reserved.
-    pub(super) place: Option<Place>,
+    pub(super) ack_slot: Option<AckSlot>,
 }
 
 impl Hub {
     /// Executes a PUBLISH to the request topic and sends PUBACK, response and notifications.
-    pub(super) fn request(
+    pub(super) fn handle_request(
         &mut self,
         id: ConnectionId,
         session: SessionId,
         publish: &Publish,
-        now: Now,
+        now: ClockReading,
     ) {
         let response_topic = publish.checked_response_topic();
         if response_topic.is_some_and(topic::is_forbidden_response) {
             let why = "this response topic is not permitted";
-            return self.fail(id, ReasonCode::TOPIC_NAME_INVALID, why, now);
+            return self.disconnect_with(id, ReasonCode::TOPIC_NAME_INVALID, why, now);
         }
         let Some(packet_id) = publish.packet_id() else {
-            self.statistics.requests_refused += 1;
-            return self.note_refusal(id, Cause::Protocol, "a request with QoS 0", now);
+            self.metrics.requests_refused += 1;
+            return self.record_keyless_refusal(
+                id,
+                RefusalCause::Protocol,
+                "a request with QoS 0",
+                now,
+            );
         };
         let correlation_data = publish.correlation_data().filter(|data| !data.is_empty());
         let (Some(response_topic), Some(correlation_data)) = (response_topic, correlation_data)
         else {
-            self.statistics.requests_refused += 1;
+            self.metrics.requests_refused += 1;
             let why = "a request needs a response topic and correlation data";
-            self.note_refusal(id, Cause::Protocol, why, now);
+            self.record_keyless_refusal(id, RefusalCause::Protocol, why, now);
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return self.acknowledge(id, Some(packet_id), reason, why, now);
         };
@@ -79,18 +86,18 @@ impl Hub {
             .as_ref()
             .is_some_and(|rights| !rights.may_use_store())
         {
-            self.statistics.messages_refused += 1;
+            self.metrics.messages_refused += 1;
             let why = "this client may not use the store";
-            self.note_refusal(id, Cause::Authorization, why, now);
+            self.record_keyless_refusal(id, RefusalCause::Authorization, why, now);
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
-        self.service.set_client_address(connection.peer());
+        self.service.set_client_address(connection.ip_address());
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
         let properties = match self.persist_property {
             None => connection.request_properties(publish),
             Some(_) => self.request_properties(publish),
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request: Request {
                 client: &requester.client,
                 principal: &requester.principal,
@@ -98,41 +105,41 @@ impl Hub {
                 correlation: correlation_data,
                 payload: &publish.payload(),
                 properties,
-                may_return: !requester.is_ephemeral(),
+                may_be_redelivered: !requester.is_ephemeral(),
             },
             deadline_ms: publish
                 .message_expiry()
                 .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
-            has_room: requester.has_room(&self.limits),
+            has_capacity: requester.has_capacity(&self.limits),
             is_shared: false,
         };
         if !self
             .large_allocations
             .allows_copies(publish.payload_bytes().len())
         {
-            self.service.refuse_next_change();
+            self.service.reject_next_change();
         }
-        let reception = self.service.ask(&envelope, now);
+        let reception = self.service.submit(&envelope, now);
         let to = ReturnAddress {
             packet_id,
             response_topic,
             correlation_data,
-            place: None,
+            ack_slot: None,
         };
         match reception {
-            Reception::Ended(outcome) => {
-                if let Some(reasons) = self.refusal(&outcome) {
+            RequestProgress::Complete(outcome) => {
+                if let Some(reasons) = self.refusal_reason(&outcome) {
                     let key = key_of(&publish.payload(), &outcome);
-                    self.refuse_client(id, reasons, key, now);
+                    self.record_client_refusal(id, reasons, key, now);
                 }
-                self.conclude(id, session, to, &outcome, now);
+                self.complete_request(id, session, to, &outcome, now);
             }
-            Reception::Later(ticket) => {
-                self.await_outcome(id, session, to, ticket, &publish.payload());
+            RequestProgress::Pending(ticket) => {
+                self.register_pending(id, session, to, ticket, &publish.payload());
             }
         }
-        self.tell_watchers(Some(id), now);
-        self.tell_outcomes(now);
+        self.notify_watchers(Some(id), now);
+        self.process_outcomes(now);
     }
 
     /// Returns the properties of a request in its user properties.
@@ -148,33 +155,33 @@ impl Hub {
     }
 
     /// Sends the outcome of a request to a client that is connected.
-    pub(super) fn conclude(
+    pub(super) fn complete_request(
         &mut self,
         id: ConnectionId,
         session: SessionId,
         to: ReturnAddress<'_>,
         outcome: &Outcome,
-        now: Now,
+        now: ClockReading,
     ) {
         let why = match outcome {
-            Outcome::Answered(answered) => return self.respond(id, session, to, answered),
-            Outcome::Refused(Refusal::Expired) => (
+            Outcome::Replied(answered) => return self.respond(id, session, to, answered),
+            Outcome::Refused(NotExecutedReason::Expired) => (
                 ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
                 "the request expired before it was executed",
             ),
-            Outcome::Refused(Refusal::NoRoom) => (
+            Outcome::Refused(NotExecutedReason::NoCapacity) => (
                 ReasonCode::QUOTA_EXCEEDED,
                 "too many responses are not acknowledged; the request was not executed",
             ),
             // Of all codes, this one means that nothing was done, and that the request may succeed soon.
-            Outcome::Refused(Refusal::Away) => (
+            Outcome::Refused(NotExecutedReason::Unavailable) => (
                 ReasonCode::NO_MATCHING_SUBSCRIBERS,
                 "the storage does not answer; the request was not executed",
             ),
             // An error would mean that it was not executed. Without a response, the client learns that the outcome is unknown.
             Outcome::Unknown => (ReasonCode::SUCCESS, ""),
         };
-        self.acknowledge_at(id, to.packet_id, to.place, why, now);
+        self.acknowledge_in_slot(id, to.packet_id, to.ack_slot, why, now);
     }
 
     fn respond(
@@ -182,7 +189,7 @@ impl Hub {
         id: ConnectionId,
         session_id: SessionId,
         to: ReturnAddress<'_>,
-        answered: &Answered,
+        answered: &CommittedReply,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -190,45 +197,48 @@ impl Hub {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        let Answered { response, commit } = answered;
+        let CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        } = answered;
         let hold = *commit;
         let bytes = response.reply.encoded_len();
         if !self.large_allocations.allows_output(bytes) {
-            self.statistics.dropped_full += 1;
+            self.metrics.dropped_full += 1;
             acknowledge_unanswerable(connection, to, &"the server has no memory for it", hold);
-            return self.appended(id);
+            return self.output_appended(id);
         }
         let is_full = connection.is_full();
         // A client that has the response has seen its request acknowledged, if the PUBACK leaves first.
-        let is_acknowledged_first = connection.output.leaves_with(hold, to.place);
-        let answer = response.answer.filter(|_| is_acknowledged_first);
-        let answer = answer.map(|number| Answer {
+        let is_acknowledged_first = connection.output.is_sent_with(hold, to.ack_slot);
+        let answer = response.replay_number.filter(|_| is_acknowledged_first);
+        let answer = answer.map(|number| CachedReplyRef {
             number,
             connection: id,
         });
         if !is_full && session.may_send_now() {
             let identifiers = session.identifiers_of_response(to.response_topic);
-            self.service.worked(session.take_work());
+            self.service.add_work(session.take_work());
             let header = PublishHeader {
                 checked_topic: Some(to.response_topic),
                 correlation_data: Some(to.correlation_data),
                 subscription_identifiers: &identifiers,
                 encoded: Some(&self.response_properties),
-                encoded_last: encoded(response.version.as_ref(), &mut self.response_version),
+                encoded_last: encode_version(response.version.as_ref(), &mut self.response_version),
                 ..PublishHeader::default()
             };
-            self.statistics.responses += 1;
-            let spares = &mut self.spares;
+            self.metrics.responses += 1;
+            let spares = &mut self.packet_buffers;
             let sent = send_response(connection, session, spares, to, header, answered, answer);
             if let Err(error) = sent {
-                self.statistics.dropped_too_large += 1;
+                self.metrics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, to, &error, hold);
             }
-            return self.appended(id);
+            return self.output_appended(id);
         }
         // Four bytes, which fit into any Maximum Packet Size of use.
-        let _ = connection.acknowledge(hold, to.place, &PubAck::success(to.packet_id));
-        self.appended(id);
+        let _ = connection.acknowledge(hold, to.ack_slot, &PubAck::success(to.packet_id));
+        self.output_appended(id);
         self.queue_response(session_id, to, answered, answer);
     }
 
@@ -237,21 +247,24 @@ impl Hub {
         &mut self,
         session_id: SessionId,
         to: ReturnAddress<'_>,
-        Answered { response, commit }: &Answered,
-        answer: Option<Answer>,
+        CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        }: &CommittedReply,
+        answer: Option<CachedReplyRef>,
     ) {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        self.statistics.responses += 1;
+        self.metrics.responses += 1;
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
-        let payload = Payload::new(payload.freeze(), &self.gauge);
+        let payload = Payload::new(payload.freeze(), &self.memory_budget);
         let header = PublishHeader {
             topic: to.response_topic.as_str(),
             correlation_data: Some(to.correlation_data),
             encoded: Some(&self.response_properties),
-            encoded_last: encoded(response.version.as_ref(), &mut self.response_version),
+            encoded_last: encode_version(response.version.as_ref(), &mut self.response_version),
             ..PublishHeader::default()
         };
         if let Ok(message) = Message::new(&header, payload, None) {
@@ -259,18 +272,18 @@ impl Hub {
                 message,
                 identifiers: session.identifiers_of_response(to.response_topic).into(),
             };
-            self.service.worked(session.take_work());
-            session.enqueue(Queued {
+            self.service.add_work(session.take_work());
+            session.enqueue(QueuedMessage {
                 delivery,
-                hold: *commit,
-                answer,
+                commit_index: *commit,
+                cached_reply: answer,
             });
-            self.sessions.classify(session_id);
+            self.sessions.update_rank(session_id);
         }
     }
 
     /// Returns the identifiers of a client's subscriptions that match a topic.
-    pub(super) fn identifiers(&mut self, session: SessionId, topic: &str) -> Vec<u32> {
+    pub(super) fn subscription_identifiers(&mut self, session: SessionId, topic: &str) -> Vec<u32> {
         self.sessions
             .get_mut(session)
             .map(|session| session.identifiers(topic))
@@ -279,7 +292,7 @@ impl Hub {
 }
 
 /// Encodes `__ts` of a response that has a version.
-pub(super) fn encoded<'a>(
+pub(super) fn encode_version<'a>(
     version: Option<&Hlc>,
     encoder: &'a mut EncodedTimestamp,
 ) -> Option<&'a EncodedProperties> {
@@ -291,11 +304,14 @@ pub(super) fn encoded<'a>(
 fn send_response(
     connection: &mut Connection,
     session: &mut Session,
-    spares: &mut Spares,
+    spares: &mut PacketBufferPool,
     to: ReturnAddress<'_>,
     mut header: PublishHeader<'_>,
-    Answered { response, commit }: &Answered,
-    answer: Option<Answer>,
+    CommittedReply {
+        envelope: response,
+        commit_index: commit,
+    }: &CommittedReply,
+    answer: Option<CachedReplyRef>,
 ) -> Result<(), EncodeError> {
     let (reply, hold) = (&response.reply, *commit);
     let Some(id) = session.packet_id() else {
@@ -305,7 +321,7 @@ fn send_response(
     let max_packet_bytes = connection.max_packet_bytes();
     let output = &mut connection.output;
     let puback = PubAck::success(to.packet_id);
-    let is_together = output.leaves_with(hold, to.place);
+    let is_together = output.is_sent_with(hold, to.ack_slot);
     let is_ephemeral = session.is_ephemeral();
     let result = output.append(hold, |out| {
         if is_together {
@@ -316,30 +332,32 @@ fn send_response(
             reply.encode(out);
         })?;
         Ok(if is_ephemeral {
-            Content::Once
+            InFlightContent::NotRetained
         } else {
-            Content::Packet(spares.copy(&out[start..]))
+            InFlightContent::Packet(spares.copy(&out[start..]))
         })
     });
     match result {
         Ok(content) => {
             let in_flight = InFlight {
                 content,
-                hold,
-                answer,
+                commit_index: hold,
+                cached_reply: answer,
             };
-            session.sent(id, in_flight);
+            session.record_sent(id, in_flight);
         }
         Err(error) => {
-            session.not_sent(id);
+            session.return_packet_id(id);
             return Err(error);
         }
     }
     if is_together {
-        output.acknowledged_with(hold, to.place);
+        output.count_ack_with(hold, to.ack_slot);
         Ok(())
     } else {
-        output.acknowledge(hold, to.place, |out| puback.encode(max_packet_bytes, out))
+        output.acknowledge(hold, to.ack_slot, |out| {
+            puback.encode(max_packet_bytes, out)
+        })
     }
 }
 
@@ -354,9 +372,9 @@ fn acknowledge_unanswerable(
     let puback = PubAck {
         packet_id: to.packet_id,
         reason: ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
-        reason_string: connection.wants_reasons().then(|| {
+        reason_string: connection.wants_reason_strings().then(|| {
             format!("the request was executed, but its response cannot be sent: {error}").into()
         }),
     };
-    let _ = connection.acknowledge(hold, to.place, &puback);
+    let _ = connection.acknowledge(hold, to.ack_slot, &puback);
 }

@@ -3,10 +3,10 @@ use super::limits::HubLimits;
 use super::message::Delivery;
 use super::subscriptions::{Subscription, SubscriptionTree, is_exact};
 use super::{ConnectionId, SessionId};
-use crate::access::{Login, Owner, Principal, Proof, Rights};
-use crate::budget::{Charge, Gauge};
+use crate::access::{Login, Owner, Principal, Rights, VerifiedCredential};
 use crate::connection::will_bytes;
-use crate::timers::Timer;
+use crate::memory_budget::{MemoryBudget, Reservation};
+use crate::timer_queue::Timer;
 use slotmap::SlotMap;
 use statestore_protocol::mqtt::{PacketId, PacketIds, Will, Window};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -18,13 +18,13 @@ const SESSION_BYTES: usize = 2048;
 /// Bytes by which the counted memory of a session may be wrong.
 const SLACK_BYTES: usize = 1024;
 /// Memory of a place in the window, used or not.
-const PLACE_BYTES: usize = 96;
+const WINDOW_SLOT_BYTES: usize = 96;
 /// Number of places for which the window of a session with nothing in flight keeps room.
-const KEPT_PLACES: u16 = 32;
+const MIN_WINDOW_SLOTS: u16 = 32;
 
 /// Number of the remembered answer in a response, and the connection on which its request was acknowledged first.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
+pub(crate) struct CachedReplyRef {
     pub(crate) number: u64,
     pub(crate) connection: ConnectionId,
 }
@@ -32,27 +32,27 @@ pub(crate) struct Answer {
 /// A PUBLISH in flight, as far as it is needed to send it again.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    pub(crate) content: Content,
+    pub(crate) content: InFlightContent,
     /// The write that must be durable before it may leave; 0 for none.
-    pub(crate) hold: u64,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) commit_index: u64,
+    pub(crate) cached_reply: Option<CachedReplyRef>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Content {
+pub(crate) enum InFlightContent {
     /// No content: the session ends with the connection, so the message is never sent again.
-    Once,
+    NotRetained,
     /// The whole packet.
     Packet(Vec<u8>),
     /// A message, encoded anew each time since its message expiry goes down.
     Delivery(Delivery),
 }
 
-impl Content {
+impl InFlightContent {
     /// Returns the bytes that it takes until it is acknowledged, as if nothing was shared.
     fn bytes(&self) -> usize {
         match self {
-            Self::Once => 0,
+            Self::NotRetained => 0,
             Self::Packet(packet) => packet.capacity() + size_of::<Self>(),
             Self::Delivery(delivery) => delivery.bytes(),
         }
@@ -61,7 +61,7 @@ impl Content {
     /// Returns the bytes that it takes besides a shared message.
     fn own_bytes(&self) -> usize {
         match self {
-            Self::Once => 0,
+            Self::NotRetained => 0,
             Self::Packet(packet) => packet.capacity(),
             Self::Delivery(delivery) => delivery.own_bytes(),
         }
@@ -70,20 +70,20 @@ impl Content {
 
 /// A message that waits for the connection, the Receive Maximum or the output buffer.
 #[derive(Debug)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedMessage {
     pub(crate) delivery: Delivery,
     /// The write that must be durable before this may leave; 0 for none.
-    pub(crate) hold: u64,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) commit_index: u64,
+    pub(crate) cached_reply: Option<CachedReplyRef>,
 }
 
-impl Queued {
+impl QueuedMessage {
     /// Creates an entry for a message that carries no answer.
     pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
         Self {
             delivery,
-            hold,
-            answer: None,
+            commit_index: hold,
+            cached_reply: None,
         }
     }
 }
@@ -96,11 +96,11 @@ pub(crate) struct Session {
     /// one may end it.
     pub(crate) principal: Principal,
     /// Proof with which its present or last client was accepted.
-    pub(crate) proof: Proof,
+    pub(crate) proof: VerifiedCredential,
     /// Rights of the session; `None` allows everything.
     pub(crate) rights: Option<Arc<Rights>>,
     /// Whether users or policy have changed, and the session has not been judged since.
-    pub(crate) is_unjudged: bool,
+    pub(crate) needs_review: bool,
     pub(crate) connection: Option<ConnectionId>,
     /// Seconds that the session outlives its connection; `u32::MAX` is for ever.
     pub(crate) expiry_s: u32,
@@ -109,7 +109,7 @@ pub(crate) struct Session {
     pub(super) identified: Option<Box<SubscriptionTree<()>>>,
     pub(crate) window: Window<InFlight>,
     packet_ids: PacketIds,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedMessage>,
     /// Bytes that wait in the queue, or are in flight and may have to be sent again, as if no message was shared.
     held_bytes: usize,
     /// The same bytes without shared messages.
@@ -119,25 +119,25 @@ pub(crate) struct Session {
     /// Memory of the subscriptions.
     pub(crate) filter_bytes: usize,
     /// Number of pending requests, and their bytes.
-    awaited: usize,
-    awaited_bytes: usize,
+    pending_requests: usize,
+    pending_bytes: usize,
     /// The highest packet identifier since nothing was in flight.
-    widest: u16,
-    charge: Charge,
+    highest_packet_id: u16,
+    reservation: Reservation,
     /// Bytes that count against the limit of its user, roughly.
-    held: Option<Charge>,
+    user_reservation: Option<Reservation>,
     /// The will, which waits for its delay until this time since the connection was lost.
     pub(crate) will: Option<(u64, Box<Will>)>,
     /// Time at which the session ends, while it has no connection.
-    pub(crate) ends_ms: Option<u64>,
+    pub(crate) expires_ms: Option<u64>,
     pub(crate) timer: Timer,
     /// Rank of the session, and the time since which it has no connection.
-    offline: Option<(Missed, u64)>,
+    offline: Option<(EvictionCost, u64)>,
 }
 
 /// Loss that the end of a session without a connection would be, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Missed {
+enum EvictionCost {
     /// No loss.
     Nothing,
     /// Subscriptions, or a will that is not due yet.
@@ -153,15 +153,15 @@ impl Session {
         login: Login,
         connection: ConnectionId,
         receive_maximum: u16,
-        gauge: &Gauge,
+        gauge: &MemoryBudget,
     ) -> Self {
-        let charge = Charge::new(gauge, SESSION_BYTES + client.len());
+        let charge = Reservation::new(gauge, SESSION_BYTES + client.len());
         Self {
             client,
             principal: login.principal,
-            proof: login.proof,
+            proof: login.credential,
             rights: None,
-            is_unjudged: false,
+            needs_review: false,
             connection: Some(connection),
             expiry_s: 0,
             subscriptions: BTreeMap::new(),
@@ -173,13 +173,13 @@ impl Session {
             own_held_bytes: 0,
             filter_text_bytes: 0,
             filter_bytes: 0,
-            awaited: 0,
-            awaited_bytes: 0,
-            widest: 0,
-            charge,
-            held: None,
+            pending_requests: 0,
+            pending_bytes: 0,
+            highest_packet_id: 0,
+            reservation: charge,
+            user_reservation: None,
             will: None,
-            ends_ms: None,
+            expires_ms: None,
             timer: Timer::default(),
             offline: None,
         }
@@ -192,107 +192,107 @@ impl Session {
             + self.client.len()
             + self.own_held_bytes
             + self.filter_bytes
-            + usize::from(self.widest) * PLACE_BYTES
+            + usize::from(self.highest_packet_id) * WINDOW_SLOT_BYTES
             + will
     }
 
     /// Counts the bytes that the session takes now.
-    pub(crate) fn recharge(&mut self) {
+    pub(crate) fn update_reservation(&mut self) {
         let bytes = self.own_bytes();
-        self.charge.set_roughly(bytes, SLACK_BYTES);
-        if let Some(held) = &mut self.held {
-            held.set_roughly(self.held_bytes + self.awaited_bytes, SLACK_BYTES);
+        self.reservation.resize_with_slack(bytes, SLACK_BYTES);
+        if let Some(held) = &mut self.user_reservation {
+            held.resize_with_slack(self.held_bytes + self.pending_bytes, SLACK_BYTES);
         }
     }
 
     /// Returns whether a QoS 1 message may go out at once without overtaking another one.
     pub(crate) fn may_send_now(&self) -> bool {
-        self.queue.is_empty() && self.window.has_room()
+        self.queue.is_empty() && self.window.has_capacity()
     }
 
     /// Returns whether a message waits to be sent, for the first time or again.
-    pub(crate) fn has_waiting(&self) -> bool {
+    pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty() || self.window.has_resend()
     }
 
     /// Returns the bytes of the next message to be sent, if the Receive Maximum has room for one.
     pub(crate) fn next_bytes(&self) -> Option<usize> {
-        let next = self.queue.front().filter(|_| self.window.has_room())?;
+        let next = self.queue.front().filter(|_| self.window.has_capacity())?;
         Some(next.delivery.bytes())
     }
 
     /// Returns the bytes held for messages and pending requests, as if nothing of them was shared.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes + self.awaited_bytes
+        self.held_bytes + self.pending_bytes
     }
 
     /// Reserves room for the answer to a pending request of this size.
-    pub(crate) fn outcome_awaited(&mut self, bytes: usize) {
-        self.awaited += 1;
-        self.awaited_bytes += bytes;
+    pub(crate) fn reserve_response(&mut self, bytes: usize) {
+        self.pending_requests += 1;
+        self.pending_bytes += bytes;
     }
 
     /// Releases the room of a request whose outcome has arrived.
-    pub(crate) fn outcome_came(&mut self, bytes: usize) {
-        self.awaited -= 1;
-        self.awaited_bytes -= bytes;
+    pub(crate) fn release_response(&mut self, bytes: usize) {
+        self.pending_requests -= 1;
+        self.pending_bytes -= bytes;
     }
 
     /// Returns whether one more message may be taken. A message that goes out at once and is never sent again takes no room.
-    pub(crate) fn has_room(&self, limits: &HubLimits) -> bool {
+    pub(crate) fn has_capacity(&self, limits: &HubLimits) -> bool {
         (self.is_ephemeral() && self.queue.is_empty())
-            || (self.queue.len() + self.awaited < limits.max_queued_messages
+            || (self.queue.len() + self.pending_requests < limits.max_queued_messages
                 && self.held_bytes() < limits.max_queued_bytes
-                && !self.user_holds_too_much(limits))
+                && !self.exceeds_user_limit(limits))
     }
 
-    fn user_holds_too_much(&self, limits: &HubLimits) -> bool {
-        let most = limits.users.of(&self.principal).held_bytes;
-        most.zip(self.held.as_ref())
-            .is_some_and(|(most, held)| held.gauge_bytes() >= most)
+    fn exceeds_user_limit(&self, limits: &HubLimits) -> bool {
+        let most = limits.users.get(&self.principal).held_bytes;
+        most.zip(self.user_reservation.as_ref())
+            .is_some_and(|(most, held)| held.budget_bytes() >= most)
     }
 
     /// Puts a message at the end of the queue.
-    pub(crate) fn enqueue(&mut self, queued: Queued) {
+    pub(crate) fn enqueue(&mut self, queued: QueuedMessage) {
         self.held_bytes += queued.delivery.bytes();
         self.own_held_bytes += queued.delivery.own_bytes();
         self.queue.push_back(queued);
-        self.recharge();
+        self.update_reservation();
     }
 
     /// Takes the message at the head of the queue.
-    pub(crate) fn dequeue(&mut self) -> Option<Queued> {
+    pub(crate) fn dequeue(&mut self) -> Option<QueuedMessage> {
         let queued = self.queue.pop_front()?;
         self.held_bytes -= queued.delivery.bytes();
         self.own_held_bytes -= queued.delivery.own_bytes();
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
-        self.recharge();
+        self.update_reservation();
         Some(queued)
     }
 
-    /// Returns a packet identifier for a message that is about to be sent, to be [entered](Self::sent) or [given back](Self::not_sent).
+    /// Returns a packet identifier for a message that is about to be sent, to be [entered](Self::record_sent) or [given back](Self::return_packet_id).
     pub(crate) fn packet_id(&mut self) -> Option<PacketId> {
         self.packet_ids.allocate()
     }
 
     /// Enters a message that was sent, for which the window had room.
-    pub(crate) fn sent(&mut self, id: PacketId, in_flight: InFlight) {
+    pub(crate) fn record_sent(&mut self, id: PacketId, in_flight: InFlight) {
         let (bytes, own_bytes) = (in_flight.content.bytes(), in_flight.content.own_bytes());
         match self.window.push(id, in_flight) {
             Ok(()) => {
                 self.held_bytes += bytes;
                 self.own_held_bytes += own_bytes;
-                self.widest = self.widest.max(id.get());
-                self.recharge();
+                self.highest_packet_id = self.highest_packet_id.max(id.get());
+                self.update_reservation();
             }
-            Err(_) => self.not_sent(id),
+            Err(_) => self.return_packet_id(id),
         }
     }
 
     /// Gives back the packet identifier of a message that was not sent after all.
-    pub(crate) fn not_sent(&mut self, id: PacketId) {
+    pub(crate) fn return_packet_id(&mut self, id: PacketId) {
         self.packet_ids.release(id);
     }
 
@@ -302,27 +302,27 @@ impl Session {
         self.held_bytes -= in_flight.content.bytes();
         self.own_held_bytes -= in_flight.content.own_bytes();
         self.packet_ids.release(id);
-        if self.window.is_empty() && self.widest > KEPT_PLACES {
+        if self.window.is_empty() && self.highest_packet_id > MIN_WINDOW_SLOTS {
             self.window = Window::new(self.window.limit());
             self.packet_ids = PacketIds::new();
-            self.widest = 0;
+            self.highest_packet_id = 0;
         }
-        self.recharge();
+        self.update_reservation();
         Some(in_flight)
     }
 
-    fn missed(&self) -> Missed {
+    fn eviction_cost(&self) -> EvictionCost {
         if !self.queue.is_empty() || !self.window.is_empty() {
-            Missed::Messages
+            EvictionCost::Messages
         } else if !self.subscriptions.is_empty() || self.will.is_some() {
-            Missed::Subscriptions
+            EvictionCost::Subscriptions
         } else {
-            Missed::Nothing
+            EvictionCost::Nothing
         }
     }
 
     /// Returns the number of subscriptions to filters with wildcards.
-    fn wildcards(&self) -> usize {
+    fn wildcard_count(&self) -> usize {
         let filters = self.subscriptions.keys();
         filters.filter(|filter| !is_exact(filter)).count()
     }
@@ -339,19 +339,19 @@ pub(crate) struct Sessions {
     all: SlotMap<SessionId, Session>,
     by_client: HashMap<Arc<str>, SessionId>,
     /// Sessions by their owner.
-    by_owner: HashMap<Owner, Owned>,
+    by_owner: HashMap<Owner, OwnerSessions>,
 }
 
 /// The sessions of one owner.
 #[derive(Debug, Default)]
-struct Owned {
+struct OwnerSessions {
     count: usize,
     /// Bytes that the sessions hold together.
-    held: Gauge,
+    memory_budget: MemoryBudget,
     /// Subscriptions to filters with wildcards.
     wildcards: usize,
     /// Sessions without a connection: the least missed first, and of these the one that is alone for longest.
-    offline: BTreeSet<(Missed, u64, SessionId)>,
+    offline: BTreeSet<(EvictionCost, u64, SessionId)>,
 }
 
 impl Sessions {
@@ -360,7 +360,7 @@ impl Sessions {
     }
 
     /// Returns the number of sessions of a principal, and how many of them have a connection.
-    pub(crate) fn of(&self, principal: &Principal) -> (usize, usize) {
+    pub(crate) fn counts_of(&self, principal: &Principal) -> (usize, usize) {
         self.by_owner
             .get(principal.owner())
             .map_or((0, 0), |owned| {
@@ -369,7 +369,7 @@ impl Sessions {
     }
 
     /// Returns the session to end when a principal has too many: the least missed one without a connection.
-    pub(crate) fn least_missed_of(&self, principal: &Principal) -> Option<SessionId> {
+    pub(crate) fn cheapest_to_evict_of(&self, principal: &Principal) -> Option<SessionId> {
         let owned = self.by_owner.get(principal.owner())?;
         Some(owned.offline.first()?.2)
     }
@@ -417,7 +417,7 @@ impl Sessions {
             .entry(session.principal.owner().clone())
             .or_default();
         owned.count += 1;
-        session.held = Some(Charge::new(&owned.held, 0));
+        session.user_reservation = Some(Reservation::new(&owned.memory_budget, 0));
         let id = self.all.insert(session);
         self.by_client.insert(client, id);
         id
@@ -431,7 +431,7 @@ impl Sessions {
                 owned.offline.remove(&(missed, since_ms, id));
             }
             owned.count -= 1;
-            owned.wildcards -= session.wildcards();
+            owned.wildcards -= session.wildcard_count();
             if owned.count == 0 {
                 self.by_owner.remove(session.principal.owner());
             }
@@ -444,20 +444,20 @@ impl Sessions {
     }
 
     /// Notes that a session has no connection any more.
-    pub(crate) fn went_offline(&mut self, id: SessionId, now_ms: u64) {
+    pub(crate) fn mark_offline(&mut self, id: SessionId, now_ms: u64) {
         if let Some(session) = self.all.get_mut(id) {
-            session.recharge();
+            session.update_reservation();
             self.set_offline(id, Some(now_ms));
         }
     }
 
     /// Notes that a session has a connection again.
-    pub(crate) fn came_online(&mut self, id: SessionId) {
+    pub(crate) fn mark_online(&mut self, id: SessionId) {
         self.set_offline(id, None);
     }
 
     /// Ranks a session without a connection anew, since its content has changed.
-    pub(crate) fn classify(&mut self, id: SessionId) {
+    pub(crate) fn update_rank(&mut self, id: SessionId) {
         let offline = self.all.get(id).and_then(|session| session.offline);
         if let Some((_, since_ms)) = offline {
             self.set_offline(id, Some(since_ms));
@@ -468,7 +468,7 @@ impl Sessions {
         let Some(session) = self.all.get_mut(id) else {
             return;
         };
-        let offline = since_ms.map(|since_ms| (session.missed(), since_ms));
+        let offline = since_ms.map(|since_ms| (session.eviction_cost(), since_ms));
         if session.offline == offline {
             return;
         }
@@ -486,7 +486,7 @@ impl Sessions {
     }
 
     /// Returns the session to end when there are too many: the least missed one without a connection, of the principal with most sessions.
-    pub(crate) fn least_missed(&self) -> Option<SessionId> {
+    pub(crate) fn cheapest_to_evict(&self) -> Option<SessionId> {
         let (_, first) = self
             .by_owner
             .values()

@@ -1,10 +1,10 @@
 //! SUBSCRIBE and UNSUBSCRIBE (MQTT 5, sections 3.8 to 3.11).
-use super::refusals::Cause;
+use super::refusal_log::RefusalCause;
 use super::session::Session;
 use super::subscriptions::{Subscription, is_exact};
 use super::{ConnectionId, Hub, SessionId};
 use crate::access::{Rights, UserLimits};
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::topic_filter;
 use statestore_protocol::mqtt::{
     self, CheckedTopic, QoS, ReasonCode, SubAck, Subscribe, UnsubAck, Unsubscribe,
@@ -28,7 +28,7 @@ fn filter_bytes(filter: &str) -> usize {
 
 /// Returns whether a client with these rights may subscribe to a filter. Messages of the store reach their recipients whatever the
 /// subscriptions are. So each client that may use the store may subscribe to them.
-pub(super) fn may_have(rights: Option<&Rights>, filter: &str) -> bool {
+pub(super) fn may_subscribe(rights: Option<&Rights>, filter: &str) -> bool {
     rights.is_none_or(|rights| {
         rights.may_subscribe(filter) || (topic::is_from_store(filter) && rights.may_use_store())
     })
@@ -36,20 +36,20 @@ pub(super) fn may_have(rights: Option<&Rights>, filter: &str) -> bool {
 
 impl Hub {
     #[cold]
-    pub(super) fn subscribe(
+    pub(super) fn handle_subscribe(
         &mut self,
         id: ConnectionId,
         session: SessionId,
         packet: Subscribe,
-        now: Now,
+        now: ClockReading,
     ) {
         let mut reasons = Vec::with_capacity(packet.subscriptions.len());
         for wanted in packet.subscriptions {
             if topic_filter::is_shared(&wanted.filter) && wanted.no_local {
                 let why = "a shared subscription cannot be no-local";
-                return self.fail(id, ReasonCode::PROTOCOL_ERROR, why, now);
+                return self.disconnect_with(id, ReasonCode::PROTOCOL_ERROR, why, now);
             }
-            let reason = self.grant(session, &wanted, packet.subscription_id);
+            let reason = self.grant_subscription(session, &wanted, packet.subscription_id);
             if reason.is_failure() {
                 let why = match reason {
                     ReasonCode::NOT_AUTHORIZED => {
@@ -63,7 +63,7 @@ impl Hub {
                     }
                     _ => "the topic filter is not valid",
                 };
-                self.note_refusal(id, Cause::of(reason), why, now);
+                self.record_keyless_refusal(id, RefusalCause::from_reason_code(reason), why, now);
             }
             reasons.push(reason);
         }
@@ -78,7 +78,7 @@ impl Hub {
     }
 
     /// Adds or replaces one subscription. QoS 2 is granted as QoS 1. No message is retained, so the retain options have no effect.
-    fn grant(
+    fn grant_subscription(
         &mut self,
         id: SessionId,
         wanted: &mqtt::Subscription,
@@ -98,18 +98,18 @@ impl Hub {
         if filter == topic::REQUEST {
             return ReasonCode::NOT_AUTHORIZED;
         }
-        if !may_have(session.rights.as_deref(), filter) {
-            self.statistics.subscriptions_refused += 1;
+        if !may_subscribe(session.rights.as_deref(), filter) {
+            self.metrics.subscriptions_refused += 1;
             return ReasonCode::NOT_AUTHORIZED;
         }
         let is_new = !session.subscriptions.contains_key(filter);
         if is_new {
-            let limits = self.limits.users.of(&session.principal);
+            let limits = self.limits.users.get(&session.principal);
             let most = limits
                 .subscriptions
                 .unwrap_or(UserLimits::MAX_WILDCARD_SUBSCRIPTIONS);
             if !is_exact(filter) && has >= most {
-                self.statistics.subscriptions_refused += 1;
+                self.metrics.subscriptions_refused += 1;
                 return ReasonCode::QUOTA_EXCEEDED;
             }
             if session.subscriptions.len() >= self.limits.max_subscriptions
@@ -119,7 +119,7 @@ impl Hub {
             }
             session.filter_text_bytes += filter.len();
             session.filter_bytes += filter_bytes(filter);
-            session.recharge();
+            session.update_reservation();
         }
         let at_least_once = wanted.qos != QoS::AtMostOnce;
         let subscription = Subscription {
@@ -136,7 +136,7 @@ impl Hub {
             let tree = session.identified.get_or_insert_default();
             tree.insert(filter, (), subscription);
         } else if former.is_some() {
-            session.identifier_removed(filter);
+            session.remove_identifier(filter);
         }
         if is_new {
             self.sessions.count_subscription(id, filter, true);
@@ -149,12 +149,12 @@ impl Hub {
     }
 
     #[cold]
-    pub(super) fn unsubscribe(
+    pub(super) fn handle_unsubscribe(
         &mut self,
         id: ConnectionId,
         session_id: SessionId,
         packet: &Unsubscribe,
-        now: Now,
+        now: ClockReading,
     ) {
         let mut reasons = Vec::with_capacity(packet.filters.len());
         for filter in &packet.filters {
@@ -165,10 +165,10 @@ impl Hub {
                 if let Some(former) = session.subscriptions.remove(filter.as_str()) {
                     session.filter_text_bytes -= filter.len();
                     session.filter_bytes -= filter_bytes(filter);
-                    session.recharge();
+                    session.update_reservation();
                     self.subscriptions.remove(filter, session_id);
                     if former.identifier.is_some() {
-                        session.identifier_removed(filter);
+                        session.remove_identifier(filter);
                     }
                     self.sessions.count_subscription(session_id, filter, false);
                     ReasonCode::SUCCESS
@@ -192,7 +192,7 @@ impl Hub {
 
 impl Session {
     /// Removes the identifier of the subscription to this filter.
-    fn identifier_removed(&mut self, filter: &str) {
+    fn remove_identifier(&mut self, filter: &str) {
         if let Some(identified) = &mut self.identified {
             identified.remove(filter, ());
             self.identified.take_if(|identified| identified.is_empty());

@@ -5,18 +5,18 @@
 //! there cost nothing.
 //!
 //! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end, and
-//! there may be many. So a [`Search`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
-mod matches;
+//! there may be many. So a [`TopicSearch`] goes on [in slices](SubscriptionTree::topic_search), between which subscriptions may come and go.
+mod matched_subscribers;
 mod node;
-mod search;
+mod topic_search;
 
-pub(crate) use matches::Matches;
-pub(crate) use search::Search;
+pub(crate) use matched_subscribers::MatchedSubscribers;
+pub(crate) use topic_search::TopicSearch;
 
-use super::few::Few;
-use node::{Node, Subscribers};
-use search::{Part, Walk};
+use super::small_map::SmallMap;
+use node::{FilterSubscribers, Node};
 use std::collections::HashMap;
+use topic_search::{SearchStage, TreeCursor};
 
 /// Time of a visit of a level, roughly in nanoseconds.
 pub(super) const VISIT_STEPS: usize = 100;
@@ -34,7 +34,7 @@ pub(crate) struct Subscription {
 
 /// Delivery of a message to one subscriber, for all its matching subscriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Match<S> {
+pub(crate) struct MatchedSubscriber<S> {
     /// The subscriber that gets the message.
     pub(crate) subscriber: S,
     /// Whether the highest QoS of the matching subscriptions is 1.
@@ -47,26 +47,26 @@ pub(crate) struct Match<S> {
 #[derive(Debug)]
 pub(crate) struct SubscriptionTree<S> {
     /// Filters that match one topic only.
-    exact: HashMap<Box<str>, Subscribers<S>>,
+    exact: HashMap<Box<str>, FilterSubscribers<S>>,
     /// Filters with wildcards but without a `#`, by the number of levels.
-    of_levels: HashMap<usize, OfLevels<S>>,
+    by_level_count: HashMap<usize, LevelGroup<S>>,
     /// Filters that end in `#`.
-    below: Node<S>,
+    multi_level: Node<S>,
     work: usize,
 }
 
 /// Filters with wildcards that have the same number of levels.
 #[derive(Debug)]
-struct OfLevels<S> {
-    by_end: HashMap<Box<str>, Node<S>>,
-    any_end: Node<S>,
+struct LevelGroup<S> {
+    by_last_level: HashMap<Box<str>, Node<S>>,
+    single_level_end: Node<S>,
 }
 
-impl<S> Default for OfLevels<S> {
+impl<S> Default for LevelGroup<S> {
     fn default() -> Self {
         Self {
-            by_end: HashMap::new(),
-            any_end: Node::default(),
+            by_last_level: HashMap::new(),
+            single_level_end: Node::default(),
         }
     }
 }
@@ -75,8 +75,8 @@ impl<S> Default for SubscriptionTree<S> {
     fn default() -> Self {
         Self {
             exact: HashMap::new(),
-            of_levels: HashMap::new(),
-            below: Node::default(),
+            by_level_count: HashMap::new(),
+            multi_level: Node::default(),
             work: 0,
         }
     }
@@ -90,7 +90,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             if let Some(subscribers) = self.exact.get_mut(filter) {
                 subscribers.insert(subscriber, subscription);
             } else {
-                let subscribers = Few::One(subscriber, subscription);
+                let subscribers = SmallMap::One(subscriber, subscription);
                 self.exact.insert(filter.into(), subscribers);
             }
             return;
@@ -100,10 +100,20 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             return;
         };
         let tree = match *last {
-            "#" => &mut self.below,
-            "+" => &mut self.of_levels.entry(levels.len()).or_default().any_end,
+            "#" => &mut self.multi_level,
+            "+" => {
+                &mut self
+                    .by_level_count
+                    .entry(levels.len())
+                    .or_default()
+                    .single_level_end
+            }
             last => {
-                let trees = &mut self.of_levels.entry(levels.len()).or_default().by_end;
+                let trees = &mut self
+                    .by_level_count
+                    .entry(levels.len())
+                    .or_default()
+                    .by_last_level;
                 trees.entry(last.into()).or_default()
             }
         };
@@ -127,33 +137,37 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             return false;
         };
         if *last == "#" {
-            return self.below.remove(before, subscriber);
+            return self.multi_level.remove(before, subscriber);
         }
-        let Some(trees) = self.of_levels.get_mut(&levels.len()) else {
+        let Some(trees) = self.by_level_count.get_mut(&levels.len()) else {
             return false;
         };
         let removed = if *last == "+" {
-            trees.any_end.remove(before, subscriber)
+            trees.single_level_end.remove(before, subscriber)
         } else {
-            let Some(tree) = trees.by_end.get_mut(*last) else {
+            let Some(tree) = trees.by_last_level.get_mut(*last) else {
                 return false;
             };
             let removed = tree.remove(before, subscriber);
             if tree.is_empty() {
-                trees.by_end.remove(*last);
+                trees.by_last_level.remove(*last);
             }
             removed
         };
-        if trees.by_end.is_empty() && trees.any_end.is_empty() {
-            self.of_levels.remove(&levels.len());
+        if trees.by_last_level.is_empty() && trees.single_level_end.is_empty() {
+            self.by_level_count.remove(&levels.len());
         }
         removed
     }
 
     /// Returns each subscriber that gets a message published to `topic` by `publisher`, in the order
     /// of the subscribers, once each.
-    pub(crate) fn matches(&mut self, topic: &str, publisher: Option<S>) -> Vec<Match<S>> {
-        let mut search = Search::new();
+    pub(crate) fn matches(
+        &mut self,
+        topic: &str,
+        publisher: Option<S>,
+    ) -> Vec<MatchedSubscriber<S>> {
+        let mut search = TopicSearch::new();
         let mut visits = usize::MAX;
         while !self.search(topic, publisher, &mut search, &mut visits) {}
         search.into_matches().collect()
@@ -165,16 +179,16 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
         &mut self,
         topic: &str,
         publisher: Option<S>,
-        search: &mut Search<S>,
+        search: &mut TopicSearch<S>,
         visits: &mut usize,
     ) -> bool {
         let levels: Vec<&str> = topic.split('/').collect();
         let is_wild = !topic.starts_with('$');
         let before = levels.len() - 1;
-        while let Some(part) = search.part {
-            let of_levels = self.of_levels.get(&levels.len());
+        while let Some(part) = search.stage {
+            let of_levels = self.by_level_count.get(&levels.len());
             let (tree, depth) = match part {
-                Part::Exact => {
+                SearchStage::Exact => {
                     if let Some(subscribers) = self.exact.get(topic) {
                         let before = *visits;
                         let is_done = search.add(subscribers, publisher, visits);
@@ -185,19 +199,19 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
                     }
                     (None, 0)
                 }
-                Part::SameEnd => {
-                    let trees = of_levels.map(|it| &it.by_end);
+                SearchStage::SameLastLevel => {
+                    let trees = of_levels.map(|it| &it.by_last_level);
                     (trees.and_then(|it| it.get(levels[before])), before)
                 }
                 // The filter `+` is all wildcard.
-                Part::AnyEnd if before == 0 && !is_wild => (None, 0),
-                Part::AnyEnd => (of_levels.map(|it| &it.any_end), before),
-                Part::Below => (Some(&self.below), levels.len()),
+                SearchStage::SingleLevelEnd if before == 0 && !is_wild => (None, 0),
+                SearchStage::SingleLevelEnd => (of_levels.map(|it| &it.single_level_end), before),
+                SearchStage::MultiLevel => (Some(&self.multi_level), levels.len()),
             };
             let place = (&levels[..], is_wild, depth);
             let mut path = std::mem::take(&mut search.path);
             let former = search.is_within_filter().then(|| path.clone());
-            let mut walk = tree.and_then(|tree| Walk::resume(tree, place, &mut path));
+            let mut walk = tree.and_then(|tree| TreeCursor::resume(tree, place, &mut path));
             if former.is_some_and(|former| former != path) {
                 search.leave_filter();
             }
@@ -210,14 +224,16 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
                 self.work += VISIT_STEPS;
                 // The filter `#` does not match a topic that begins with `$`.
                 let ends = match part {
-                    Part::Below => !path.is_empty() || is_wild,
-                    Part::Exact | Part::SameEnd | Part::AnyEnd => path.len() == depth,
+                    SearchStage::MultiLevel => !path.is_empty() || is_wild,
+                    SearchStage::Exact
+                    | SearchStage::SameLastLevel
+                    | SearchStage::SingleLevelEnd => path.len() == depth,
                 };
                 if let Some(node) = here.nodes.last()
                     && ends
                 {
                     let before = *visits;
-                    let is_done = search.add(&node.here, publisher, visits);
+                    let is_done = search.add(&node.subscribers, publisher, visits);
                     self.work += (before - *visits) * VISIT_STEPS;
                     if !is_done {
                         search.path = path;
@@ -230,11 +246,11 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
             }
             search.path.clear();
             search.leave_filter();
-            search.part = match part {
-                Part::Exact => Some(Part::SameEnd),
-                Part::SameEnd => Some(Part::AnyEnd),
-                Part::AnyEnd => Some(Part::Below),
-                Part::Below => None,
+            search.stage = match part {
+                SearchStage::Exact => Some(SearchStage::SameLastLevel),
+                SearchStage::SameLastLevel => Some(SearchStage::SingleLevelEnd),
+                SearchStage::SingleLevelEnd => Some(SearchStage::MultiLevel),
+                SearchStage::MultiLevel => None,
             };
         }
         true
@@ -247,7 +263,7 @@ impl<S: Ord + Copy> SubscriptionTree<S> {
 
     /// Returns whether there are no subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.of_levels.is_empty() && self.below.is_empty()
+        self.exact.is_empty() && self.by_level_count.is_empty() && self.multi_level.is_empty()
     }
 }
 
@@ -268,7 +284,7 @@ mod tests {
         identifier: None,
     };
 
-    fn who(tree: &mut SubscriptionTree<u32>, topic: &str) -> Vec<u32> {
+    fn matching_subscribers(tree: &mut SubscriptionTree<u32>, topic: &str) -> Vec<u32> {
         tree.matches(topic, None)
             .iter()
             .map(|m| m.subscriber)
@@ -303,12 +319,12 @@ mod tests {
         assert_eq!(
             tree.matches("a/b", None),
             [
-                Match {
+                MatchedSubscriber {
                     subscriber: 1,
                     at_least_once: true,
                     identifiers: vec![3, 9]
                 },
-                Match {
+                MatchedSubscriber {
                     subscriber: 2,
                     at_least_once: false,
                     identifiers: vec![]
@@ -343,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_leaves_nothing_behind() {
+    fn removal_frees_all_nodes() {
         let mut tree = SubscriptionTree::default();
         let filters = ["a/b/c", "a/+/c", "a/b/#", "#", "+"];
         for filter in filters {
@@ -357,16 +373,19 @@ mod tests {
     }
 
     #[test]
-    fn filters_with_another_end_are_not_visited() {
+    fn filters_with_another_last_level_are_not_visited() {
         let mut tree = SubscriptionTree::default();
         for number in 0..1_u32 << 10 {
             let level = |at: u32| if (number >> at) & 1 == 1 { "+/" } else { "a/" };
             let filter: String = (0..10).map(level).chain(["z"]).collect();
             tree.insert(&filter, number, QOS1);
         }
-        assert!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/b").is_empty());
+        assert!(matching_subscribers(&mut tree, "a/a/a/a/a/a/a/a/a/a/b").is_empty());
         assert!(tree.take_work() < 10 * VISIT_STEPS);
-        assert_eq!(who(&mut tree, "a/a/a/a/a/a/a/a/a/a/z").len(), 1 << 10);
+        assert_eq!(
+            matching_subscribers(&mut tree, "a/a/a/a/a/a/a/a/a/a/z").len(),
+            1 << 10
+        );
     }
 
     #[test]
@@ -378,7 +397,7 @@ mod tests {
         }
         let stays = [2, 3, 4];
         for removed_after in 0..20 {
-            let mut search = Search::new();
+            let mut search = TopicSearch::new();
             let mut slices = 0;
             while !tree.search("a/b/c", None, &mut search, &mut 1) {
                 if slices == removed_after {
@@ -416,8 +435,8 @@ mod tests {
                     expected.push(subscriber);
                 }
             }
-            prop_assert_eq!(who(&mut tree, &topic), &expected[..]);
-            let mut search = Search::new();
+            prop_assert_eq!(matching_subscribers(&mut tree, &topic), &expected[..]);
+            let mut search = TopicSearch::new();
             while !tree.search(&topic, None, &mut search, &mut 1) {}
             let sliced: Vec<_> = search.into_matches().map(|it| it.subscriber).collect();
             prop_assert_eq!(sliced, expected);

@@ -1,7 +1,7 @@
 //! Limits of the connections and sessions of a user.
 use super::{Hub, HubLimits, SessionId};
-use crate::access::{Principal, Refusal};
-use crate::clock::Now;
+use crate::access::{LoginRefusal, Principal};
+use crate::clock::ClockReading;
 use crate::service::ServiceConfig;
 use statestore_protocol::mqtt::ReasonCode;
 
@@ -12,10 +12,10 @@ impl Hub {
         &mut self,
         principal: &Principal,
         existing: Option<SessionId>,
-        now: Now,
-    ) -> Result<(), Refusal> {
-        let limits = *self.limits.users.of(principal);
-        let (sessions, connected) = self.sessions.of(principal);
+        now: ClockReading,
+    ) -> Result<(), LoginRefusal> {
+        let limits = *self.limits.users.get(principal);
+        let (sessions, connected) = self.sessions.counts_of(principal);
         let is_taken_over = existing
             .and_then(|id| self.sessions.get(id))
             .is_some_and(|session| session.connection.is_some());
@@ -27,11 +27,11 @@ impl Hub {
             return Err((ReasonCode::QUOTA_EXCEEDED, why));
         }
         if existing.is_none() && limits.sessions.is_some_and(|most| sessions >= most) {
-            let Some(least) = self.sessions.least_missed_of(principal) else {
+            let Some(least) = self.sessions.cheapest_to_evict_of(principal) else {
                 let why = "this user has as many sessions as it may have";
                 return Err((ReasonCode::QUOTA_EXCEEDED, why));
             };
-            self.statistics.sessions_evicted += 1;
+            self.metrics.sessions_evicted += 1;
             self.end_session(least, now);
         }
         Ok(())
@@ -44,6 +44,6 @@ impl Hub {
             broker.set_max_packet_bytes(limits.max_packet_bytes);
         }
         self.limits = limits;
-        self.session_memory.tight_at_bytes = self.max_session_bytes();
+        self.session_memory_limits.eviction_threshold_bytes = self.max_session_bytes();
     }
 }

@@ -7,36 +7,36 @@
 //! Passwords for one user from one address are verified one at a time. The next one is delayed by a refusal before it, or accepted at once
 //! if the one before was right and is equal.
 use super::{ConnectionId, Hub};
-use crate::access::{HashingMemory, Job, Verdict};
-use crate::clock::Now;
-use crate::connection::{Connection, Stage};
+use crate::access::{HashingMemory, VerificationJob, VerificationOutcome};
+use crate::clock::ClockReading;
+use crate::connection::{AuthState, Connection};
 use std::collections::VecDeque;
 
 /// Maximum number of logins that wait; one more is refused with "server busy".
-const MOST_WAITING: usize = 1024;
+const MAX_QUEUED: usize = 1024;
 
 /// A login to be verified.
 #[derive(Debug)]
 pub struct Verification {
     connection: ConnectionId,
     epoch: u64,
-    job: Job,
+    job: VerificationJob,
     memory: HashingMemory,
 }
 
 /// The result of a verification.
 #[derive(Debug)]
-pub struct Verified {
+pub struct CompletedVerification {
     pub(super) connection: ConnectionId,
     pub(super) epoch: u64,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: VerificationOutcome,
     pub(super) memory: HashingMemory,
 }
 
 impl Verification {
     /// Verifies the login; may take tens of milliseconds, and read a file.
-    pub fn run(mut self) -> Verified {
-        Verified {
+    pub fn run(mut self) -> CompletedVerification {
+        CompletedVerification {
             connection: self.connection,
             epoch: self.epoch,
             verdict: self.job.run(&mut self.memory),
@@ -47,26 +47,26 @@ impl Verification {
 
 /// A login that waits.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedVerification {
     connection: ConnectionId,
     /// Hash of user and address; of equal ones, one login is verified at a time.
-    line: Option<u64>,
-    has_turn: bool,
+    serial_key: Option<u64>,
+    may_start: bool,
 }
 
 /// A login that another thread verifies.
 #[derive(Debug)]
-struct UnderWay {
+struct RunningVerification {
     connection: ConnectionId,
-    line: Option<u64>,
+    serial_key: Option<u64>,
     hashing_bytes: usize,
 }
 
 /// All logins that are verified by other threads, and those that wait for it.
 #[derive(Debug, Default)]
-pub(super) struct Verifications {
-    waiting: VecDeque<Waiting>,
-    under_way: Vec<UnderWay>,
+pub(super) struct VerificationQueue {
+    queue: VecDeque<QueuedVerification>,
+    running: Vec<RunningVerification>,
     /// Memory of each free slot.
     free: Vec<HashingMemory>,
     /// Whether the next login needs the memory of a slot that is in use, since the process has none for another slot.
@@ -75,9 +75,9 @@ pub(super) struct Verifications {
     epoch: u64,
 }
 
-impl Verifications {
+impl VerificationQueue {
     /// Makes the results of verifications under way void.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn invalidate_running(&mut self) {
         self.epoch += 1;
     }
 
@@ -93,33 +93,37 @@ impl Verifications {
         has_turn: bool,
         is_quick: bool,
     ) -> bool {
-        if self.waiting.len() >= MOST_WAITING {
+        if self.queue.len() >= MAX_QUEUED {
             return false;
         }
-        let waiting = Waiting {
+        let waiting = QueuedVerification {
             connection,
-            line,
-            has_turn,
+            serial_key: line,
+            may_start: has_turn,
         };
         if is_quick {
-            self.waiting.push_front(waiting);
+            self.queue.push_front(waiting);
         } else {
-            self.waiting.push_back(waiting);
+            self.queue.push_back(waiting);
         }
         true
     }
 
     /// Returns the index of the first login that may be verified.
-    fn first(&self) -> Option<usize> {
-        let is_free = |waiting: &Waiting| {
-            waiting.line.is_none() || self.under_way.iter().all(|it| it.line != waiting.line)
+    fn next_index(&self) -> Option<usize> {
+        let is_free = |waiting: &QueuedVerification| {
+            waiting.serial_key.is_none()
+                || self
+                    .running
+                    .iter()
+                    .all(|it| it.serial_key != waiting.serial_key)
         };
-        self.waiting.iter().position(is_free)
+        self.queue.iter().position(is_free)
     }
 
     /// Takes back the memory of a login whose verification has ended.
-    pub(super) fn ended(&mut self, connection: ConnectionId, memory: HashingMemory) {
-        self.under_way.retain(|it| it.connection != connection);
+    pub(super) fn finish(&mut self, connection: ConnectionId, memory: HashingMemory) {
+        self.running.retain(|it| it.connection != connection);
         self.free.push(memory);
         self.lacks_memory = false;
     }
@@ -137,7 +141,7 @@ impl Verifications {
     /// Returns the bytes of memory that the slots for hashing take.
     pub(super) fn hashing_bytes(&self) -> usize {
         let free: usize = self.free.iter().map(HashingMemory::bytes).sum();
-        let used: usize = self.under_way.iter().map(|it| it.hashing_bytes).sum();
+        let used: usize = self.running.iter().map(|it| it.hashing_bytes).sum();
         free + used
     }
 }
@@ -145,41 +149,41 @@ impl Verifications {
 impl Hub {
     /// Returns the next login to be [verified](Verification::run), if any waits. A driver runs it soon and on another thread, since its
     /// connection waits for the [result](Self::verified). It has few of them under way at a time.
-    pub fn next_verification(&mut self, now: Now) -> Option<Verification> {
+    pub fn next_verification(&mut self, now: ClockReading) -> Option<Verification> {
         let verification = loop {
-            let Some(place) = self.verifications.first() else {
+            let Some(place) = self.verifications.next_index() else {
                 break None;
             };
-            let Some(waiting) = self.verifications.waiting.remove(place) else {
+            let Some(waiting) = self.verifications.queue.remove(place) else {
                 break None;
             };
             let id = waiting.connection;
             let stage = self
                 .connections
                 .get(id)
-                .and_then(Connection::proving)
-                .map(|proving| &proving.stage);
-            if !matches!(stage, Some(Stage::Queued)) {
+                .and_then(Connection::auth_exchange)
+                .map(|proving| &proving.state);
+            if !matches!(stage, Some(AuthState::Queued)) {
                 // The connection is gone, or its login has ended.
                 continue;
             }
-            if !waiting.has_turn && !self.has_turn(id, now) {
+            if !waiting.may_start && !self.may_check_login(id, now) {
                 continue;
             }
-            if let Some(job) = self.look(id, now) {
+            if let Some(job) = self.check_credentials(id, now) {
                 let memory = self.verifications.take_slot();
                 let needed = job.hashing_bytes();
                 if memory.bytes() < needed
-                    && !self.verifications.under_way.is_empty()
+                    && !self.verifications.running.is_empty()
                     && !self.large_allocations.allows(needed)
                 {
                     self.verifications.free.push(memory);
                     self.wait_for_memory(&waiting);
                     break None;
                 }
-                self.verifications.under_way.push(UnderWay {
+                self.verifications.running.push(RunningVerification {
                     connection: id,
-                    line: waiting.line,
+                    serial_key: waiting.serial_key,
                     hashing_bytes: memory.bytes().max(needed),
                 });
                 break Some(Verification {
@@ -195,21 +199,21 @@ impl Hub {
     }
 
     /// Queues a login again, until another one returns the memory of its slot.
-    fn wait_for_memory(&mut self, waiting: &Waiting) {
+    fn wait_for_memory(&mut self, waiting: &QueuedVerification) {
         let connection = self.connections.get_mut(waiting.connection);
-        if let Some(proving) = connection.and_then(Connection::proving_mut) {
-            proving.stage = Stage::Queued;
+        if let Some(proving) = connection.and_then(Connection::auth_exchange_mut) {
+            proving.state = AuthState::Queued;
         }
         let verifications = &mut self.verifications;
         verifications.lacks_memory = true;
-        verifications.waiting.push_front(Waiting {
-            has_turn: true,
+        verifications.queue.push_front(QueuedVerification {
+            may_start: true,
             ..*waiting
         });
     }
 
     /// Returns whether there may be a [next verification](Self::next_verification).
     pub fn has_verification(&self) -> bool {
-        !self.verifications.lacks_memory && self.verifications.first().is_some()
+        !self.verifications.lacks_memory && self.verifications.next_index().is_some()
     }
 }

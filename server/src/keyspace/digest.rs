@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
+    fn moving_bytes_between_parts_changes_the_digest() {
         let all: [&[Option<&[u8]>]; 5] = [
             &[Some(b"ab"), Some(b"c")],
             &[Some(b"a"), Some(b"bc")],
@@ -48,7 +48,7 @@ mod tests {
 
     /// Checks a fixed digest: servers of different releases have to agree, so the function must not change.
     #[test]
-    fn it_is_the_same_everywhere() {
+    fn the_digest_of_a_fixed_input_never_changes() {
         let digest = RequestDigest::of([Some(&b"client"[..]), None, Some(b"\0")]);
         assert_eq!(digest.to_string(), "9b492ce2355d195d00e88d132e5a87d0");
     }

@@ -13,27 +13,27 @@
 //!
 //! - The [`embedded`] keyspace is the usual one. It has all entries in this process's memory. Changes go to a
 //!   [storage](crate::storage), from which they are restored at start.
-//! - The [`remote`] keyspace has its entries in an engine elsewhere, which other servers change too. It reads an entry and applies
+//! - The [`shared`] keyspace has its entries in an engine elsewhere, which other servers change too. It reads an entry and applies
 //!   the [`rules`], a pure function of one entry. Then it commits by compare-and-swap on what it read, and retries on a conflict.
 mod digest;
 pub mod embedded;
 mod operation;
 mod page;
 mod quota;
-pub mod remote;
 pub mod rules;
+pub mod shared;
 
 pub use digest::RequestDigest;
-pub use embedded::{Embedded, KeyspaceLimits, PrefixLimit};
+pub use embedded::{EmbeddedKeyspace, KeyspaceLimits, PrefixLimit};
 pub use operation::OwnedOperation;
 pub use page::{KeyFilter, PageRequest, PageTokens};
 pub use quota::Quota;
 
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::storage::{Expiry, Record};
 use bytes::Bytes;
-use remote::EngineFigures;
 use rules::{Operation, Version};
+use shared::EngineMetrics;
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -48,21 +48,21 @@ pub(crate) type ByTicket<Value> = HashMap<Ticket, Value, foldhash::fast::RandomS
 
 /// Parameters common to all requests to a keyspace.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct RequestContext {
     /// Identifier of the request, under which a later end is reported.
     pub ticket: Ticket,
     /// Time of the request.
-    pub now: Now,
+    pub now: ClockReading,
     /// Time after which the caller no longer waits for the end, in milliseconds of the monotonic clock.
     pub deadline_ms: Option<u64>,
     /// Digest of the request, if other servers over the same entries may receive it too. The first server that answers it answers
     /// for all of them. A keyspace whose entries are not shared ignores it.
-    pub request: Option<RequestDigest>,
+    pub digest: Option<RequestDigest>,
 }
 
 /// The end of a request to a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum Completion {
     /// The operation was executed, or the rules rejected it.
     Answered {
         /// The payload of the response.
@@ -73,12 +73,12 @@ pub enum End {
     /// The deadline passed before anything was done. The operation did not happen and will not happen.
     Expired,
     /// The engine that has the entries does not answer. The operation did not happen and will not happen.
-    Away,
+    Unavailable,
     /// The outcome is unknown and stays unknown: the operation may have happened, or may still happen.
     Unknown,
 }
 
-impl End {
+impl Completion {
     /// Creates an answer without a version.
     pub fn reply(reply: Reply) -> Self {
         Self::Answered {
@@ -90,18 +90,18 @@ impl End {
 
 /// A change of an entry.
 #[derive(Debug, Clone, Copy)]
-pub struct Changed<'a> {
+pub struct ChangeEvent<'a> {
     /// Key of the entry.
     pub key: &'a Bytes,
     /// Version of the change. The changes of a key are reported in the order of their versions.
     pub version: Version,
     /// State of the entry after the change.
-    pub what: What<'a>,
+    pub state: EntryState<'a>,
 }
 
 /// The state of an entry after a change.
 #[derive(Debug, Clone, Copy)]
-pub enum What<'a> {
+pub enum EntryState<'a> {
     /// The entry was created or replaced.
     Set {
         /// Value of the entry.
@@ -131,7 +131,7 @@ pub struct Size {
 
 /// An entry as shown to operators of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct EntryView {
     /// First bytes of the value.
     pub value: Bytes,
     /// Length of the whole value.
@@ -159,15 +159,15 @@ pub enum Fence {
 }
 
 /// A receiver of the events of a keyspace.
-pub trait Told {
+pub trait EventSink {
     /// Reports a change of an entry: by a request to this keyspace, by another writer of the engine, or by expiry.
-    fn changed(&mut self, change: &Changed<'_>);
+    fn changed(&mut self, change: &ChangeEvent<'_>);
     /// Reports an entry that a [storage](crate::storage) has to store again: only its [end](Expiry::at_wall_ms) differs.
-    fn redated(&mut self, _record: Record) {}
+    fn expiry_rewritten(&mut self, _record: Record) {}
     /// Reports the end of a pending request.
-    fn ended(&mut self, ticket: Ticket, end: End);
+    fn completed(&mut self, ticket: Ticket, end: Completion);
     /// Reports work beyond that of a usual operation, in steps of roughly a nanosecond.
-    fn worked(&mut self, steps: usize);
+    fn add_work(&mut self, steps: usize);
 }
 
 /// Entries by key, in this process or in an engine elsewhere: a state machine without sockets, threads and clocks.
@@ -192,32 +192,32 @@ pub trait Told {
 /// # Sockets
 ///
 /// A keyspace with an engine elsewhere has a thread of its own with the sockets, and communicates with it through channels. Any
-/// call may send reads and commits to the thread. Its answers wake [`poll_news`](Self::poll_news), for which the driver waits.
+/// call may send reads and commits to the thread. Its answers wake [`poll_events`](Self::poll_events), for which the driver waits.
 pub trait Keyspace: Debug + Send {
     /// Executes one operation on the entry of `key`.
     fn operate(
         &mut self,
-        asked: &Asked,
+        asked: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        told: &mut dyn Told,
-    ) -> Option<End>;
+        told: &mut dyn EventSink,
+    ) -> Option<Completion>;
 
     /// Executes all operations of a transaction in order, or none of them.
     ///
     /// The conditions and the quota of an operation take the effects of earlier operations into account. Ends with
-    /// [`Reply::Transacted`], or with [`Reply::Rejected`] for the first operation that cannot be executed.
+    /// [`Reply::TransactionOutcomeObject`], or with [`Reply::Rejected`] for the first operation that cannot be executed.
     ///
     /// The changes take effect at one moment for all clients. They are reported one after the other, without other changes
     /// between them. A keyspace that cannot do that rejects transactions, and does not [announce](Self::capabilities) them.
     fn transact(
         &mut self,
-        _asked: &Asked,
+        _asked: &RequestContext,
         _operations: &[(&Bytes, Operation<'_>)],
-        _told: &mut dyn Told,
-    ) -> Option<End> {
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
         let error = ServiceError::UnknownCommand;
-        Some(End::reply(Reply::Error(error)))
+        Some(Completion::reply(Reply::Error(error)))
     }
 
     /// Returns the supported extensions of the protocol. By default all but transactions, which need more than the [`rules`].
@@ -231,22 +231,27 @@ pub trait Keyspace: Debug + Send {
     /// on. A token that no server of this store made gets a syntax error.
     ///
     /// The keys on a page, and whether it has a token, do not depend on keys that the client may not read. Exceptions are the
-    /// [work of visiting all entries](embedded), to a power of two, and the [time](remote) that the engine takes.
-    fn page(&mut self, asked: &Asked, request: &PageRequest, told: &mut dyn Told) -> Option<End>;
+    /// [work of visiting all entries](embedded), to a power of two, and the [time](shared) that the engine takes.
+    fn page(
+        &mut self,
+        asked: &RequestContext,
+        request: &PageRequest,
+        told: &mut dyn EventSink,
+    ) -> Option<Completion>;
 
     /// Follows the changes of a key. Ends with [`Reply::Ok`] once all further changes of the key will be reported.
-    fn follow(&mut self, asked: &Asked, key: &Bytes) -> Option<End>;
+    fn follow(&mut self, asked: &RequestContext, key: &Bytes) -> Option<Completion>;
 
     /// Stops following the changes of a key. A pending [`follow`](Self::follow) of the key still ends, and its end is reported.
     fn unfollow(&mut self, _key: &[u8]) {}
 
     /// Reports the ends of pending requests, the changes by other writers, and the entries that expired until `now`. Stops after
     /// about `most` changes of the latter two kinds. [`next_ms`](Self::next_ms) returns whether more work is due at once.
-    fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told);
+    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink);
 
-    /// Reports a part of the entries that expire [again](Told::redated), if the wall clock has jumped ahead since their last report.
+    /// Reports a part of the entries that expire [again](EventSink::expiry_rewritten), if the wall clock has jumped ahead since their last report.
     /// Otherwise they would be expired when the storage, which uses that clock, is read. Returns whether more entries follow.
-    fn redate(&mut self, _now: Now, _told: &mut dyn Told) -> bool {
+    fn rewrite_expiry(&mut self, _now: ClockReading, _told: &mut dyn EventSink) -> bool {
         false
     }
 
@@ -256,18 +261,18 @@ pub trait Keyspace: Debug + Send {
 
     /// Returns ready if [`advance`](Self::advance) has news that [`next_ms`](Self::next_ms) did not announce. Otherwise wakes the
     /// context when it has.
-    fn poll_news(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+    fn poll_events(&mut self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
     /// Returns the number of engine requests that wait to be sent together with further ones. They wait for some milliseconds, or
-    /// until [the driver expects no more](Self::ask_gathered).
+    /// until [the driver expects no more](Self::flush_gathered).
     fn gathered(&self) -> usize {
         0
     }
 
     /// Sends the [gathered](Self::gathered) requests to the engine. The driver calls it when it expects no more soon.
-    fn ask_gathered(&mut self) {}
+    fn flush_gathered(&mut self) {}
 
     /// Sets the limits for further changes. Entries beyond the limits stay.
     fn set_limits(&mut self, _limits: &KeyspaceLimits) {}
@@ -283,23 +288,23 @@ pub trait Keyspace: Debug + Send {
     }
 
     /// Returns the highest version of all changes, as far as this process knows.
-    fn highest(&self) -> Version;
+    fn highest_version(&self) -> Version;
 
     /// Returns the number of entries and their memory, as far as this process has them.
     fn size(&self) -> Size;
 
     /// Takes the quota for which a change was last rejected; `None` if it is not known.
-    fn take_met_quota(&mut self) -> Option<Quota> {
+    fn take_exceeded_quota(&mut self) -> Option<Quota> {
         None
     }
 
     /// Returns the metrics of the engine that has the entries; `None` if this process has them.
-    fn engine(&self) -> Option<EngineFigures> {
+    fn engine_metrics(&self) -> Option<EngineMetrics> {
         None
     }
 
     /// Returns an entry for operators, with at most `most_bytes` of its value; `None` if it is absent, or not known in this process.
-    fn look(&self, _key: &[u8], _most_bytes: usize, _now: Now) -> Option<Look> {
+    fn entry_view(&self, _key: &[u8], _most_bytes: usize, _now: ClockReading) -> Option<EntryView> {
         None
     }
 }

@@ -5,10 +5,10 @@ use statestore_protocol::{Hlc, SetOptions, Version};
 
 /// An operation with data of its own, which outlives the call that requested it.
 #[derive(Debug, Clone)]
-pub struct OwnedOperation(Owned);
+pub struct OwnedOperation(OwnedKind);
 
 #[derive(Debug, Clone)]
-enum Owned {
+enum OwnedKind {
     Get { remaining: bool, eventual: bool },
     Set(Bytes, SetOptions, Hlc, Option<Hlc>),
     Del(Option<Version>, Option<Hlc>),
@@ -22,7 +22,7 @@ impl OwnedOperation {
             Operation::Get {
                 remaining,
                 eventual,
-            } => Owned::Get {
+            } => OwnedKind::Get {
                 remaining,
                 eventual,
             },
@@ -31,45 +31,45 @@ impl OwnedOperation {
                 options,
                 timestamp,
                 token,
-            } => Owned::Set(value.clone(), options, timestamp.clone(), token.cloned()),
-            Operation::Del { if_version, token } => Owned::Del(if_version, token.cloned()),
+            } => OwnedKind::Set(value.clone(), options, timestamp.clone(), token.cloned()),
+            Operation::Del { if_version, token } => OwnedKind::Del(if_version, token.cloned()),
             Operation::Vdel {
                 value,
                 if_version,
                 token,
-            } => Owned::Vdel(value.clone(), if_version, token.cloned()),
+            } => OwnedKind::Vdel(value.clone(), if_version, token.cloned()),
         })
     }
 
     /// Returns whether the operation is a read, which never changes an entry.
-    pub fn only_reads(&self) -> bool {
-        matches!(self.0, Owned::Get { .. })
+    pub fn is_read(&self) -> bool {
+        matches!(self.0, OwnedKind::Get { .. })
     }
 
     /// Returns whether the operation is a read that accepts an earlier state of the entry.
     pub fn is_eventual(&self) -> bool {
-        matches!(self.0, Owned::Get { eventual: true, .. })
+        matches!(self.0, OwnedKind::Get { eventual: true, .. })
     }
 
     /// Returns the operation, but a GET as one that is not eventual.
     pub fn borrowed(&self) -> Operation<'_> {
         match &self.0 {
-            Owned::Get { remaining, .. } => Operation::Get {
+            OwnedKind::Get { remaining, .. } => Operation::Get {
                 remaining: *remaining,
                 // An eventual GET that could be answered at once is not kept.
                 eventual: false,
             },
-            Owned::Set(value, options, timestamp, token) => Operation::Set {
+            OwnedKind::Set(value, options, timestamp, token) => Operation::Set {
                 value,
                 options: *options,
                 timestamp,
                 token: token.as_ref(),
             },
-            Owned::Del(if_version, token) => Operation::Del {
+            OwnedKind::Del(if_version, token) => Operation::Del {
                 if_version: *if_version,
                 token: token.as_ref(),
             },
-            Owned::Vdel(value, if_version, token) => Operation::Vdel {
+            OwnedKind::Vdel(value, if_version, token) => Operation::Vdel {
                 value,
                 if_version: *if_version,
                 token: token.as_ref(),

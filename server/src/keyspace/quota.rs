@@ -16,7 +16,7 @@ pub enum Quota {
     /// The watches of all clients.
     Watches,
     /// The watches of one user.
-    WatchesOfUser,
+    UserWatches,
 }
 
 impl fmt::Display for Quota {
@@ -33,9 +33,7 @@ impl fmt::Display for Quota {
                 )
             }
             Self::Watches => f.write_str("there are as many watches as --max-watches allows"),
-            Self::WatchesOfUser => {
-                f.write_str("the user has as many watches as --limit-user allows")
-            }
+            Self::UserWatches => f.write_str("the user has as many watches as --limit-user allows"),
         }
     }
 }

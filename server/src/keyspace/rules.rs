@@ -2,7 +2,7 @@
 //!
 //! [`check`] validates the request alone; [`Operation::apply`] takes the request and its entry. Neither depends on where entries
 //! are stored. The embedded keyspace calls `apply` on the entries of its table. A distributed one reads an entry, calls `apply`,
-//! and commits the [`Change`] by compare-and-swap on what it read. On a conflict it calls `apply` again. `service/execute.rs`
+//! and commits the [`EntryChange`] by compare-and-swap on what it read. On a conflict it calls `apply` again. `service/execute.rs`
 //! documents the order of the checks.
 use bytes::Bytes;
 use statestore_protocol::hlc::{self, MAX_SKEW_MS};
@@ -52,7 +52,7 @@ pub struct Entry<'a> {
 
 /// A request with a valid payload and valid timestamps.
 #[derive(Debug, Clone, Copy)]
-pub enum Step<'a> {
+pub enum CheckedRequest<'a> {
     /// An operation on the entry of one key.
     Entry(&'a Bytes, Operation<'a>),
     /// Watch this key.
@@ -124,7 +124,7 @@ pub struct Context {
     /// Highest version of all deletions. An entry that is created again gets a higher one.
     pub floor: Version,
     /// Whether the quota allows the entry that a SET would make.
-    pub has_room: bool,
+    pub has_capacity: bool,
 }
 
 /// The response to an operation, and its effect on the entry.
@@ -135,12 +135,12 @@ pub struct Outcome<'a> {
     /// `__ts` of the response.
     pub version: Option<Version>,
     /// Effect on the entry. Watching clients are notified of every change but `Keep`.
-    pub change: Change<'a>,
+    pub change: EntryChange<'a>,
 }
 
 /// The effect of an operation on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum EntryChange<'a> {
     /// The entry stays as it is, or absent.
     Keep,
     /// The entry is created or replaced as a whole. A part that is `None` here is removed from the former entry.
@@ -165,7 +165,7 @@ pub enum Change<'a> {
 ///
 /// - `__ts` and `__ft` are well formed, on any command.
 /// - A SET or a TXN has a `__ts` at most a minute ahead of `wall_ms`.
-/// - No `__ft` [is too far ahead](is_ahead).
+/// - No `__ft` [is too far ahead](is_too_far_ahead).
 /// - A TXN has no `__ft`: its operations have tokens of their own, which are not checked here.
 ///
 /// # Errors
@@ -175,12 +175,12 @@ pub fn check<'a>(
     properties: &'a RequestProperties,
     wall_ms: u64,
     highest: Version,
-) -> Result<Step<'a>, ServiceError> {
+) -> Result<CheckedRequest<'a>, ServiceError> {
     let timestamp = well_formed(properties.timestamp.as_ref())?;
     let token = well_formed(properties.fencing_token.as_ref())?;
     let timestamp_of_change = || match timestamp {
         None => Err(ServiceError::MissingTimestamp),
-        Some(timestamp) if is_ahead_of(wall_ms, timestamp) => Err(ServiceError::TimestampSkew),
+        Some(timestamp) if exceeds_skew(wall_ms, timestamp) => Err(ServiceError::TimestampSkew),
         Some(timestamp) => Ok(timestamp),
     };
     let step = match command {
@@ -195,7 +195,7 @@ pub fn check<'a>(
                 timestamp: timestamp_of_change()?,
                 token,
             };
-            Step::Entry(key, operation)
+            CheckedRequest::Entry(key, operation)
         }
         Command::Get {
             key,
@@ -206,11 +206,11 @@ pub fn check<'a>(
                 remaining: *remaining,
                 eventual: *eventual,
             };
-            Step::Entry(key, get)
+            CheckedRequest::Entry(key, get)
         }
         Command::Del { key, if_version } => {
             let if_version = *if_version;
-            Step::Entry(key, Operation::Del { if_version, token })
+            CheckedRequest::Entry(key, Operation::Del { if_version, token })
         }
         Command::Vdel {
             key,
@@ -222,11 +222,11 @@ pub fn check<'a>(
                 if_version: *if_version,
                 token,
             };
-            Step::Entry(key, operation)
+            CheckedRequest::Entry(key, operation)
         }
-        Command::Watch { key } => Step::Watch(key),
-        Command::Unwatch { key } => Step::Unwatch(key),
-        Command::Scan { pattern, token } => Step::Scan {
+        Command::Watch { key } => CheckedRequest::Watch(key),
+        Command::Unwatch { key } => CheckedRequest::Unwatch(key),
+        Command::Scan { pattern, token } => CheckedRequest::Scan {
             pattern,
             token: token.as_ref(),
         },
@@ -234,15 +234,15 @@ pub fn check<'a>(
             if token.is_some() {
                 return Err(ServiceError::Syntax);
             }
-            Step::Transact {
+            CheckedRequest::Transact {
                 operations,
                 timestamp: timestamp_of_change()?,
             }
         }
-        Command::Capabilities => Step::Capabilities,
+        Command::Capabilities => CheckedRequest::Capabilities,
         _ => return Err(ServiceError::UnknownCommand),
     };
-    if token.is_some_and(|token| is_ahead(token, wall_ms, highest)) {
+    if token.is_some_and(|token| is_too_far_ahead(token, wall_ms, highest)) {
         return Err(ServiceError::FencingTokenSkew);
     }
     Ok(step)
@@ -250,11 +250,11 @@ pub fn check<'a>(
 
 /// Returns whether a fencing token is more than a minute ahead of both `wall_ms` and `highest`, the highest version that the
 /// store ever gave.
-pub fn is_ahead(token: &Hlc, wall_ms: u64, highest: Version) -> bool {
-    is_ahead_of(wall_ms.max(highest.0), token)
+pub fn is_too_far_ahead(token: &Hlc, wall_ms: u64, highest: Version) -> bool {
+    exceeds_skew(wall_ms.max(highest.0), token)
 }
 
-fn is_ahead_of(wall_ms: u64, hlc: &Hlc) -> bool {
+fn exceeds_skew(wall_ms: u64, hlc: &Hlc) -> bool {
     hlc.wall_ms().saturating_sub(wall_ms) > MAX_SKEW_MS
 }
 
@@ -301,7 +301,7 @@ impl<'a> Operation<'a> {
                 token,
             } => {
                 if let Err(error) = check_fence(entry, token) {
-                    return Outcome::refused(error);
+                    return Outcome::rejected(error);
                 }
                 set(entry, value, options, timestamp, token, context)
             }
@@ -344,7 +344,7 @@ fn set<'a>(
             let applies = match options.condition {
                 Condition::Always => true,
                 Condition::IfAbsentOrEqual => entry.value == &value[..],
-                Condition::IfVersion(wanted) => is(entry.version, wanted),
+                Condition::IfVersion(wanted) => matches_version(entry.version, wanted),
                 // NX, and conditions that are not known here, never overwrite an existing entry.
                 _ => false,
             };
@@ -358,14 +358,14 @@ fn set<'a>(
         }
         None => context.floor,
     };
-    if !context.has_room {
-        return Outcome::refused(ServiceError::QuotaExceeded);
+    if !context.has_capacity {
+        return Outcome::rejected(ServiceError::QuotaExceeded);
     }
     let version = hlc::next_version(context.wall_ms, timestamp, Some(previous));
     Outcome {
         reply: Reply::Ok,
         version: Some(version),
-        change: Change::Put {
+        change: EntryChange::Put {
             value,
             version,
             token,
@@ -389,9 +389,9 @@ fn delete(
         return Outcome::unchanged(reply, None);
     };
     if let Err(error) = check_fence(Some(entry), token) {
-        return Outcome::refused(error);
+        return Outcome::rejected(error);
     }
-    if if_version.is_some_and(|wanted| !is(entry.version, wanted))
+    if if_version.is_some_and(|wanted| !matches_version(entry.version, wanted))
         || value.is_some_and(|value| entry.value != &value[..])
     {
         let version = if_version.map(|_| entry.version);
@@ -401,12 +401,12 @@ fn delete(
     Outcome {
         reply: Reply::Count(1),
         version: Some(version),
-        change: Change::Remove { version },
+        change: EntryChange::Remove { version },
     }
 }
 
 /// Returns whether a version equals the one of a condition.
-fn is(version: Version, wanted: Wanted) -> bool {
+fn matches_version(version: Version, wanted: Wanted) -> bool {
     version == (wanted.wall_ms(), wanted.counter())
 }
 
@@ -428,7 +428,7 @@ pub fn deletion_version(deleted: Version, wall_ms: u64) -> Version {
 }
 
 impl Outcome<'_> {
-    fn refused(error: ServiceError) -> Self {
+    fn rejected(error: ServiceError) -> Self {
         Self::unchanged(Reply::Error(error), None)
     }
 
@@ -436,7 +436,7 @@ impl Outcome<'_> {
         Self {
             reply,
             version,
-            change: Change::Keep,
+            change: EntryChange::Keep,
         }
     }
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Divisor of the maximum number of connections that gives the limit of handshakes.
-const PART_OF_PLACES: usize = 4;
+const CONNECTIONS_DIVISOR: usize = 4;
 /// Minimum of the limit. This number of handshakes completes within a second.
-const FEWEST: usize = 64;
+const MIN_HANDSHAKES: usize = 64;
 /// Maximum of the limit. The computations of this number of handshakes take less than a second.
-const MOST: usize = 1024;
+const MAX_HANDSHAKES: usize = 1024;
 
 /// Memory of a handshake: rustls buffers up to 64 KiB of a message before it parses it.
 const HANDSHAKE_BYTES: usize = 80 * 1024;
 
 /// Divisor of the memory limit of sessions that gives the memory limit of handshakes.
-const PART_OF_MEMORY: usize = 4;
+const MEMORY_DIVISOR: usize = 4;
 
 /// Current limits, shared by the threads of the engine and of the handshakes.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub(crate) struct HandshakeLimits(Arc<Values>);
 
 #[derive(Debug, Default)]
 struct Values {
-    most: AtomicUsize,
+    max_handshakes: AtomicUsize,
     audit_rate: AtomicU32,
 }
 
@@ -35,18 +35,20 @@ impl HandshakeLimits {
 
     /// Derives the limits from those of connections and sessions. Handshakes beyond them stay until the next one comes.
     pub(crate) fn set(&self, limits: &HubLimits) {
-        let of_memory = limits.max_session_bytes / PART_OF_MEMORY / HANDSHAKE_BYTES;
-        let of_places = limits.max_connections / PART_OF_PLACES;
-        let most = of_places.min(of_memory).clamp(FEWEST, MOST);
+        let of_memory = limits.max_session_bytes / MEMORY_DIVISOR / HANDSHAKE_BYTES;
+        let of_places = limits.max_connections / CONNECTIONS_DIVISOR;
+        let most = of_places
+            .min(of_memory)
+            .clamp(MIN_HANDSHAKES, MAX_HANDSHAKES);
         // The values guard no other memory.
-        self.0.most.store(most, Ordering::Relaxed);
+        self.0.max_handshakes.store(most, Ordering::Relaxed);
         let audit_rate = limits.audit.max_lines_per_second;
         self.0.audit_rate.store(audit_rate, Ordering::Relaxed);
     }
 
     /// Maximum number of handshakes at a time.
-    pub(super) fn most(&self) -> usize {
-        self.0.most.load(Ordering::Relaxed)
+    pub(super) fn max_handshakes(&self) -> usize {
+        self.0.max_handshakes.load(Ordering::Relaxed)
     }
 
     /// Maximum number of lines of the audit trail in a second; 0 for no limit.

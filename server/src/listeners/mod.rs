@@ -12,12 +12,12 @@
 //! A handshake is expensive, and its client is not authenticated yet. It therefore runs on a thread where it delays no other client,
 //! and has a deadline. At the limit of handshakes, the network with the most of them loses its oldest one. The result is a stream of
 //! bytes with a [`Peer`](crate::access::Peer); the engine's own thread does the encryption and framing from then on.
-mod bound;
-mod crowd;
+pub(crate) mod anonymous_exposure;
+mod bound_sockets;
+mod connection_limiter;
+mod handshake_limiter;
 mod handshake_limits;
-mod handshakes;
-pub(crate) mod open_door;
-mod places;
+mod handshake_thread;
 mod proxy_protocol;
 mod stream;
 mod tcp;
@@ -25,28 +25,28 @@ mod tls;
 mod unix;
 mod websocket;
 
-pub use bound::Listening;
-pub(crate) use bound::{Bound, Listeners, check_free};
+pub(crate) use anonymous_exposure::AnonymousAudience;
+pub use anonymous_exposure::AnonymousExposure;
+pub use bound_sockets::BoundAddress;
+pub(crate) use bound_sockets::{BoundSockets, Listeners, check_free};
+pub(crate) use connection_limiter::{ConnectionLimiter, ConnectionPermit};
 pub(crate) use handshake_limits::HandshakeLimits;
-pub(crate) use handshakes::{Handshakes, Rules};
-pub(crate) use open_door::AnonymousAudience;
-pub use open_door::OpenDoor;
-pub(crate) use places::{Place, Places};
+pub(crate) use handshake_thread::{HandshakeConfig, HandshakeThread};
 pub(crate) use stream::Stream;
 pub(crate) use tcp::bind;
-pub(crate) use tls::{InForce, client_tls};
+pub(crate) use tls::{ActiveTls, client_tls};
 pub use tls::{Tls, TlsError};
 
 use crate::access::Peer;
 
 /// Value that a listener passes to the engine: a connection, or the peer of one that was closed immediately since the limit of
 /// connections is reached.
-pub(crate) type Accepted<S> = Result<Arrival<S>, Peer>;
+pub(crate) type AcceptResult<S> = Result<AcceptedConnection<S>, Peer>;
 
 /// A connection that is ready for the engine.
 #[derive(Debug)]
-pub(crate) struct Arrival<S> {
+pub(crate) struct AcceptedConnection<S> {
     pub(crate) stream: S,
     pub(crate) peer: Peer,
-    pub(crate) place: Place,
+    pub(crate) permit: ConnectionPermit,
 }

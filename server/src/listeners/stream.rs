@@ -16,22 +16,22 @@ const READ_AHEAD_BYTES: usize = 16 * 1024;
 pub(crate) struct Socket {
     stream: Option<TcpStream>,
     /// Bytes that were read and not consumed yet; `None` if nothing is read ahead.
-    ahead: Option<BytesMut>,
+    read_ahead: Option<BytesMut>,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
         Self {
             stream: Some(stream),
-            ahead: None,
+            read_ahead: None,
         }
     }
 
     /// Creates a socket that reads large pieces, however few bytes the caller asks for.
-    pub(super) fn reading_ahead(stream: TcpStream) -> Self {
+    pub(super) fn with_read_ahead(stream: TcpStream) -> Self {
         Self {
             stream: Some(stream),
-            ahead: Some(BytesMut::new()),
+            read_ahead: Some(BytesMut::new()),
         }
     }
 }
@@ -48,7 +48,10 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, ahead } = self.get_mut();
+        let Self {
+            stream,
+            read_ahead: ahead,
+        } = self.get_mut();
         let stream = connected(stream)?;
         let Some(ahead) = ahead else {
             return Pin::new(stream).poll_read(context, buffer);
@@ -132,28 +135,28 @@ impl Stream {
     }
 
     /// Removes the stream from its runtime.
-    pub(super) fn leave(mut self) -> io::Result<Leaving> {
+    pub(super) fn detach(mut self) -> io::Result<DetachedStream> {
         let socket = self.transport().socket();
         let stream = socket.and_then(|socket| socket.stream.take());
         let stream = stream.ok_or(io::ErrorKind::Unsupported)?.into_std()?;
-        Ok(Leaving {
+        Ok(DetachedStream {
             stream,
-            around: self,
+            session: self,
         })
     }
 }
 
 /// A stream between two runtimes.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct DetachedStream {
     stream: std::net::TcpStream,
-    around: Stream,
+    session: Stream,
 }
 
-impl Leaving {
+impl DetachedStream {
     /// Registers the stream with the current runtime.
-    pub(super) fn arrive(self) -> io::Result<Stream> {
-        let mut stream = self.around;
+    pub(super) fn attach(self) -> io::Result<Stream> {
+        let mut stream = self.session;
         if let Some(socket) = stream.transport().socket() {
             socket.stream = Some(TcpStream::from_std(self.stream)?);
         }

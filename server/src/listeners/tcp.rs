@@ -1,6 +1,6 @@
 //! TCP connections with any content.
 use super::stream::{Socket, Transport};
-use super::{Accepted, Arrival, Places, Stream};
+use super::{AcceptResult, AcceptedConnection, ConnectionLimiter, Stream};
 use crate::access::Peer;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -31,7 +31,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(120);
 /// A client counts as alive while bytes move. With buffers of megabytes, a client on a slow link would not seem alive for many
 /// seconds. The value is two seconds of a link of 1 Mbit/s.
 #[cfg(target_os = "linux")]
-const MOST_UNSENT_BYTES: u32 = 256 * 1024;
+const MAX_UNSENT_BYTES: u32 = 256 * 1024;
 
 /// Number of attempts to find a port that is free at all addresses of a name.
 const PORT_ATTEMPTS: usize = 16;
@@ -145,8 +145,8 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 pub(super) async fn accept(
     listener: TcpListener,
     name: Arc<str>,
-    places: Places,
-    accepted: mpsc::Sender<Accepted<Stream>>,
+    places: ConnectionLimiter,
+    accepted: mpsc::Sender<AcceptResult<Stream>>,
 ) {
     loop {
         let (stream, address) = next(&listener).await;
@@ -155,10 +155,10 @@ pub(super) async fn accept(
             ..address.into()
         };
         // A connection without a place is closed here, so that no queue holds its descriptor.
-        let arrival = places.take().map(|place| Arrival {
+        let arrival = places.try_acquire().map(|place| AcceptedConnection {
             stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.clone(),
-            place,
+            permit: place,
         });
         let arrival = arrival.ok_or(peer);
         if accepted.send(arrival).await.is_err() {
@@ -179,7 +179,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-        socket.set_tcp_notsent_lowat(MOST_UNSENT_BYTES)?;
+        socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)?;
     }
     Ok(())
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_is_gone_without_a_word_is_noticed_by_the_system() {
+    async fn a_vanished_peer_is_detected_by_keep_alive() {
         let socket = bind(&["127.0.0.1:0".parse().unwrap()], false);
         let socket = socket.unwrap().remove(0);
         let address = socket.local_addr().unwrap();
@@ -239,7 +239,7 @@ mod tests {
         #[cfg(target_os = "linux")]
         {
             assert_eq!(socket.tcp_user_timeout().unwrap(), Some(USER_TIMEOUT));
-            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MOST_UNSENT_BYTES);
+            assert_eq!(socket.tcp_notsent_lowat().unwrap(), MAX_UNSENT_BYTES);
         }
     }
 }

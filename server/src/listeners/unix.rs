@@ -1,8 +1,8 @@
 //! Unix domain sockets.
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
-use super::{Accepted, Arrival, Places, Stream};
-use crate::access::{LocalPeer, Peer};
+use super::{AcceptResult, AcceptedConnection, ConnectionLimiter, Stream};
+use crate::access::{Peer, UnixPeer};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::Permissions;
 use std::io;
@@ -19,12 +19,12 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    id: Id,
+    id: FileId,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if id(&self.path).is_ok_and(|id| id == self.id)
+        if file_id(&self.path).is_ok_and(|id| id == self.id)
             && let Err(error) = std::fs::remove_file(&self.path)
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove a socket");
@@ -33,10 +33,10 @@ impl Drop for SocketFile {
 }
 
 /// Device, inode and creation time: inode numbers are reused.
-type Id = (u64, u64, Option<SystemTime>);
+type FileId = (u64, u64, Option<SystemTime>);
 
 /// Returns the identity of the file at a path.
-fn id(path: &Path) -> io::Result<Id> {
+fn file_id(path: &Path) -> io::Result<FileId> {
     let metadata = std::fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
@@ -58,7 +58,7 @@ pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     }
     let file = SocketFile {
         path: path.into(),
-        id: id(path)?,
+        id: file_id(path)?,
     };
     // No client can connect before the socket listens.
     set_mode(path, mode)?;
@@ -113,25 +113,25 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
 pub(super) async fn accept(
     listener: UnixListener,
     file: SocketFile,
-    places: Places,
-    accepted: mpsc::Sender<Accepted<Stream>>,
+    places: ConnectionLimiter,
+    accepted: mpsc::Sender<AcceptResult<Stream>>,
 ) {
     let name: Arc<str> = format!("unix://{}", file.path.display()).into();
     loop {
         let arrival = match listener.accept().await {
             Ok((stream, _)) => {
-                let local = LocalPeer {
+                let local = UnixPeer {
                     user_id: stream.peer_cred().ok().map(|user| user.uid()),
                 };
                 let peer = Peer {
                     listener: Arc::clone(&name),
                     ..local.into()
                 };
-                match places.take() {
-                    Some(place) => Ok(Arrival {
+                match places.try_acquire() {
+                    Some(place) => Ok(AcceptedConnection {
                         stream: Stream::Plain(Transport::Unix(stream)),
                         peer,
-                        place,
+                        permit: place,
                     }),
                     None => Err(peer),
                 }

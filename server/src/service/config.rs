@@ -1,6 +1,6 @@
 //! Configuration of the service.
 use super::Retention;
-use crate::access::LimitsOfUsers;
+use crate::access::UserLimitsMap;
 use crate::keyspace::{KeyspaceLimits, PrefixLimit};
 use std::hash::{BuildHasher, RandomState};
 
@@ -24,7 +24,7 @@ pub struct ServiceConfig {
     /// Maximum number of watches of all clients together.
     pub max_watches: u64,
     /// Limits of each user. The service enforces the limit of watches.
-    pub users: LimitsOfUsers,
+    pub users: UserLimitsMap,
     /// Maximum number of keys that one client id watches at a time.
     pub max_watches_per_client: usize,
     /// Maximum bytes of the keys that one client id watches at a time.
@@ -78,7 +78,7 @@ impl Default for ServiceConfig {
             max_page_bytes: 65_536,
             max_page_keys: 1_024,
             max_watches: u64::MAX,
-            users: LimitsOfUsers::default(),
+            users: UserLimitsMap::default(),
             max_watches_per_client: 16_384,
             max_watched_bytes_per_client: 4 * 1024 * 1024,
             replay_per_client: 1_024,

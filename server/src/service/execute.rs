@@ -15,7 +15,7 @@
 //!    their own tokens. `missing timestamp` on a SET or a TXN only.
 //! 5. **Skew**: `__ts` more than a minute ahead of the wall clock, on a SET or a TXN only, since no other command uses
 //!    it. `__ft` on any command, if it is more than a minute ahead of both the wall clock and the
-//!    [highest version](crate::keyspace::Keyspace::highest).
+//!    [highest version](crate::keyspace::Keyspace::highest_version).
 //! 6. **Fence** (SET, DEL, VDEL on a key that has a token): `a fencing token is required`, then `lower version`.
 //! 7. **Condition**: NX, NEX, IFV, or the value of VDEL: `:-1`. A deletion of an absent key: `:0`, with IFV `:-1`.
 //! 8. **Quota**: a SET that would exceed the limit of keys or bytes. A SET that makes its entry no larger never meets
@@ -37,21 +37,22 @@
 //! and the floor restore after a restart. The highest version never decreases, so a token that protects an entry is
 //! never rejected for its skew later.
 //!
-//! The [embedded keyspace](crate::keyspace::Embedded) describes the versions themselves.
+//! The [embedded keyspace](crate::keyspace::EmbeddedKeyspace) describes the versions themselves.
 use super::Service;
-use super::changes::Noting;
-use super::meter::{Measured, Verb};
-use super::replay::{Known, Place, RequestId};
+use super::pending::PendingRequest;
+use super::pending_changes::ChangeRecorder;
+use super::replay_cache::{PreviousDelivery, ReplaySlot, RequestId};
 use super::request::{
-    Answered, Envelope, Outcome, Reception, Refusal, Request, Response, Shown, changes_entries,
+    CommittedReply, NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, RevealedState, changes_entries,
 };
-use super::skew::Source;
+use super::request_meter::{RequestTimer, Verb};
+use super::skew_detector::TimestampSource;
 use super::transaction;
-use super::under_way::Waiting;
 use crate::access::Rights;
-use crate::clock::Now;
-use crate::keyspace::rules::{self, Operation, Step};
-use crate::keyspace::{Asked, End, KeyFilter, PageRequest, Quota, Ticket};
+use crate::clock::ClockReading;
+use crate::keyspace::rules::{self, CheckedRequest, Operation};
+use crate::keyspace::{Completion, KeyFilter, PageRequest, Quota, RequestContext, Ticket};
 use bytes::Bytes;
 use statestore_protocol::{Command, Hlc, Rejection, Reply, ServiceError};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ use std::sync::Arc;
 const EXPIRED_PER_REQUEST: usize = 4;
 
 /// Cost of checking whether a client may read or write a key, roughly in nanoseconds.
-const STEPS_OF_RIGHTS: usize = 100;
+const RIGHTS_CHECK_STEPS: usize = 100;
 
 /// The error text for a command that could change an entry while the store is read-only.
 pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
@@ -70,8 +71,8 @@ pub const READ_ONLY: &str = "the store is read-only because its disk is full; fr
 fn is_over_quota(outcome: &Outcome) -> bool {
     matches!(
         outcome,
-        Outcome::Answered(Answered {
-            response: Response {
+        Outcome::Replied(CommittedReply {
+            envelope: ReplyEnvelope {
                 reply: Reply::Error(ServiceError::QuotaExceeded)
                     | Reply::Rejected {
                         reason: Rejection::Error(ServiceError::QuotaExceeded),
@@ -94,95 +95,105 @@ impl Service {
     /// Executes a request, unless its deadline has passed or there is no room for its answer.
     ///
     /// No request sees an entry at or after the millisecond in which it expires.
-    pub fn ask(&mut self, envelope: &Envelope<'_>, now: Now) -> Reception {
+    pub fn submit(&mut self, envelope: &RequestEnvelope<'_>, now: ClockReading) -> RequestProgress {
         let mut verb = Verb::Invalid;
         let reception = self.execute(envelope, now, &mut verb);
         let lacked_memory = std::mem::take(&mut self.lacks_memory);
-        if let Reception::Ended(outcome) = &reception {
+        if let RequestProgress::Complete(outcome) = &reception {
             if is_over_quota(outcome) {
-                self.met_quota = match verb {
+                self.exceeded_quota = match verb {
                     _ if lacked_memory => Some(Quota::Memory),
-                    Verb::Keynotify => self.watches.met_quota.take(),
-                    _ => self.keyspace.take_met_quota(),
+                    Verb::Keynotify => self.watches.exceeded_quota.take(),
+                    _ => self.keyspace.take_exceeded_quota(),
                 };
             }
-            let taken = self.meter.taken(verb);
-            if !self.waits(verb, taken, outcome) {
-                self.meter.answered_at_once(verb);
+            let taken = self.meter.start(verb);
+            if !self.record_outcome(verb, taken, outcome) {
+                self.meter.record_immediate(verb);
             }
         }
         self.client_address = None;
         reception
     }
 
-    fn execute(&mut self, envelope: &Envelope<'_>, now: Now, verb: &mut Verb) -> Reception {
+    fn execute(
+        &mut self,
+        envelope: &RequestEnvelope<'_>,
+        now: ClockReading,
+        verb: &mut Verb,
+    ) -> RequestProgress {
         if envelope
             .deadline_ms
             .is_some_and(|at_ms| now.mono_ms > at_ms)
         {
-            return self.end(Outcome::Refused(Refusal::Expired));
+            return self.complete(Outcome::Refused(NotExecutedReason::Expired));
         }
-        if !envelope.has_room {
-            return self.end(Outcome::Refused(Refusal::NoRoom));
+        if !envelope.has_capacity {
+            return self.complete(Outcome::Refused(NotExecutedReason::NoCapacity));
         }
         self.advance_by(EXPIRED_PER_REQUEST, now);
         let request = &envelope.request;
         let command = match Command::decode(request.payload) {
             Ok(command) => command,
-            Err(error) => return self.answer(error.into()),
+            Err(error) => return self.complete_with(error.into()),
         };
-        if let Some(reply) = self.too_long(&command) {
-            return self.answer(reply.into());
+        if let Some(reply) = self.length_error(&command) {
+            return self.complete_with(reply.into());
         }
         *verb = Verb::of(&command);
-        if let Some(reply) = request.rights.and_then(|it| self.denied(it, &command)) {
-            self.statistics.denied += 1;
-            return self.answer(reply.into());
+        if let Some(reply) = request
+            .rights
+            .and_then(|it| self.authorization_error(it, &command))
+        {
+            self.outcome_metrics.denied += 1;
+            return self.complete_with(reply.into());
         }
-        let id = (request.may_return && changes_entries(&command))
+        let id = (request.may_be_redelivered && changes_entries(&command))
             .then(|| self.replay.identify(request));
         if let Some(id) = &id {
             match self.replay.find(request.client, id) {
-                Some(Known::Answered(mut response)) => {
-                    response.shown = Shown::by(&response.reply, command);
-                    return self.answer(response);
+                Some(PreviousDelivery::Replied(mut response)) => {
+                    response.revealed = RevealedState::revealed_by(&response.reply, command);
+                    return self.complete_with(response);
                 }
                 // The engine has the answers for all servers: it knows the outcome by now, or decides it now.
-                Some(Known::Unknown) if envelope.is_shared => {}
-                Some(Known::Unknown) => return self.end(Outcome::Unknown),
-                Some(Known::UnderWay(former)) => {
-                    if let Some(ticket) = self.under_way.follow(former) {
-                        return Reception::Later(ticket);
+                Some(PreviousDelivery::Unknown) if envelope.is_shared => {}
+                Some(PreviousDelivery::Unknown) => return self.complete(Outcome::Unknown),
+                Some(PreviousDelivery::Pending(former)) => {
+                    if let Some(ticket) = self.pending_requests.follow(former) {
+                        return RequestProgress::Pending(ticket);
                     }
                 }
                 None => {}
             }
         }
         if self.lacks_memory && changes_entries(&command) {
-            return self.answer(Reply::Error(ServiceError::QuotaExceeded).into());
+            return self.complete_with(Reply::Error(ServiceError::QuotaExceeded).into());
         }
-        let asked = Asked {
-            ticket: self.under_way.ticket(),
+        let asked = RequestContext {
+            ticket: self.pending_requests.next_ticket(),
             now,
             deadline_ms: envelope.deadline_ms,
-            request: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
+            digest: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         if let Some(end) = self.begin(&command, request, &asked) {
-            return self.ended_at_once(end, command, id, request);
+            return self.complete_at_once(end, command, id, request);
         }
         let place = id.and_then(|id| {
             self.replay
-                .remember_under_way(request.client, id, asked.ticket)
+                .remember_pending(request.client, id, asked.ticket)
         });
         let is_watch = matches!(command, Command::Watch { .. });
         let watcher = is_watch.then(|| Arc::clone(request.client));
-        let measured = self.meter.taken(*verb);
-        let ticket = self.under_way.begin(command, place, watcher, measured);
-        Reception::Later(ticket)
+        let measured = self.meter.start(*verb);
+        let ticket = self
+            .pending_requests
+            .insert(command, place, watcher, measured);
+        RequestProgress::Pending(ticket)
     }
 
     /// Returns the rejection of a key or a pattern that is longer than the limit.
-    fn too_long(&self, command: &Command) -> Option<Reply> {
+    fn length_error(&self, command: &Command) -> Option<Reply> {
         let max_bytes = self.config.max_key_bytes;
         let check = |what: &str, bytes: &Bytes| {
             (bytes.len() > max_bytes).then(|| ServiceError::too_long(what, max_bytes))
@@ -209,12 +220,12 @@ impl Service {
 
     /// Returns the rejection of a command that the client is not authorized to execute.
     #[inline(never)]
-    fn denied(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
+    fn authorization_error(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
         let Command::Transact { operations } = command else {
-            let is_denied = !rights.allow(command);
+            let is_denied = !rights.allows(command);
             return is_denied.then_some(Reply::Error(ServiceError::NotAuthorized));
         };
-        self.changes.work += operations.len() * STEPS_OF_RIGHTS;
+        self.changes.work += operations.len() * RIGHTS_CHECK_STEPS;
         transaction::first_rejected(operations, |operation| {
             let is_denied = !rights.may_write(operation.key());
             is_denied.then_some(ServiceError::NotAuthorized)
@@ -222,70 +233,77 @@ impl Service {
     }
 
     /// Executes a command, or passes it to the keyspace.
-    fn begin(&mut self, command: &Command, request: &Request<'_>, asked: &Asked) -> Option<End> {
+    fn begin(
+        &mut self,
+        command: &Command,
+        request: &Request<'_>,
+        asked: &RequestContext,
+    ) -> Option<Completion> {
         if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
             (command, &request.properties.timestamp)
         {
-            let Now { wall_ms, mono_ms } = asked.now;
+            let ClockReading { wall_ms, mono_ms } = asked.now;
             let at_ms = timestamp.wall_ms();
             let source = match (request.principal.name(), self.client_address) {
-                (Some(user), _) => Source::User(user),
-                (None, Some(address)) => Source::Address(address),
-                (None, None) => Source::Client(request.client),
+                (Some(user), _) => TimestampSource::User(user),
+                (None, Some(address)) => TimestampSource::Address(address),
+                (None, None) => TimestampSource::Client(request.client),
             };
-            self.clock_watch.observe(source, at_ms, wall_ms, mono_ms);
+            self.skew_detector.observe(source, at_ms, wall_ms, mono_ms);
         }
         let step = rules::check(
             command,
             &request.properties,
             asked.now.wall_ms,
-            self.keyspace.highest(),
+            self.keyspace.highest_version(),
         );
-        let mut told = Noting {
+        let mut told = ChangeRecorder {
             changes: &mut self.changes,
             watches: &self.watches,
-            kept: self.kept.as_mut(),
-            is_asked_for: request.properties.persist,
-            insertions: &mut self.meter.figures.insertions,
+            retention_index: self.retention_index.as_mut(),
+            is_persist_requested: request.properties.persist,
+            insertions: &mut self.meter.metrics.insertions,
         };
         match step {
-            Err(error) => Some(refused(error)),
-            Ok(Step::Entry(_, operation))
+            Err(error) => Some(error_end(error)),
+            Ok(CheckedRequest::Entry(_, operation))
                 if self.is_read_only && !matches!(operation, Operation::Get { .. }) =>
             {
-                Some(refused(ServiceError::Other(READ_ONLY.into())))
+                Some(error_end(ServiceError::Other(READ_ONLY.into())))
             }
-            Ok(Step::Entry(key, operation)) => {
+            Ok(CheckedRequest::Entry(key, operation)) => {
                 self.keyspace.operate(asked, key, &operation, &mut told)
             }
-            Ok(Step::Transact {
+            Ok(CheckedRequest::Transact {
                 operations,
                 timestamp,
             }) => {
-                let highest = self.keyspace.highest();
-                if let Some(reply) = transaction::ahead(operations, asked.now.wall_ms, highest) {
-                    Some(End::reply(reply))
+                let highest = self.keyspace.highest_version();
+                if let Some(reply) =
+                    transaction::first_skewed_token(operations, asked.now.wall_ms, highest)
+                {
+                    Some(Completion::reply(reply))
                 } else if self.is_read_only {
-                    Some(refused(ServiceError::Other(READ_ONLY.into())))
+                    Some(error_end(ServiceError::Other(READ_ONLY.into())))
                 } else {
                     let operations = transaction::operations(operations, timestamp);
                     self.keyspace.transact(asked, &operations, &mut told)
                 }
             }
-            Ok(Step::Capabilities) => {
+            Ok(CheckedRequest::Capabilities) => {
                 let capabilities = self.keyspace.capabilities();
-                Some(End::reply(Reply::Capabilities(capabilities)))
+                Some(Completion::reply(Reply::Capabilities(capabilities)))
             }
-            Ok(Step::Watch(key)) => self.watch(key, request, asked),
-            Ok(Step::Unwatch(key)) => {
+            Ok(CheckedRequest::Watch(key)) => self.watch(key, request, asked),
+            Ok(CheckedRequest::Unwatch(key)) => {
                 let was_watched = self.unwatch(request.client, key);
-                Some(End::reply(if was_watched {
+                Some(Completion::reply(if was_watched {
                     Reply::Ok
                 } else {
                     Reply::Count(0)
                 }))
             }
-            Ok(Step::Scan { pattern, token }) => {
+            Ok(CheckedRequest::Scan { pattern, token }) => {
                 let filter = request.rights.map(Arc::clone);
                 let page = PageRequest {
                     pattern: pattern.clone(),
@@ -298,11 +316,16 @@ impl Service {
     }
 
     #[inline(never)]
-    fn watch(&mut self, key: &Bytes, request: &Request<'_>, asked: &Asked) -> Option<End> {
+    fn watch(
+        &mut self,
+        key: &Bytes,
+        request: &Request<'_>,
+        asked: &RequestContext,
+    ) -> Option<Completion> {
         // Begins before the keyspace answers, so that no change reported in between is missed.
         match self.watches.watch(request.client, request.principal, key) {
             Ok(()) => self.keyspace.follow(asked, key),
-            Err(error) => Some(refused(error)),
+            Err(error) => Some(error_end(error)),
         }
     }
 
@@ -316,64 +339,66 @@ impl Service {
         was_watched
     }
 
-    fn ended_at_once(
+    fn complete_at_once(
         &mut self,
-        end: End,
+        end: Completion,
         command: Command,
         id: Option<RequestId>,
         request: &Request<'_>,
-    ) -> Reception {
+    ) -> RequestProgress {
         match end {
-            End::Answered { reply, version } => {
-                self.meter.transacted(&command, &reply);
+            Completion::Answered { reply, version } => {
+                self.meter.count_transaction(&command, &reply);
                 let mut response = response(reply, version, command);
                 if let Some(id) = id {
-                    response.answer = self.replay.remember(request.client, id, &response);
+                    response.replay_number = self.replay.remember(request.client, id, &response);
                 }
-                self.answer(response)
+                self.complete_with(response)
             }
-            End::Expired => self.end(Outcome::Refused(Refusal::Expired)),
-            End::Away => self.end(Outcome::Refused(Refusal::Away)),
-            End::Unknown => {
+            Completion::Expired => self.complete(Outcome::Refused(NotExecutedReason::Expired)),
+            Completion::Unavailable => {
+                self.complete(Outcome::Refused(NotExecutedReason::Unavailable))
+            }
+            Completion::Unknown => {
                 if let Some(id) = id {
                     self.replay.remember_unknown(request.client, id);
                 }
-                self.end(Outcome::Unknown)
+                self.complete(Outcome::Unknown)
             }
         }
     }
 
     /// Advances the keyspace, and takes over the requests that have ended.
-    pub(super) fn advance_by(&mut self, most: usize, now: Now) {
-        let mut told = Noting {
+    pub(super) fn advance_by(&mut self, most: usize, now: ClockReading) {
+        let mut told = ChangeRecorder {
             changes: &mut self.changes,
             watches: &self.watches,
-            kept: self.kept.as_mut(),
-            is_asked_for: false,
-            insertions: &mut self.meter.figures.insertions,
+            retention_index: self.retention_index.as_mut(),
+            is_persist_requested: false,
+            insertions: &mut self.meter.metrics.insertions,
         };
         self.keyspace.advance(most, now, &mut told);
         if !self.changes.ended.is_empty() {
-            self.take_over_ended();
+            self.process_ended();
         }
     }
 
     #[inline(never)]
-    fn take_over_ended(&mut self) {
+    fn process_ended(&mut self) {
         let mut ended = std::mem::take(&mut self.changes.ended);
         for (ticket, end) in ended.drain(..) {
-            if let Some(waiting) = self.under_way.end(ticket) {
-                let Waiting {
+            if let Some(waiting) = self.pending_requests.remove(ticket) {
+                let PendingRequest {
                     command,
-                    place,
+                    replay_slot: place,
                     watcher,
-                    measured,
+                    timer: measured,
                     followers,
                 } = waiting;
                 if let (Some(watcher), Command::Watch { key }) = (watcher, &command)
                     && !matches!(
                         &end,
-                        End::Answered {
+                        Completion::Answered {
                             reply: Reply::Ok,
                             ..
                         }
@@ -382,103 +407,119 @@ impl Service {
                     self.unwatch(&watcher, key);
                 }
                 let verb = Verb::of(&command);
-                let outcome = self.ended_later(ticket, command, place.as_ref(), end);
+                let outcome = self.complete_pending(ticket, command, place.as_ref(), end);
                 self.count(&outcome);
-                if !self.waits(verb, measured, &outcome)
+                if !self.record_outcome(verb, measured, &outcome)
                     && let Some(measured) = measured
                 {
-                    self.meter.released(measured);
+                    self.meter.record_released(measured);
                 }
-                self.under_way.put_outcome(ticket, followers, outcome);
+                self.pending_requests
+                    .put_outcome(ticket, followers, outcome);
             }
         }
         self.changes.ended = ended;
     }
 
-    fn ended_later(
+    fn complete_pending(
         &mut self,
         ticket: Ticket,
         command: Command,
-        place: Option<&Place>,
-        end: End,
+        place: Option<&ReplaySlot>,
+        end: Completion,
     ) -> Outcome {
         match end {
-            End::Answered { reply, version } => {
-                self.meter.transacted(&command, &reply);
+            Completion::Answered { reply, version } => {
+                self.meter.count_transaction(&command, &reply);
                 let mut response = response(reply, version, command);
-                response.answer =
-                    place.and_then(|place| self.replay.answered(place, ticket, &response));
-                self.answered(response)
+                response.replay_number =
+                    place.and_then(|place| self.replay.fill(place, ticket, &response));
+                self.committed_outcome(response)
             }
-            End::Expired | End::Away => {
+            Completion::Expired | Completion::Unavailable => {
                 if let Some(place) = place {
-                    self.replay.did_not_happen(place, ticket);
+                    self.replay.forget_pending(place, ticket);
                 }
-                Outcome::Refused(if end == End::Away {
-                    Refusal::Away
+                Outcome::Refused(if end == Completion::Unavailable {
+                    NotExecutedReason::Unavailable
                 } else {
-                    Refusal::Expired
+                    NotExecutedReason::Expired
                 })
             }
-            End::Unknown => {
+            Completion::Unknown => {
                 if let Some(place) = place {
-                    self.replay.became_unknown(place, ticket);
+                    self.replay.fill_unknown(place, ticket);
                 }
                 Outcome::Unknown
             }
         }
     }
 
-    fn answer(&mut self, response: Response) -> Reception {
-        let outcome = self.answered(response);
-        self.end(outcome)
+    fn complete_with(&mut self, response: ReplyEnvelope) -> RequestProgress {
+        let outcome = self.committed_outcome(response);
+        self.complete(outcome)
     }
 
     /// Returns a response, with the commit that it waits for.
-    fn answered(&mut self, response: Response) -> Outcome {
-        let commit = self.commits.telling(&response.shown, &self.changes.writes);
-        Outcome::Answered(Answered { response, commit })
+    fn committed_outcome(&mut self, response: ReplyEnvelope) -> Outcome {
+        let commit = self
+            .commits
+            .index_revealing(&response.revealed, &self.changes.writes);
+        Outcome::Replied(CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        })
     }
 
-    fn end(&mut self, outcome: Outcome) -> Reception {
+    fn complete(&mut self, outcome: Outcome) -> RequestProgress {
         self.count(&outcome);
-        Reception::Ended(outcome)
+        RequestProgress::Complete(outcome)
     }
 
     /// Counts an outcome. Returns whether it waits for a commit. If so, a request that was taken at a known time is
     /// measured until that commit is durable.
-    fn waits(&mut self, verb: Verb, taken: Option<Measured>, outcome: &Outcome) -> bool {
-        self.meter.ended(verb, outcome);
+    fn record_outcome(
+        &mut self,
+        verb: Verb,
+        taken: Option<RequestTimer>,
+        outcome: &Outcome,
+    ) -> bool {
+        self.meter.count_outcome(verb, outcome);
         let commit = match outcome {
-            Outcome::Answered(Answered { commit, .. }) if *commit > 0 => *commit,
+            Outcome::Replied(CommittedReply {
+                commit_index: commit,
+                ..
+            }) if *commit > 0 => *commit,
             _ => return false,
         };
         if let Some(measured) = taken {
-            self.commits.measure(commit, measured);
+            self.commits.register_timer(commit, measured);
         }
         true
     }
 
     fn count(&mut self, outcome: &Outcome) {
-        let statistics = &mut self.statistics;
+        let statistics = &mut self.outcome_metrics;
         *match outcome {
-            Outcome::Answered(_) => &mut statistics.executed,
-            Outcome::Refused(Refusal::Expired) => &mut statistics.expired,
-            Outcome::Refused(Refusal::NoRoom | Refusal::Away) => &mut statistics.refused,
+            Outcome::Replied(_) => &mut statistics.executed,
+            Outcome::Refused(NotExecutedReason::Expired) => &mut statistics.expired,
+            Outcome::Refused(NotExecutedReason::NoCapacity | NotExecutedReason::Unavailable) => {
+                &mut statistics.refused
+            }
             Outcome::Unknown => &mut statistics.unknown,
         } += 1;
     }
 }
 
-fn refused(error: ServiceError) -> End {
-    End::reply(Reply::Error(error))
+fn error_end(error: ServiceError) -> Completion {
+    Completion::reply(Reply::Error(error))
 }
 
-fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> Response {
-    Response {
-        shown: Shown::by(&reply, command),
+fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> ReplyEnvelope {
+    ReplyEnvelope {
+        revealed: RevealedState::revealed_by(&reply, command),
         version: version.map(Hlc::store_version),
         reply,
-        answer: None,
+        replay_number: None,
     }
 }

@@ -1,8 +1,8 @@
 //! Entries and watches as administrators see them.
 use super::Service;
-use super::changes::Noting;
-use crate::clock::Now;
-use crate::keyspace::{Asked, End, Look, PageRequest};
+use super::pending_changes::ChangeRecorder;
+use crate::clock::ClockReading;
+use crate::keyspace::{Completion, EntryView, PageRequest, RequestContext};
 use bytes::Bytes;
 use statestore_protocol::Reply;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ impl Service {
         &mut self,
         pattern: &Bytes,
         token: Option<&Bytes>,
-        now: Now,
+        now: ClockReading,
     ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
-        let asked = Asked {
-            ticket: self.under_way.take_ticket(),
+        let asked = RequestContext {
+            ticket: self.pending_requests.take_ticket(),
             now,
             deadline_ms: None,
-            request: None,
+            digest: None,
         };
-        let mut told = Noting {
+        let mut told = ChangeRecorder {
             changes: &mut self.changes,
             watches: &self.watches,
-            kept: self.kept.as_mut(),
-            is_asked_for: false,
-            insertions: &mut self.meter.figures.insertions,
+            retention_index: self.retention_index.as_mut(),
+            is_persist_requested: false,
+            insertions: &mut self.meter.metrics.insertions,
         };
         let request = PageRequest {
             token: token.cloned(),
@@ -35,7 +35,7 @@ impl Service {
         };
         let page = self.keyspace.page(&asked, &request, &mut told)?;
         match page {
-            End::Answered {
+            Completion::Answered {
                 reply: Reply::Page { keys, token },
                 ..
             } => Some((keys, token)),
@@ -44,8 +44,13 @@ impl Service {
     }
 
     /// Returns the current entry of a key, with at most `most_bytes` bytes of its value.
-    pub(crate) fn look(&self, key: &[u8], most_bytes: usize, now: Now) -> Option<Look> {
-        self.keyspace.look(key, most_bytes, now)
+    pub(crate) fn entry_view(
+        &self,
+        key: &[u8],
+        most_bytes: usize,
+        now: ClockReading,
+    ) -> Option<EntryView> {
+        self.keyspace.entry_view(key, most_bytes, now)
     }
 
     /// Returns the clients that watch a key.

@@ -1,4 +1,4 @@
-//! The state store as a service: a request comes in an [`Envelope`], and has one [`Outcome`], at once or later.
+//! The state store as a service: a request comes in an [`RequestEnvelope`], and has one [`Outcome`], at once or later.
 //!
 //! ```text
 //!                     envelope: client, principal, request and deadline
@@ -19,67 +19,68 @@
 //! - [`ask`](Service::ask) executes a request. The outcome is returned at once if the [keyspace](crate::keyspace) has
 //!   it at once, as the embedded keyspace does. Otherwise [`take_outcome`](Service::take_outcome) returns it later
 //!   under its [`Ticket`]. Outcomes come in order for each key, and out of order across keys. An outcome may have to
-//!   wait until its [`Commit`] is durable.
+//!   wait until its [`CommitIndex`] is durable.
 //! - [`take_notifications`](Service::take_notifications) returns the changes of which watching clients are notified.
-//! - [`take_batch`](Service::take_batch) returns the next writes for the storage. [`durable`](Service::durable) records
+//! - [`take_batch`](Service::take_batch) returns the next writes for the storage. [`mark_durable`](Service::mark_durable) records
 //!   up to which commit the storage has made them durable.
 //! - [`advance`](Service::advance) expires entries, and takes over what the keyspace reports.
-mod changes;
 mod commits;
 mod config;
 mod execute;
 mod inspect;
-mod meter;
-mod replay;
+mod pending;
+mod pending_changes;
+mod replay_cache;
 mod request;
+mod request_meter;
 mod retention;
-mod skew;
+mod skew_detector;
 mod transaction;
-mod under_way;
-mod watch;
+mod watches;
 
-pub use crate::clock::Now;
+pub use crate::clock::ClockReading;
 pub use crate::keyspace::Ticket;
 pub use config::ServiceConfig;
 pub use execute::READ_ONLY;
 pub use request::{
-    Answered, Commit, Envelope, Notify, Outcome, Reception, Refusal, Request, Response, Shown,
+    ChangeNotification, CommitIndex, CommittedReply, NotExecutedReason, Outcome, ReplyEnvelope,
+    Request, RequestEnvelope, RequestProgress, RevealedState,
 };
-pub(crate) use watch::WATCHES_TOO_MANY;
+pub(crate) use watches::TOO_MANY_WATCHES;
 
-pub use commits::Waiter;
-pub(crate) use meter::{RESULTS, RequestFigures, Verb};
+pub use commits::WaiterId;
 pub(crate) use request::may_write;
-pub(crate) use retention::Kept;
+pub(crate) use request_meter::{RESULTS, RequestMetrics, Verb};
 pub use retention::Retention;
-pub(crate) use skew::{Skew, SkewSign, TOLERANCE_MS};
+pub(crate) use retention::RetentionIndex;
+pub(crate) use skew_detector::{ClockSkew, SkewEvidence, TOLERANCE_MS};
 
 use crate::access::Rights;
-use crate::keyspace::remote::EngineFigures;
 use crate::keyspace::rules::Version;
-use crate::keyspace::{Embedded, Keyspace, Quota, Size};
+use crate::keyspace::shared::EngineMetrics;
+use crate::keyspace::{EmbeddedKeyspace, Keyspace, Quota, Size};
 use crate::storage::Batch;
 use bytes::Bytes;
-use changes::{Changes, Noting};
 use commits::Commits;
-use meter::Meter;
-use replay::Replay;
-use skew::ClockWatch;
+use pending::PendingRequests;
+use pending_changes::{ChangeRecorder, PendingChanges};
+use replay_cache::ReplayCache;
+use request_meter::RequestMeter;
+use skew_detector::SkewDetector;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use under_way::UnderWay;
-use watch::Watches;
+use watches::Watches;
 
 /// Approximate maximum number of changes that one call of [`Service::advance`] makes or takes over.
 const CHANGES_PER_CALL: usize = 256;
 
-/// Number of writes waiting to be taken at which [`Service::redate`] pauses.
-const MOST_UNTAKEN: usize = 4 * CHANGES_PER_CALL;
+/// Number of writes waiting to be taken at which [`Service::rewrite_expiry`] pauses.
+const MAX_UNTAKEN_WRITES: usize = 4 * CHANGES_PER_CALL;
 
 /// Counts of requests since the start, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RequestStatistics {
+pub(crate) struct OutcomeMetrics {
     /// Executed requests.
     pub(crate) executed: u64,
     /// Requests not executed because there was no room for the answer, or the engine did not answer.
@@ -97,23 +98,23 @@ pub(crate) struct RequestStatistics {
 pub struct Service {
     keyspace: Box<dyn Keyspace>,
     watches: Watches,
-    replay: Replay,
+    replay: ReplayCache,
     config: ServiceConfig,
     is_read_only: bool,
-    /// Whether a [rewrite of expiry times](Self::redate) in the storage is not complete yet.
-    is_redating: bool,
-    changes: Changes,
+    /// Whether a [rewrite of expiry times](Self::rewrite_expiry) in the storage is not complete yet.
+    is_rewriting_expiry: bool,
+    changes: PendingChanges,
     commits: Commits,
     /// Index of the keys that the storage keeps, if there is a storage.
-    kept: Option<Kept>,
-    under_way: UnderWay,
-    statistics: RequestStatistics,
-    meter: Meter,
+    retention_index: Option<RetentionIndex>,
+    pending_requests: PendingRequests,
+    outcome_metrics: OutcomeMetrics,
+    meter: RequestMeter,
     /// Quota that the last rejected request met, if the request was answered at once.
-    met_quota: Option<Quota>,
+    exceeded_quota: Option<Quota>,
     /// Whether the next request may change no entry, since the process cannot hold its payload a second time.
     lacks_memory: bool,
-    clock_watch: ClockWatch,
+    skew_detector: SkewDetector,
     /// Address of the client that sends the next request, if it is known.
     client_address: Option<IpAddr>,
 }
@@ -130,89 +131,91 @@ impl std::fmt::Debug for Service {
 impl Service {
     /// Creates a service in front of this keyspace.
     pub fn new(config: ServiceConfig, keyspace: impl Keyspace + 'static) -> Self {
-        Self::over(config, Box::new(keyspace))
+        Self::with_keyspace(config, Box::new(keyspace))
     }
 
     /// Creates a service in front of a boxed keyspace.
-    pub(crate) fn over(config: ServiceConfig, keyspace: Box<dyn Keyspace>) -> Self {
+    pub(crate) fn with_keyspace(config: ServiceConfig, keyspace: Box<dyn Keyspace>) -> Self {
         Self {
             keyspace,
             watches: Watches::new(&config),
-            replay: Replay::new(&config),
+            replay: ReplayCache::new(&config),
             is_read_only: false,
-            is_redating: false,
-            changes: Changes::default(),
+            is_rewriting_expiry: false,
+            changes: PendingChanges::default(),
             commits: Commits::new(config.is_durable),
-            kept: config
+            retention_index: config
                 .is_durable
-                .then(|| Kept::new(config.retention.clone(), config.hash_key)),
-            under_way: UnderWay::default(),
-            statistics: RequestStatistics::default(),
-            met_quota: None,
+                .then(|| RetentionIndex::new(config.retention.clone(), config.hash_key)),
+            pending_requests: PendingRequests::default(),
+            outcome_metrics: OutcomeMetrics::default(),
+            exceeded_quota: None,
             lacks_memory: false,
-            clock_watch: ClockWatch::default(),
+            skew_detector: SkewDetector::default(),
             client_address: None,
-            meter: Meter::default(),
+            meter: RequestMeter::default(),
             config,
         }
     }
 
     /// Takes over the index of the keys that the storage has from a former run. Deletes from the storage the keys that
     /// it is not to keep any more.
-    pub(crate) fn restore(&mut self, kept: Kept, forgotten: impl Iterator<Item = Bytes>) {
-        let floor = self.keyspace.highest();
+    pub(crate) fn restore(&mut self, kept: RetentionIndex, forgotten: impl Iterator<Item = Bytes>) {
+        let floor = self.keyspace.highest_version();
         for key in forgotten {
             self.changes.writes.delete(&key, floor);
         }
-        self.kept = Some(kept);
+        self.retention_index = Some(kept);
     }
 
     /// Creates a service in front of an embedded keyspace without entries.
     pub fn embedded(config: ServiceConfig) -> Self {
-        let keyspace = Embedded::new(&config.keyspace());
+        let keyspace = EmbeddedKeyspace::new(&config.keyspace());
         Self::new(config, keyspace)
     }
 
     /// Expires entries until `now`, and takes over what the keyspace reports. One call does a limited amount of work,
     /// so that requests do not wait for long: [`next_ms`](Self::next_ms) returns whether more work is due at once.
-    pub fn advance(&mut self, now: Now) {
+    pub fn advance(&mut self, now: ClockReading) {
         self.advance_by(CHANGES_PER_CALL, now);
-        self.redate(now);
+        self.rewrite_expiry(now);
     }
 
     /// Rewrites expiry times in the storage after the wall clock has jumped ahead. Without this, those entries would
     /// count as expired at the next start. Each call rewrites a part of them, and returns whether another call can
     /// continue.
-    pub fn redate(&mut self, now: Now) -> bool {
-        if self.may_redate() {
-            let mut told = Noting {
+    pub fn rewrite_expiry(&mut self, now: ClockReading) -> bool {
+        if self.may_rewrite_expiry() {
+            let mut told = ChangeRecorder {
                 changes: &mut self.changes,
                 watches: &self.watches,
-                kept: self.kept.as_mut(),
-                is_asked_for: false,
-                insertions: &mut self.meter.figures.insertions,
+                retention_index: self.retention_index.as_mut(),
+                is_persist_requested: false,
+                insertions: &mut self.meter.metrics.insertions,
             };
-            self.is_redating = self.keyspace.redate(now, &mut told);
+            self.is_rewriting_expiry = self.keyspace.rewrite_expiry(now, &mut told);
         }
-        self.is_redating && self.may_redate()
+        self.is_rewriting_expiry && self.may_rewrite_expiry()
     }
 
-    fn may_redate(&self) -> bool {
-        self.kept.is_some() && !self.is_read_only && self.changes.writes.writes.len() < MOST_UNTAKEN
+    fn may_rewrite_expiry(&self) -> bool {
+        self.retention_index.is_some()
+            && !self.is_read_only
+            && self.changes.writes.writes.len() < MAX_UNTAKEN_WRITES
     }
 
     /// Returns when [`advance`](Self::advance) has work to do next, in milliseconds of the monotonic clock. A time in
     /// the past means now.
     pub fn next_ms(&self) -> Option<u64> {
-        if self.is_redating && self.may_redate() {
+        if self.is_rewriting_expiry && self.may_rewrite_expiry() {
             return Some(0);
         }
         self.keyspace.next_ms()
     }
 
     /// Returns the sign that timestamps of clients give of a wrong clock, if they give one.
-    pub(crate) fn skew(&mut self, now: Now) -> Option<SkewSign> {
-        self.clock_watch.sign(now.mono_ms)
+    pub(crate) fn skew(&mut self, now: ClockReading) -> Option<SkewEvidence> {
+        self.skew_detector.evidence(now.mono_ms)
     }
 
     /// Sets the address of the client whose request is next.
@@ -223,17 +226,17 @@ impl Service {
 
     /// Returns when that sign may change without a further timestamp.
     pub(crate) fn next_skew_ms(&self) -> Option<u64> {
-        self.clock_watch.next_ms()
+        self.skew_detector.next_ms()
     }
 
     /// Returns the numbers of timestamps more than a minute ahead of the clock, and behind it.
-    pub(crate) fn skewed(&self) -> [u64; 2] {
-        self.clock_watch.skewed
+    pub(crate) fn skewed_counts(&self) -> [u64; 2] {
+        self.skew_detector.skewed
     }
 
     /// Returns the highest version that any change was given, as far as it is known here.
-    pub(crate) fn highest(&self) -> Version {
-        self.keyspace.highest()
+    pub(crate) fn highest_version(&self) -> Version {
+        self.keyspace.highest_version()
     }
 
     /// Returns how many requests the keyspace has [gathered](crate::keyspace::Keyspace::gathered).
@@ -242,30 +245,30 @@ impl Service {
     }
 
     /// Makes the keyspace send what it has gathered, since no more requests
-    /// [come soon](crate::keyspace::Keyspace::ask_gathered).
-    pub fn ask_gathered(&mut self) {
-        self.keyspace.ask_gathered();
+    /// [come soon](crate::keyspace::Keyspace::flush_gathered).
+    pub fn flush_gathered(&mut self) {
+        self.keyspace.flush_gathered();
     }
 
     /// Returns `Ready` if [`advance`](Self::advance) has work to do that no clock has announced. Otherwise wakes the
     /// context as soon as it has.
-    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.keyspace.poll_news(context)
+    pub fn poll_events(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.keyspace.poll_events(context)
     }
 
-    /// Returns the next outcome of a request that [had no outcome](Reception::Later) when it was asked.
+    /// Returns the next outcome of a request that [had no outcome](RequestProgress::Later) when it was asked.
     pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
-        self.under_way.take_outcome()
+        self.pending_requests.take_outcome()
     }
 
     /// Takes the quota that the last request met, if it was answered at once with "the quota has been exceeded".
-    pub(crate) fn take_met_quota(&mut self) -> Option<Quota> {
-        self.met_quota.take()
+    pub(crate) fn take_exceeded_quota(&mut self) -> Option<Quota> {
+        self.exceeded_quota.take()
     }
 
     /// Rejects the next request as one over its quota if it could change an entry: the process cannot hold its payload
     /// a second time.
-    pub(crate) fn refuse_next_change(&mut self) {
+    pub(crate) fn reject_next_change(&mut self) {
         self.lacks_memory = true;
     }
 
@@ -276,14 +279,14 @@ impl Service {
 
     /// Exchanges `into`, which must be empty, for the notifications of all changes since the last call. Returns the
     /// commit that they wait for.
-    pub fn take_notifications(&mut self, into: &mut Vec<Notify>) -> Commit {
+    pub fn take_notifications(&mut self, into: &mut Vec<ChangeNotification>) -> CommitIndex {
         std::mem::swap(&mut self.changes.notifications, into);
         self.commits
-            .telling(&Shown::Everything, &self.changes.writes)
+            .index_revealing(&RevealedState::Everything, &self.changes.writes)
     }
 
     /// Begins a turn: resets [`work`](Self::work).
-    pub fn begin_turn(&mut self) {
+    pub fn begin_quantum(&mut self) {
         self.changes.work = 0;
     }
 
@@ -294,12 +297,12 @@ impl Service {
     }
 
     /// Adds other work to this turn, roughly in nanoseconds.
-    pub(crate) fn worked(&mut self, steps: usize) {
+    pub(crate) fn add_work(&mut self, steps: usize) {
         self.changes.work += steps;
     }
 
     /// Takes the next writes that are to be made durable.
-    pub fn take_batch(&mut self) -> Option<(Commit, Batch)> {
+    pub fn take_batch(&mut self) -> Option<(CommitIndex, Batch)> {
         self.commits.take(&mut self.changes.writes)
     }
 
@@ -309,20 +312,20 @@ impl Service {
     }
 
     /// Records that all commits up to this one are durable. Returns the waiters that this releases.
-    pub fn durable(&mut self, commit: Commit) -> Vec<Waiter> {
+    pub fn mark_durable(&mut self, commit: CommitIndex) -> Vec<WaiterId> {
         let meter = &mut self.meter;
         self.commits
-            .release(commit, |measured| meter.released(measured))
+            .release(commit, |measured| meter.record_released(measured))
     }
 
     /// Sets the time, in microseconds since any fixed moment. Requests are not measured before the first call.
-    pub(crate) fn measure(&mut self, now_us: u64) {
-        self.meter.at(now_us);
+    pub(crate) fn set_time_us(&mut self, now_us: u64) {
+        self.meter.set_time_us(now_us);
     }
 
     /// Returns the counts and latencies of requests.
-    pub(crate) fn request_figures(&self) -> &RequestFigures {
-        &self.meter.figures
+    pub(crate) fn request_metrics(&self) -> &RequestMetrics {
+        &self.meter.metrics
     }
 
     /// Returns whether entries can be read but not changed.
@@ -331,18 +334,18 @@ impl Service {
     }
 
     /// Returns the number of watches.
-    pub(crate) fn watches(&self) -> u64 {
+    pub(crate) fn watch_count(&self) -> u64 {
         self.watches.len()
     }
 
     /// Returns the commit that a waiter for `commit` has to wait for now; 0 if it is durable.
-    pub fn pending(&self, commit: Commit) -> Commit {
-        self.commits.pending(commit)
+    pub fn pending_index(&self, commit: CommitIndex) -> CommitIndex {
+        self.commits.pending_index(commit)
     }
 
-    /// Registers a waiter for this commit, which must be [pending](Self::pending).
-    pub fn wait(&mut self, commit: Commit, waiter: Waiter) {
-        self.commits.wait(commit, waiter);
+    /// Registers a waiter for this commit, which must be [pending](Self::pending_index).
+    pub fn register_waiter(&mut self, commit: CommitIndex, waiter: WaiterId) {
+        self.commits.register_waiter(commit, waiter);
     }
 
     /// Sets whether the process is short of memory: see [`Keyspace::set_memory_short`].
@@ -361,21 +364,21 @@ impl Service {
     }
 
     /// Ends the watches of a client whose connection has ended. Call it before the client's next request.
-    pub fn disconnected(&mut self, client: &str) {
+    pub fn end_watches(&mut self, client: &str) {
         let keyspace = &mut self.keyspace;
         self.watches
-            .disconnected(client, |key| keyspace.unfollow(key));
+            .end_watches(client, |key| keyspace.unfollow(key));
     }
 
     /// Forgets the answers to a client's requests: its session has ended, or its client id belongs to another principal
     /// now.
-    pub fn session_ended(&mut self, client: &str) {
-        self.replay.session_ended(client);
+    pub fn forget_replies(&mut self, client: &str) {
+        self.replay.forget_client(client);
     }
 
-    /// Forgets the response with this [number](Response::answer). The client has received it, and the acknowledgement
+    /// Forgets the response with this [number](ReplyEnvelope::answer). The client has received it, and the acknowledgement
     /// of its request before it, so the client does not deliver the request again.
-    pub fn answer_received(&mut self, client: &str, answer: u64) {
+    pub fn forget_reply(&mut self, client: &str, answer: u64) {
         self.replay.forget(client, answer);
     }
 
@@ -390,7 +393,7 @@ impl Service {
     }
 
     /// Returns the clients that watch any key.
-    pub fn watching(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn watching_clients(&self) -> impl Iterator<Item = &Arc<str>> {
         self.watches.clients()
     }
 
@@ -428,12 +431,12 @@ impl Service {
     }
 
     /// Returns metrics of the engine that has the entries, if the keyspace is remote.
-    pub(crate) fn engine(&self) -> Option<EngineFigures> {
-        self.keyspace.engine()
+    pub(crate) fn engine_metrics(&self) -> Option<EngineMetrics> {
+        self.keyspace.engine_metrics()
     }
 
     /// Returns the counts of requests by outcome.
-    pub(crate) fn statistics(&self) -> RequestStatistics {
-        self.statistics
+    pub(crate) fn outcome_metrics(&self) -> OutcomeMetrics {
+        self.outcome_metrics
     }
 }

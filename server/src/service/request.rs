@@ -8,48 +8,48 @@ use std::sync::Arc;
 
 /// A request on its way to the service, from any transport.
 #[derive(Debug)]
-pub struct Envelope<'a> {
+pub struct RequestEnvelope<'a> {
     /// The request.
     pub request: Request<'a>,
     /// Deadline in milliseconds of the monotonic clock. After it, the request is not executed any more.
     pub deadline_ms: Option<u64>,
     /// Whether there is room for the answer.
-    pub has_room: bool,
+    pub has_capacity: bool,
     /// Whether other servers over the same entries may receive the same request.
     pub is_shared: bool,
 }
 
 /// Reason why a request was not executed, independent of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum NotExecutedReason {
     /// The deadline had passed.
     Expired,
     /// There is no room for the answer.
-    NoRoom,
+    NoCapacity,
     /// The engine that has the entries does not answer.
-    Away,
+    Unavailable,
 }
 
 /// Number of a commit; numbers rise by one. Answers and notifications that reveal its writes are not sent before it is
 /// durable. The value 0 means "durable".
-pub type Commit = u64;
+pub type CommitIndex = u64;
 
 /// The answer to a request that was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct CommittedReply {
     /// The response.
-    pub response: Response,
+    pub envelope: ReplyEnvelope,
     /// The commit that the response waits for.
-    pub commit: Commit,
+    pub commit_index: CommitIndex,
 }
 
 /// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The request was executed, or rejected because of its content.
-    Answered(Answered),
+    Replied(CommittedReply),
     /// The request was not executed, and will not be.
-    Refused(Refusal),
+    Refused(NotExecutedReason),
     /// The request may or may not have been executed, or may still be. Send no response: any response would claim one
     /// of these.
     Unknown,
@@ -57,11 +57,11 @@ pub enum Outcome {
 
 /// Result of [`ask`](super::Service::ask).
 #[derive(Debug)]
-pub enum Reception {
+pub enum RequestProgress {
     /// The outcome, known at once.
-    Ended(Outcome),
+    Complete(Outcome),
     /// The outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
-    Later(Ticket),
+    Pending(Ticket),
 }
 
 impl Request<'_> {
@@ -85,7 +85,7 @@ impl Request<'_> {
             timestamp.as_deref().map(str::as_bytes),
             token.as_deref().map(str::as_bytes),
         ];
-        let owner = self.principal.owner().parts();
+        let owner = self.principal.owner().identity_parts();
         RequestDigest::of(content.into_iter().chain(owner.into_iter().map(Some)))
     }
 }
@@ -106,27 +106,27 @@ pub struct Request<'a> {
     /// User properties.
     pub properties: RequestProperties,
     /// Whether the client can deliver the request again: its session outlives its connection.
-    pub may_return: bool,
+    pub may_be_redelivered: bool,
 }
 
 /// The answer to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
+pub struct ReplyEnvelope {
     /// The payload.
     pub reply: Reply,
     /// `__ts`, on the replies that carry one.
     pub version: Option<Hlc>,
     /// State of the store that the response reveals.
-    pub shown: Shown,
+    pub revealed: RevealedState,
     /// Number under which the response is remembered for a redelivery, until
     /// [`answer_received`](super::Service::answer_received).
-    pub answer: Option<u64>,
+    pub replay_number: Option<u64>,
 }
 
 /// State of the store that an answer reveals. The answer thereby depends on writes that a crash could still undo: that
 /// a key is absent reveals the write that deleted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
+pub enum RevealedState {
     /// No state that a write has changed: the answer is about the request alone.
     Nothing,
     /// The state of this key after its last write.
@@ -135,9 +135,9 @@ pub enum Shown {
     Everything,
 }
 
-impl Shown {
+impl RevealedState {
     /// Returns the state that a reply reveals. Takes the command, so that its key need not be held elsewhere.
-    pub(super) fn by(reply: &Reply, command: Command) -> Self {
+    pub(super) fn revealed_by(reply: &Reply, command: Command) -> Self {
         match (reply, command) {
             (
                 Reply::Error(error)
@@ -174,7 +174,7 @@ impl Shown {
 
 /// A change of which watching clients are notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notify {
+pub struct ChangeNotification {
     /// Watching clients, in the order of their client ids. A client that changes a key it watches is among them.
     pub clients: Arc<Vec<Arc<str>>>,
     /// The key.
@@ -185,19 +185,19 @@ pub struct Notify {
     pub version: Hlc,
 }
 
-impl From<Reply> for Response {
+impl From<Reply> for ReplyEnvelope {
     /// Returns a response without a version, which reveals no state.
     fn from(reply: Reply) -> Self {
         Self {
             reply,
             version: None,
-            shown: Shown::Nothing,
-            answer: None,
+            revealed: RevealedState::Nothing,
+            replay_number: None,
         }
     }
 }
 
-impl From<ServiceError> for Response {
+impl From<ServiceError> for ReplyEnvelope {
     /// Returns a response with this error.
     fn from(error: ServiceError) -> Self {
         Reply::Error(error).into()

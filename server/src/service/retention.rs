@@ -23,18 +23,18 @@ pub enum Retention {
 
 /// The write that a change requires of the storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keeping {
+pub(crate) enum RetentionAction {
     /// A put of the current entry.
-    Entry,
+    Put,
     /// A deletion: the storage has an earlier entry of the key, and the key is absent now or not to be kept.
-    Removal,
+    Delete,
     /// No write.
     Nothing,
 }
 
 /// The retention rules, and the keys that the storage keeps on request.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RetentionIndex {
     retention: Retention,
     /// Hashes of the keys that are kept because their last SET asked for it. A hash has 128 bits, so collisions do not
     /// occur.
@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     hash_key: [u64; 2],
 }
 
-impl Kept {
+impl RetentionIndex {
     pub(crate) fn new(retention: Retention, hash_key: [u64; 2]) -> Self {
         Self {
             retention,
@@ -53,53 +53,53 @@ impl Kept {
 
     /// Records that an entry was created or changed, by a SET that asked for it to be kept or did not. Returns the
     /// write that this requires.
-    pub(crate) fn set(&mut self, key: &[u8], is_asked_for: bool) -> Keeping {
+    pub(crate) fn record_set(&mut self, key: &[u8], is_asked_for: bool) -> RetentionAction {
         match &self.retention {
-            Retention::All => Keeping::Entry,
-            Retention::Nothing => Keeping::Nothing,
-            Retention::Custom { keys, .. } if keys.contain(key) => Keeping::Entry,
+            Retention::All => RetentionAction::Put,
+            Retention::Nothing => RetentionAction::Nothing,
+            Retention::Custom { keys, .. } if keys.contains(key) => RetentionAction::Put,
             Retention::Custom {
                 on_request: true, ..
             } if is_asked_for => {
                 self.on_request.insert(self.hash(key));
-                Keeping::Entry
+                RetentionAction::Put
             }
             Retention::Custom { .. } => self.forget(key),
         }
     }
 
     /// Records that an entry is gone. Returns the write that this requires.
-    pub(crate) fn removed(&mut self, key: &[u8]) -> Keeping {
+    pub(crate) fn record_removal(&mut self, key: &[u8]) -> RetentionAction {
         match &self.retention {
-            Retention::All => Keeping::Removal,
-            Retention::Nothing => Keeping::Nothing,
-            Retention::Custom { keys, .. } if keys.contain(key) => Keeping::Removal,
+            Retention::All => RetentionAction::Delete,
+            Retention::Nothing => RetentionAction::Nothing,
+            Retention::Custom { keys, .. } if keys.contains(key) => RetentionAction::Delete,
             Retention::Custom { .. } => self.forget(key),
         }
     }
 
     /// Returns whether the storage holds the entry of this key.
-    pub(crate) fn keeps(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         match &self.retention {
             Retention::All => true,
             Retention::Nothing => false,
             Retention::Custom { keys, .. } => {
-                keys.contain(key)
+                keys.contains(key)
                     || (!self.on_request.is_empty() && self.on_request.contains(&self.hash(key)))
             }
         }
     }
 
     /// Records that the storage has this key from a former run. Returns whether the entry is to be restored.
-    pub(crate) fn found(&mut self, key: &[u8]) -> bool {
-        self.set(key, true) == Keeping::Entry
+    pub(crate) fn record_stored(&mut self, key: &[u8]) -> bool {
+        self.record_set(key, true) == RetentionAction::Put
     }
 
-    fn forget(&mut self, key: &[u8]) -> Keeping {
+    fn forget(&mut self, key: &[u8]) -> RetentionAction {
         if !self.on_request.is_empty() && self.on_request.remove(&self.hash(key)) {
-            Keeping::Removal
+            RetentionAction::Delete
         } else {
-            Keeping::Nothing
+            RetentionAction::Nothing
         }
     }
 
@@ -115,55 +115,55 @@ mod tests {
     use super::*;
     use crate::access::policy::KeyType;
 
-    fn custom(on_request: bool) -> Kept {
+    fn custom(on_request: bool) -> RetentionIndex {
         let mut keys = KeyPatterns::default();
         keys.add(KeyType::Pattern, "kept/*").unwrap();
-        Kept::new(Retention::Custom { keys, on_request }, [1, 2])
+        RetentionIndex::new(Retention::Custom { keys, on_request }, [1, 2])
     }
 
     #[test]
-    fn all_and_nothing() {
-        let mut all = Kept::new(Retention::All, [0, 0]);
+    fn all_keys_or_no_keys_are_kept() {
+        let mut all = RetentionIndex::new(Retention::All, [0, 0]);
         assert_eq!(
-            (all.set(b"k", false), all.removed(b"k")),
-            (Keeping::Entry, Keeping::Removal)
+            (all.record_set(b"k", false), all.record_removal(b"k")),
+            (RetentionAction::Put, RetentionAction::Delete)
         );
-        let mut nothing = Kept::new(Retention::Nothing, [0, 0]);
+        let mut nothing = RetentionIndex::new(Retention::Nothing, [0, 0]);
         assert_eq!(
-            (nothing.set(b"k", true), nothing.removed(b"k")),
-            (Keeping::Nothing, Keeping::Nothing)
+            (nothing.record_set(b"k", true), nothing.record_removal(b"k")),
+            (RetentionAction::Nothing, RetentionAction::Nothing)
         );
-        assert!(all.found(b"k") && !nothing.found(b"k"));
-        assert!(all.keeps(b"k") && !nothing.keeps(b"k"));
+        assert!(all.record_stored(b"k") && !nothing.record_stored(b"k"));
+        assert!(all.contains(b"k") && !nothing.contains(b"k"));
     }
 
     #[test]
-    fn what_asks_for_it_is_kept_until_it_does_not() {
+    fn a_key_is_kept_while_its_last_set_requests_it() {
         let mut kept = custom(true);
         for key in [&b"kept/a"[..], b"other"] {
-            assert_eq!(kept.set(key, true), Keeping::Entry);
+            assert_eq!(kept.record_set(key, true), RetentionAction::Put);
         }
-        assert!(kept.keeps(b"kept/a") && kept.keeps(b"other") && !kept.keeps(b"another"));
-        assert_eq!(kept.set(b"kept/a", false), Keeping::Entry);
+        assert!(kept.contains(b"kept/a") && kept.contains(b"other") && !kept.contains(b"another"));
+        assert_eq!(kept.record_set(b"kept/a", false), RetentionAction::Put);
         assert_eq!(
-            kept.set(b"other", false),
-            Keeping::Removal,
+            kept.record_set(b"other", false),
+            RetentionAction::Delete,
             "what it had is on disk"
         );
-        assert_eq!(kept.set(b"other", false), Keeping::Nothing);
-        assert_eq!(kept.set(b"other", true), Keeping::Entry);
-        assert_eq!(kept.removed(b"other"), Keeping::Removal);
-        assert_eq!(kept.removed(b"other"), Keeping::Nothing);
-        assert_eq!(kept.removed(b"kept/a"), Keeping::Removal);
-        assert!(kept.found(b"other"));
-        assert_eq!(kept.removed(b"other"), Keeping::Removal);
+        assert_eq!(kept.record_set(b"other", false), RetentionAction::Nothing);
+        assert_eq!(kept.record_set(b"other", true), RetentionAction::Put);
+        assert_eq!(kept.record_removal(b"other"), RetentionAction::Delete);
+        assert_eq!(kept.record_removal(b"other"), RetentionAction::Nothing);
+        assert_eq!(kept.record_removal(b"kept/a"), RetentionAction::Delete);
+        assert!(kept.record_stored(b"other"));
+        assert_eq!(kept.record_removal(b"other"), RetentionAction::Delete);
         assert!(kept.on_request.is_empty());
     }
 
     #[test]
-    fn nobody_can_ask_where_it_is_not_allowed() {
+    fn a_request_to_keep_is_ignored_where_not_allowed() {
         let mut kept = custom(false);
-        assert_eq!(kept.set(b"other", true), Keeping::Nothing);
-        assert!(!kept.found(b"other") && kept.found(b"kept/b"));
+        assert_eq!(kept.record_set(b"other", true), RetentionAction::Nothing);
+        assert!(!kept.record_stored(b"other") && kept.record_stored(b"kept/b"));
     }
 }

@@ -16,14 +16,14 @@ pub(super) fn first_rejected(
 }
 
 /// Returns the rejection of the first operation whose fencing token is too far ahead.
-pub(super) fn ahead(
+pub(super) fn first_skewed_token(
     operations: &[TransactionOperation],
     wall_ms: u64,
     highest: Version,
 ) -> Option<Reply> {
     first_rejected(operations, |operation| {
         let token = operation.token()?;
-        rules::is_ahead(token, wall_ms, highest).then_some(ServiceError::FencingTokenSkew)
+        rules::is_too_far_ahead(token, wall_ms, highest).then_some(ServiceError::FencingTokenSkew)
     })
 }
 

@@ -4,8 +4,8 @@
 //! sends them once [`durable`](Committer::durable) has reached their number. [`progressed`](Committer::progressed) wakes it.
 //! While one commit is being written, the next one collects batches, so that all requests of that time share the cost of a
 //! commit.
-use super::group_commit::{GroupCommit, ImageOrder, Waiting, Weighed};
-use super::{Batch, Storage, StorageError, StorageFigures};
+use super::group_commit::{CommitQueue, GroupCommit, ImageOrder, QueuedBatch};
+use super::{Batch, Storage, StorageError, StorageMetrics};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,23 +13,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Time after which the log reports that the shutdown waits for the disk.
-const TELL_AFTER: Duration = Duration::from_secs(5);
+const SHUTDOWN_LOG_DELAY: Duration = Duration::from_secs(5);
 
 /// Limits of the committer.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitterOptions {
     /// Maximum number of waiting bytes of keys and values, plus a small constant per write. A batch is accepted below the
     /// limit even if it exceeds it, so that any batch fits at some time.
-    pub max_waiting_bytes: usize,
+    pub max_queued_bytes: usize,
     /// Time that submitted batches have to become durable when the committer is shut down or dropped.
-    pub patience: Duration,
+    pub shutdown_timeout: Duration,
 }
 
 impl Default for CommitterOptions {
     fn default() -> Self {
         Self {
-            max_waiting_bytes: 64 << 20,
-            patience: Duration::from_secs(60),
+            max_queued_bytes: 64 << 20,
+            shutdown_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -38,7 +38,7 @@ impl Default for CommitterOptions {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// Too many bytes wait for the disk. Check [`Committer::has_room`] first to avoid this error.
+    /// Too many bytes wait for the disk. Check [`Committer::has_capacity`] first to avoid this error.
     #[error("too many writes wait for the disk")]
     Full,
     /// An earlier commit failed. Batches that were not durable then never become durable; the process should end.
@@ -56,27 +56,27 @@ struct Progress {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: Mutex<Waiting>,
+    batches: Mutex<CommitQueue>,
     changed: Condvar,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, CommitQueue> {
         // The state is consistent after each statement that holds the lock.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A committer, which makes batches durable in the order in which they are submitted.
 #[derive(Debug)]
 pub struct Committer {
-    lane: Lane,
+    backend: CommitBackend,
     submitted: u64,
-    figures: Arc<StorageFigures>,
+    metrics: Arc<StorageMetrics>,
 }
 
 #[derive(Debug)]
-enum Lane {
+enum CommitBackend {
     /// The storage is not durable: a commit takes no time.
     Direct(Box<dyn Storage>),
     Thread {
@@ -95,16 +95,16 @@ impl Committer {
         storage: Box<dyn Storage>,
         options: CommitterOptions,
     ) -> Result<Self, StorageError> {
-        let figures = storage.figures();
+        let figures = storage.metrics();
         let lane = if storage.is_durable() {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
             let (alive, end) = channel();
             let mut worker = Worker {
                 commits: GroupCommit::new(storage),
-                figures: Arc::clone(&figures),
+                metrics: Arc::clone(&figures),
                 queue: Arc::clone(&queue),
-                report,
+                progress: report,
                 _alive: alive,
             };
             // Prepares the first commit, so that the caller of `start` knows immediately whether the disk has room.
@@ -115,7 +115,7 @@ impl Committer {
                 .map_err(StorageError::io(|| {
                     "cannot start the committer thread".into()
                 }))?;
-            Lane::Thread {
+            CommitBackend::Thread {
                 queue,
                 progress,
                 options,
@@ -123,23 +123,23 @@ impl Committer {
                 end,
             }
         } else {
-            Lane::Direct(storage)
+            CommitBackend::Direct(storage)
         };
         Ok(Self {
-            lane,
+            backend: lane,
             submitted: 0,
-            figures,
+            metrics: figures,
         })
     }
 
     /// Returns the counters of the storage.
-    pub fn figures(&self) -> Arc<StorageFigures> {
-        Arc::clone(&self.figures)
+    pub fn metrics(&self) -> Arc<StorageMetrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Returns the bytes of memory that waiting batches take, and a merge of a store with `keys` keys.
     pub(crate) fn memory_bytes(&self, keys: u64) -> u64 {
-        self.figures.memory_bytes(keys)
+        self.metrics.memory_bytes(keys)
     }
 
     /// Submits a batch and returns its number, counted from 1. Does not wait for the disk.
@@ -147,30 +147,30 @@ impl Committer {
     /// An empty batch takes no number of its own: the number of the preceding batch is returned. Submit once per turn of an
     /// event loop rather than once per request.
     pub fn submit(&mut self, batch: Batch) -> Result<u64, SubmitError> {
-        if !batch.is_empty() && !self.has_room() {
+        if !batch.is_empty() && !self.has_capacity() {
             return Err(SubmitError::Full);
         }
-        self.submit_last(batch)
+        self.submit_unlimited(batch)
     }
 
     /// Submits a batch like [`submit`](Self::submit), but without a limit: for the shutdown, which cannot wait for room.
-    pub fn submit_last(&mut self, batch: Batch) -> Result<u64, SubmitError> {
+    pub fn submit_unlimited(&mut self, batch: Batch) -> Result<u64, SubmitError> {
         if batch.is_empty() {
             return Ok(self.submitted);
         }
-        match &mut self.lane {
-            Lane::Direct(storage) => storage.commit(&[batch]).map_err(Arc::new)?,
-            Lane::Thread {
+        match &mut self.backend {
+            CommitBackend::Direct(storage) => storage.commit(&[batch]).map_err(Arc::new)?,
+            CommitBackend::Thread {
                 queue, progress, ..
             } => {
                 if let Some(failure) = &progress.borrow().failure {
                     return Err(SubmitError::Failed(Arc::clone(failure)));
                 }
-                let batch = Weighed::from(batch);
+                let batch = QueuedBatch::from(batch);
                 let mut waiting = queue.lock();
                 let is_first = waiting.is_empty();
                 waiting.push(batch);
-                self.figures.waiting(waiting.bytes());
+                self.metrics.set_waiting(waiting.bytes());
                 drop(waiting);
                 if is_first {
                     queue.changed.notify_one();
@@ -183,12 +183,12 @@ impl Committer {
 
     /// Orders an image of all batches submitted so far. Does not wait for it.
     pub fn order_image(&mut self, order: ImageOrder) {
-        match &mut self.lane {
-            Lane::Direct(storage) => {
+        match &mut self.backend {
+            CommitBackend::Direct(storage) => {
                 // The receiver may have been dropped.
                 let _ = order.send(storage.image());
             }
-            Lane::Thread { queue, .. } => {
+            CommitBackend::Thread { queue, .. } => {
                 queue.lock().order_image(order);
                 queue.changed.notify_one();
             }
@@ -197,10 +197,12 @@ impl Committer {
 
     /// Returns whether the next batch will be accepted. If not, stop executing requests until [`progressed`](Self::progressed)
     /// returns.
-    pub fn has_room(&self) -> bool {
-        match &self.lane {
-            Lane::Direct(_) => true,
-            Lane::Thread { queue, options, .. } => queue.lock().bytes() < options.max_waiting_bytes,
+    pub fn has_capacity(&self) -> bool {
+        match &self.backend {
+            CommitBackend::Direct(_) => true,
+            CommitBackend::Thread { queue, options, .. } => {
+                queue.lock().bytes() < options.max_queued_bytes
+            }
         }
     }
 
@@ -211,18 +213,18 @@ impl Committer {
 
     /// Returns the number up to which all batches are durable (or as durable as the storage can make them).
     pub fn durable(&self) -> u64 {
-        match &self.lane {
-            Lane::Direct(_) => self.submitted,
-            Lane::Thread { progress, .. } => progress.borrow().durable,
+        match &self.backend {
+            CommitBackend::Direct(_) => self.submitted,
+            CommitBackend::Thread { progress, .. } => progress.borrow().durable,
         }
     }
 
     /// Returns whether the disk is full. Submitted batches are kept, and committed when there is room. Until then, submit only
     /// writes that cannot be refused.
     pub fn is_full(&self) -> bool {
-        match &self.lane {
-            Lane::Direct(_) => false,
-            Lane::Thread { progress, .. } => progress.borrow().is_full,
+        match &self.backend {
+            CommitBackend::Direct(_) => false,
+            CommitBackend::Thread { progress, .. } => progress.borrow().is_full,
         }
     }
 
@@ -235,7 +237,7 @@ impl Committer {
     /// # Cancel safety
     /// Cancel safe. Without a durable storage there is nothing to wait for, and the call never returns.
     pub async fn progressed(&mut self) -> Result<u64, Arc<StorageError>> {
-        let Lane::Thread { progress, .. } = &mut self.lane else {
+        let CommitBackend::Thread { progress, .. } = &mut self.backend else {
             return std::future::pending().await;
         };
         // The thread ends early only after it reported a failure.
@@ -243,13 +245,13 @@ impl Committer {
         let now = progress.borrow_and_update().clone();
         match now.failure {
             Some(failure) => Err(failure),
-            None if ended => Err(Arc::new(stopped())),
+            None if ended => Err(Arc::new(thread_stopped())),
             None => Ok(now.durable),
         }
     }
 
     /// Makes all submitted batches durable, and closes the storage. Blocks meanwhile, but not longer than the
-    /// [patience](CommitterOptions::patience).
+    /// [patience](CommitterOptions::shutdown_timeout).
     ///
     /// # Errors
     /// A commit failed, or the disk has not answered in time; then the thread is left running. Batches that were not
@@ -259,25 +261,25 @@ impl Committer {
     }
 
     fn close(&mut self) -> Result<(), Arc<StorageError>> {
-        let Lane::Thread {
+        let CommitBackend::Thread {
             queue,
             progress,
             options,
             thread,
             end,
-        } = &mut self.lane
+        } = &mut self.backend
         else {
             return Ok(());
         };
         queue.lock().close();
         queue.changed.notify_one();
         if let Some(thread) = thread.take() {
-            let patience = options.patience;
+            let patience = options.shutdown_timeout;
             if !has_ended(end, patience) {
-                return Err(Arc::new(silent(patience)));
+                return Err(Arc::new(shutdown_timed_out(patience)));
             }
             if thread.join().is_err() {
-                return Err(Arc::new(stopped()));
+                return Err(Arc::new(thread_stopped()));
             }
         }
         match &progress.borrow().failure {
@@ -295,10 +297,10 @@ impl Drop for Committer {
     }
 }
 
-/// Waits until the thread ends, but not longer than `patience`. Returns whether it has ended.
+/// Waits until the thread ends, but not longer than `shutdown_timeout`. Returns whether it has ended.
 fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
     let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
-    let first = patience.min(TELL_AFTER);
+    let first = patience.min(SHUTDOWN_LOG_DELAY);
     if is_over(first) {
         return true;
     }
@@ -313,7 +315,7 @@ fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
     is_over(patience.saturating_sub(first))
 }
 
-fn silent(patience: Duration) -> StorageError {
+fn shutdown_timed_out(patience: Duration) -> StorageError {
     let seconds = patience.as_secs_f64();
     StorageError::Io {
         what: format!("the last writes are not known to be durable after {seconds} s"),
@@ -324,7 +326,7 @@ fn silent(patience: Duration) -> StorageError {
     }
 }
 
-fn stopped() -> StorageError {
+fn thread_stopped() -> StorageError {
     StorageError::Io {
         what: "cannot commit".into(),
         source: std::io::Error::other("the committer thread stopped unexpectedly"),
@@ -334,9 +336,9 @@ fn stopped() -> StorageError {
 /// State of the committer thread.
 struct Worker {
     commits: GroupCommit,
-    figures: Arc<StorageFigures>,
+    metrics: Arc<StorageMetrics>,
     queue: Arc<Queue>,
-    report: watch::Sender<Progress>,
+    progress: watch::Sender<Progress>,
     /// Dropped after the storage.
     _alive: Sender<()>,
 }
@@ -345,7 +347,7 @@ impl Worker {
     /// Commits waiting batches until the queue is closed and empty, or a commit fails.
     fn run(mut self) {
         if let Err(error) = self.commit_all() {
-            self.report
+            self.progress
                 .send_modify(|progress| progress.failure = Some(Arc::new(error)));
         }
     }
@@ -360,8 +362,8 @@ impl Worker {
     /// Waits for work and takes all of it; `false` after the last batch.
     fn take(&mut self) -> bool {
         let (changed, waiting) = (&self.queue.changed, self.queue.lock());
-        let rests = |waiting: &mut Waiting| self.commits.rests(waiting);
-        let mut waiting = if let Some(patience) = self.commits.patience() {
+        let rests = |waiting: &mut CommitQueue| self.commits.is_idle(waiting);
+        let mut waiting = if let Some(patience) = self.commits.max_wait() {
             let result = changed.wait_timeout_while(waiting, patience, rests);
             result.unwrap_or_else(PoisonError::into_inner).0
         } else {
@@ -375,12 +377,12 @@ impl Worker {
     fn advance(&mut self) -> Result<(), StorageError> {
         while let Some(achieved) = self.commits.advance()? {
             // Frees the room first: a task that the progress wakes may need it.
-            if achieved.freed > 0 {
+            if achieved.released_bytes > 0 {
                 let mut waiting = self.queue.lock();
-                waiting.free(achieved.freed);
-                self.figures.waiting(waiting.bytes());
+                waiting.release(achieved.released_bytes);
+                self.metrics.set_waiting(waiting.bytes());
             }
-            self.report.send_if_modified(|progress| {
+            self.progress.send_if_modified(|progress| {
                 progress.durable += achieved.durable;
                 let was_full = std::mem::replace(&mut progress.is_full, achieved.is_full);
                 achieved.durable > 0 || was_full != achieved.is_full

@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 pub struct Damage {
     path: PathBuf,
     offset: Option<u64>,
-    what: String,
+    problem: String,
     advice: &'static str,
 }
 
 impl Damage {
-    /// Creates the description of a problem. `what` follows the path, like "is damaged: it is empty"; the advice
+    /// Creates the description of a problem. `problem` follows the path, like "is damaged: it is empty"; the advice
     /// follows "nothing was changed".
     pub(super) fn new(path: &Path, what: String, advice: &'static str) -> Self {
         Self {
             path: path.into(),
             offset: None,
-            what,
+            problem: what,
             advice,
         }
     }
@@ -44,15 +44,18 @@ impl Damage {
     }
 
     /// Returns the problem as a sentence whose subject is the path.
-    pub fn what(&self) -> &str {
-        &self.what
+    pub fn problem(&self) -> &str {
+        &self.problem
     }
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            path, what, advice, ..
+            path,
+            problem: what,
+            advice,
+            ..
         } = self;
         write!(
             f,

@@ -13,7 +13,7 @@ use std::path::Path;
 /// [`DiskFile::sync_data`], and changes of a directory after [`sync_directory`](Self::sync_directory).
 pub trait Disk: Debug + Send + Sync {
     /// Opens a file.
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
+    fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn DiskFile>>;
     /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Returns the status of a path, following symbolic links.
@@ -63,17 +63,17 @@ pub trait DiskFile: Debug + Read + Seek + Send + Write {
 
 /// Mode in which a file is opened. New files are accessible to this user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum OpenMode {
     /// Read an existing file.
     Read,
     /// Read and write an existing file.
-    Change,
+    ReadWrite,
     /// Create a file and write it; fail if it exists.
     Create,
     /// Write a file, which is truncated or created.
-    Replace,
+    Truncate,
     /// Write a file, which keeps its content or is created.
-    Keep,
+    OpenOrCreate,
 }
 
 /// Status of a path.
@@ -94,13 +94,13 @@ pub struct Status {
 pub struct FileSystem;
 
 impl Disk for FileSystem {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let file = with_reserve(|| match access {
-            Access::Read => File::open(path),
-            Access::Change => File::options().read(true).write(true).open(path),
-            Access::Create => private().create_new(true).open(path),
-            Access::Replace => private().create(true).truncate(true).open(path),
-            Access::Keep => private().create(true).truncate(false).open(path),
+            OpenMode::Read => File::open(path),
+            OpenMode::ReadWrite => File::options().read(true).write(true).open(path),
+            OpenMode::Create => private_options().create_new(true).open(path),
+            OpenMode::Truncate => private_options().create(true).truncate(true).open(path),
+            OpenMode::OpenOrCreate => private_options().create(true).truncate(false).open(path),
         })?;
         Ok(Box::new(file))
     }
@@ -223,7 +223,7 @@ impl DiskFile for File {
 }
 
 /// Returns options that create files for this user only.
-fn private() -> OpenOptions {
+fn private_options() -> OpenOptions {
     let mut options = File::options();
     options.write(true);
     #[cfg(unix)]

@@ -3,10 +3,10 @@
 //!
 //! The caller does the waiting: the [committer](super::committer) with a thread, the simulation with a simulated clock. It
 //! repeats these steps:
-//! 1. Rest as long as [`rests`](GroupCommit::rests) holds, but not longer than the [patience](GroupCommit::patience).
+//! 1. Rest as long as [`is_idle`](GroupCommit::is_idle) holds, but not longer than the [patience](GroupCommit::max_wait).
 //! 2. [Take](GroupCommit::take) the waiting batches. Stop if that returns `false`.
 //! 3. [Advance](GroupCommit::advance), and report the progress, until there is nothing left to do.
-use super::{Batch, Image, Storage, StorageError, StorageFigures, Write};
+use super::{Batch, Storage, StorageError, StorageImage, StorageMetrics, Write};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A batch, and the number of bytes that it counts for while it waits.
 #[derive(Debug)]
-pub struct Weighed {
+pub struct QueuedBatch {
     batch: Batch,
     bytes: usize,
 }
 
-impl From<Batch> for Weighed {
+impl From<Batch> for QueuedBatch {
     fn from(batch: Batch) -> Self {
         let content = |write: &Write| match write {
             Write::Put(record) => record.key.len() + record.value.len(),
@@ -35,20 +35,20 @@ impl From<Batch> for Weighed {
 }
 
 /// Sender for an image of the store; dropped if the store is closed before.
-pub type ImageOrder = oneshot::Sender<Result<Box<dyn Image>, StorageError>>;
+pub type ImageOrder = oneshot::Sender<Result<Box<dyn StorageImage>, StorageError>>;
 
 /// Batches and images to be processed.
 #[derive(Debug, Default)]
-pub struct Waiting {
-    batches: VecDeque<Weighed>,
+pub struct CommitQueue {
+    batches: VecDeque<QueuedBatch>,
     images: Vec<ImageOrder>,
     bytes: usize,
     is_closing: bool,
 }
 
-impl Waiting {
+impl CommitQueue {
     /// Adds a batch.
-    pub fn push(&mut self, batch: Weighed) {
+    pub fn push(&mut self, batch: QueuedBatch) {
         self.bytes += batch.bytes;
         self.batches.push_back(batch);
     }
@@ -69,7 +69,7 @@ impl Waiting {
     }
 
     /// Subtracts the bytes of batches that have become durable.
-    pub fn free(&mut self, bytes: usize) {
+    pub fn release(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
 
@@ -81,28 +81,28 @@ impl Waiting {
 
 /// Progress since the last call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Achieved {
+pub struct CommitProgress {
     /// Number of batches that have become durable.
     pub durable: u64,
-    /// Bytes of these batches, to be [freed](Waiting::free).
-    pub freed: usize,
+    /// Bytes of these batches, to be [freed](CommitQueue::release).
+    pub released_bytes: usize,
     /// Whether the disk is full now.
     pub is_full: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Commit,
     Image,
     Prepare,
-    Rest,
+    Wait,
 }
 
 /// The state of group commit, which commits all waiting batches at once.
 #[derive(Debug)]
 pub struct GroupCommit {
     storage: Box<dyn Storage>,
-    figures: Arc<StorageFigures>,
+    metrics: Arc<StorageMetrics>,
     /// Batches taken and not yet committed.
     batches: Vec<Batch>,
     /// Bytes of the batches.
@@ -110,10 +110,10 @@ pub struct GroupCommit {
     /// Images to be taken after the batches are committed.
     images: Vec<ImageOrder>,
     /// Whether there was no room for the batches.
-    is_stuck: bool,
+    is_blocked: bool,
     is_full: bool,
     is_closing: bool,
-    next: Next,
+    next: NextStep,
 }
 
 impl GroupCommit {
@@ -121,37 +121,37 @@ impl GroupCommit {
     /// find out immediately whether the disk has room.
     pub fn new(storage: Box<dyn Storage>) -> Self {
         Self {
-            figures: storage.figures(),
+            metrics: storage.metrics(),
             storage,
             batches: Vec::new(),
             bytes: 0,
             images: Vec::new(),
-            is_stuck: false,
+            is_blocked: false,
             is_full: false,
             is_closing: false,
-            next: Next::Prepare,
+            next: NextStep::Prepare,
         }
     }
 
     /// Returns whether there is nothing to do yet.
-    pub fn rests(&self, waiting: &Waiting) -> bool {
-        !waiting.is_closing && waiting.images.is_empty() && (self.is_stuck || waiting.is_empty())
+    pub fn is_idle(&self, waiting: &CommitQueue) -> bool {
+        !waiting.is_closing && waiting.images.is_empty() && (self.is_blocked || waiting.is_empty())
     }
 
     /// Returns the maximum time to rest. Without commits, [`advance`](Self::advance) installs the result of a merge.
-    pub fn patience(&self) -> Option<Duration> {
-        (self.is_full || self.figures.is_merging()).then_some(LOOK_AGAIN)
+    pub fn max_wait(&self) -> Option<Duration> {
+        (self.is_full || self.metrics.is_merging()).then_some(LOOK_AGAIN)
     }
 
     /// Takes all waiting batches and orders; `false` if the queue is closed and no batch is left.
-    pub fn take(&mut self, waiting: &mut Waiting) -> bool {
-        for Weighed { batch, bytes } in waiting.batches.drain(..) {
+    pub fn take(&mut self, waiting: &mut CommitQueue) -> bool {
+        for QueuedBatch { batch, bytes } in waiting.batches.drain(..) {
             self.bytes += bytes;
             self.batches.push(batch);
         }
         self.images.append(&mut waiting.images);
         self.is_closing = waiting.is_closing;
-        self.next = Next::Commit;
+        self.next = NextStep::Commit;
         !(self.is_closing && self.batches.is_empty())
     }
 
@@ -159,42 +159,42 @@ impl GroupCommit {
     ///
     /// # Errors
     /// A commit failed. Batches that are not durable then never become durable, and must not be acknowledged.
-    pub fn advance(&mut self) -> Result<Option<Achieved>, StorageError> {
+    pub fn advance(&mut self) -> Result<Option<CommitProgress>, StorageError> {
         match self.next {
-            Next::Commit if !self.batches.is_empty() => {
-                self.next = Next::Image;
+            NextStep::Commit if !self.batches.is_empty() => {
+                self.next = NextStep::Image;
                 self.commit().map(Some)
             }
-            Next::Commit | Next::Image if !self.images.is_empty() => {
-                self.next = Next::Prepare;
+            NextStep::Commit | NextStep::Image if !self.images.is_empty() => {
+                self.next = NextStep::Prepare;
                 self.take_images();
-                Ok(Some(self.achieved(0, 0)))
+                Ok(Some(self.progress(0, 0)))
             }
-            Next::Commit | Next::Image | Next::Prepare => {
-                self.next = Next::Rest;
+            NextStep::Commit | NextStep::Image | NextStep::Prepare => {
+                self.next = NextStep::Wait;
                 self.prepare().map(Some)
             }
-            Next::Rest => Ok(None),
+            NextStep::Wait => Ok(None),
         }
     }
 
     /// Commits the batches that were taken. Keeps them if there is no room, unless the queue is closing.
-    fn commit(&mut self) -> Result<Achieved, StorageError> {
+    fn commit(&mut self) -> Result<CommitProgress, StorageError> {
         match self.storage.commit(&self.batches) {
             Err(error @ StorageError::Full { .. }) if !self.is_closing => {
-                self.is_stuck = true;
+                self.is_blocked = true;
                 self.set_full(Some(&error));
-                return Ok(self.achieved(0, 0));
+                return Ok(self.progress(0, 0));
             }
             result => result?,
         }
-        self.is_stuck = false;
+        self.is_blocked = false;
         let durable = self.batches.len() as u64;
         let writes = self.batches.iter().map(|batch| batch.writes.len()).sum();
-        self.figures.committed(writes);
+        self.metrics.committed(writes);
         self.batches.clear();
         let freed = std::mem::take(&mut self.bytes);
-        Ok(self.achieved(durable, freed))
+        Ok(self.progress(durable, freed))
     }
 
     /// Takes the ordered images.
@@ -205,20 +205,20 @@ impl GroupCommit {
         }
     }
 
-    fn prepare(&mut self) -> Result<Achieved, StorageError> {
+    fn prepare(&mut self) -> Result<CommitProgress, StorageError> {
         match self.storage.prepare() {
             Err(error @ StorageError::Full { .. }) => self.set_full(Some(&error)),
             Err(error) => return Err(error),
-            Ok(()) if self.is_stuck => {}
+            Ok(()) if self.is_blocked => {}
             Ok(()) => self.set_full(None),
         }
-        Ok(self.achieved(0, 0))
+        Ok(self.progress(0, 0))
     }
 
-    fn achieved(&self, durable: u64, freed: usize) -> Achieved {
-        Achieved {
+    fn progress(&self, durable: u64, freed: usize) -> CommitProgress {
+        CommitProgress {
             durable,
-            freed,
+            released_bytes: freed,
             is_full: self.is_full,
         }
     }

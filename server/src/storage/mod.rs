@@ -7,23 +7,23 @@ mod damage;
 mod descriptor_reserve;
 pub mod disk;
 pub mod durable;
-pub mod figures;
+pub mod environment;
 mod frame;
 pub mod group_commit;
 pub mod json_lines;
-pub mod machine;
 pub mod memory;
+pub mod metrics;
 mod record;
-pub mod shared;
+pub mod shared_storage;
 mod spool;
 
 pub use committer::{Committer, CommitterOptions, SubmitError};
 pub use damage::Damage;
 pub use disk::{Disk, FileSystem};
-pub use durable::{DurableOptions, DurableStorage, NewStore, Rewrite, StoppedStore};
-pub use figures::StorageFigures;
+pub use durable::{DurableOptions, DurableStorage, NewStore, StoppedStore, StoreRewriter};
 pub use memory::MemoryStorage;
-pub use shared::{ReceiveSnapshot, SharedStorage, SnapshotSource};
+pub use metrics::StorageMetrics;
+pub use shared_storage::{SharedStorage, SnapshotReceiver, SnapshotSource};
 
 use bytes::Bytes;
 use statestore_protocol::Hlc;
@@ -216,7 +216,7 @@ fn is_full(error: &std::io::Error) -> bool {
 /// deleted without having been put.
 pub trait Restore {
     /// Announces the keys of the next records and removals, some dozens, so that they can be looked up concurrently.
-    fn ahead(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
+    fn announce(&mut self, _keys: &mut dyn Iterator<Item = &[u8]>) {}
     /// Inserts or replaces a record.
     fn put(&mut self, record: &RecordView<'_>);
     /// Removes a key, if it exists.
@@ -237,26 +237,26 @@ pub struct LoadProgress {
 }
 
 /// A receiver of records, each once.
-pub trait Receive {
+pub trait RecordReceiver {
     /// Takes the next record.
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError>;
     /// Called every few milliseconds with the number of file bytes read since the last call.
-    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
+    fn progressed(&mut self, _bytes: u64) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
 /// The whole content of a store at one moment.
-pub trait Records {
+pub trait RecordSource {
     /// Passes each record to `to` once, in any order, and returns the stored clock. Stops at the first error of `to`. May be
     /// called again, with the same result.
-    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError>;
+    fn records(&mut self, to: &mut dyn RecordReceiver) -> Result<Option<(u64, u64)>, StorageError>;
     /// As of [`Storage::seed`].
     fn seed(&self) -> u64;
 }
 
 /// The content of a [`Storage`] at one moment. Its files are kept until the image is dropped.
-pub trait Image: Records + std::fmt::Debug + Send {
+pub trait StorageImage: RecordSource + std::fmt::Debug + Send {
     /// Copies the content to a directory from which another store can start. The directory must be missing or empty, and on
     /// the same file system.
     fn copy_to(&self, directory: &Path) -> Result<(), StorageError>;
@@ -282,7 +282,7 @@ pub trait Storage: Send + std::fmt::Debug {
         Ok(())
     }
     /// Returns the durable content, readable on another thread while this storage continues. Takes constant time.
-    fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
+    fn image(&mut self) -> Result<Box<dyn StorageImage>, StorageError> {
         Err(StorageError::Io {
             what: "cannot copy the store".into(),
             source: io::Error::new(io::ErrorKind::Unsupported, "it is kept in memory only"),
@@ -293,7 +293,7 @@ pub trait Storage: Send + std::fmt::Debug {
         None
     }
     /// Returns the counters of the storage. The default implementation counts nothing.
-    fn figures(&self) -> Arc<StorageFigures> {
+    fn metrics(&self) -> Arc<StorageMetrics> {
         Arc::default()
     }
     /// Returns whether a commit takes time, so that it needs a thread of its own.

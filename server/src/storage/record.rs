@@ -21,18 +21,18 @@ pub(super) type Version = (u64, u64);
 
 /// A decoded change, borrowed from the frame.
 #[derive(Debug)]
-pub(super) enum Change<'a> {
+pub(super) enum LogChange<'a> {
     /// Highest version issued so far.
     Clock(Version),
     /// Insert or replace.
-    Put(Put<'a>),
+    Put(EncodedRecord<'a>),
     /// Remove this key.
     Delete(&'a [u8]),
 }
 
 /// A record inside a frame.
 #[derive(Debug)]
-pub(super) struct Put<'a> {
+pub(super) struct EncodedRecord<'a> {
     pub(super) record: RecordView<'a>,
     /// The encoded change.
     pub(super) encoded: &'a [u8],
@@ -125,41 +125,41 @@ fn encode_integer(mut value: u64, out: &mut Vec<u8>) {
 
 /// A reader of the changes of a commit, in order.
 #[derive(Debug)]
-pub(super) struct Changes<'a> {
+pub(super) struct ChangeDecoder<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Changes<'a> {
+impl<'a> ChangeDecoder<'a> {
     /// Returns the changes in a frame's payload.
     pub(super) fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
 
     /// Returns the next change; `Ok(None)` at the end, `Err` if the bytes are malformed.
-    pub(super) fn next(&mut self) -> Result<Option<Change<'a>>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<LogChange<'a>>, MalformedChanges> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let begin = self.rest;
         let tag = self.byte()?;
         let change = match tag {
-            CLOCK => Change::Clock((self.integer()?, self.integer()?)),
-            DELETE => Change::Delete(self.bytes()?),
-            _ if tag & !(WITH_FENCE | WITH_EXPIRY) == PUT => Change::Put(self.put(tag, begin)?),
-            _ => return Err(Malformed),
+            CLOCK => LogChange::Clock((self.integer()?, self.integer()?)),
+            DELETE => LogChange::Delete(self.bytes()?),
+            _ if tag & !(WITH_FENCE | WITH_EXPIRY) == PUT => LogChange::Put(self.put(tag, begin)?),
+            _ => return Err(MalformedChanges),
         };
         Ok(Some(change))
     }
 
-    fn put(&mut self, tag: u8, begin: &'a [u8]) -> Result<Put<'a>, Malformed> {
+    fn put(&mut self, tag: u8, begin: &'a [u8]) -> Result<EncodedRecord<'a>, MalformedChanges> {
         let key = self.bytes()?;
         let version = (self.integer()?, self.integer()?);
         let fence = if tag & WITH_FENCE == 0 {
             None
         } else {
             let (wall_ms, counter) = (self.integer()?, self.integer()?);
-            let node_id = std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)?;
-            Some(Hlc::new(wall_ms, counter, node_id).map_err(|_| Malformed)?)
+            let node_id = std::str::from_utf8(self.bytes()?).map_err(|_| MalformedChanges)?;
+            Some(Hlc::new(wall_ms, counter, node_id).map_err(|_| MalformedChanges)?)
         };
         let expiry = if tag & WITH_EXPIRY == 0 {
             None
@@ -171,7 +171,7 @@ impl<'a> Changes<'a> {
         };
         let value = self.bytes()?;
         let encoded = &begin[..begin.len() - self.rest.len()];
-        Ok(Put {
+        Ok(EncodedRecord {
             record: RecordView {
                 key,
                 value,
@@ -183,31 +183,31 @@ impl<'a> Changes<'a> {
         })
     }
 
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        let (first, rest) = self.rest.split_first().ok_or(Malformed)?;
+    fn byte(&mut self) -> Result<u8, MalformedChanges> {
+        let (first, rest) = self.rest.split_first().ok_or(MalformedChanges)?;
         self.rest = rest;
         Ok(*first)
     }
 
-    fn integer(&mut self) -> Result<u64, Malformed> {
+    fn integer(&mut self) -> Result<u64, MalformedChanges> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             if bits << shift >> shift != bits {
-                return Err(Malformed);
+                return Err(MalformedChanges);
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(Malformed)
+        Err(MalformedChanges)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = usize::try_from(self.integer()?).map_err(|_| Malformed)?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Malformed)?;
+    fn bytes(&mut self) -> Result<&'a [u8], MalformedChanges> {
+        let length = usize::try_from(self.integer()?).map_err(|_| MalformedChanges)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(MalformedChanges)?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -215,4 +215,4 @@ impl<'a> Changes<'a> {
 
 /// Error for bytes with a correct checksum that are no changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(super) struct MalformedChanges;

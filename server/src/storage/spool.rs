@@ -4,8 +4,8 @@
 //! a slow reader has taken them. The engine is therefore read once, and at its own pace. The file has no name, and disappears with the
 //! process.
 use super::frame::{FRAME_BYTES, FRAME_HEADER, FrameHeader, seal_frame};
-use super::record::{Change, Changes, Version, encode_record};
-use super::{Receive, RecordView, StorageError};
+use super::record::{ChangeDecoder, LogChange, Version, encode_record};
+use super::{RecordReceiver, RecordView, StorageError};
 use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 use std::env;
@@ -70,26 +70,26 @@ impl Spool {
         (self.frames, self.records, self.clock) = (0, 0, (0, 0));
         self.changed = HashMap::default();
         let cleared = self.file.set_len(0).and_then(|()| self.file.rewind());
-        cleared.map_err(self.failed())
+        cleared.map_err(self.io_error())
     }
 
     /// Adds a record as the engine has it. Each key is found once. A change of the key takes precedence, before or after.
-    pub(super) fn found(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+    pub(super) fn add_record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         if self.changed.contains_key(&self.hash(record.key)) {
             return Ok(());
         }
-        self.add(record)
+        self.append(record)
     }
 
     /// Adds a record as a change left it.
-    pub(super) fn changed(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+    pub(super) fn add_changed(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.changed
             .insert(self.hash(record.key), Some(self.records));
-        self.add(record)
+        self.append(record)
     }
 
     /// Adds a change that removed a record.
-    pub(super) fn removed(&mut self, key: &[u8]) {
+    pub(super) fn add_removed(&mut self, key: &[u8]) {
         self.changed.insert(self.hash(key), None);
     }
 
@@ -98,7 +98,7 @@ impl Spool {
         self.clock = self.clock.max(version);
     }
 
-    fn add(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
+    fn append(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.records += 1;
         encode_record(record, &mut self.frame);
         if self.frame.len() < FRAME_BYTES {
@@ -112,37 +112,42 @@ impl Spool {
             self.frames += 1;
             seal_frame(&mut self.frame, self.salt, self.frames);
             let written = self.file.write_all(&self.frame);
-            written.map_err(self.failed())?;
+            written.map_err(self.io_error())?;
             self.frame.truncate(FRAME_HEADER);
         }
         Ok(())
     }
 
     /// Passes each record that counts to `to`, and returns the clock.
-    pub(super) fn read(&mut self, to: &mut dyn Receive) -> Result<Option<Version>, StorageError> {
+    pub(super) fn read(
+        &mut self,
+        to: &mut dyn RecordReceiver,
+    ) -> Result<Option<Version>, StorageError> {
         self.write_frame()?;
-        self.file.rewind().map_err(self.failed())?;
+        self.file.rewind().map_err(self.io_error())?;
         let mut input = BufReader::with_capacity(READ_AHEAD, &self.file);
         let mut payload = Vec::new();
         let mut number = 0;
         for sequence in 1..=self.frames {
             let read = next_frame(&mut input, self.salt, sequence, &mut payload);
-            read.map_err(self.failed())?;
-            let mut changes = Changes::new(&payload);
+            read.map_err(self.io_error())?;
+            let mut changes = ChangeDecoder::new(&payload);
             while let Some(change) = changes
                 .next()
-                .map_err(|_| self.failed()(io::ErrorKind::InvalidData.into()))?
+                .map_err(|_| self.io_error()(io::ErrorKind::InvalidData.into()))?
             {
-                let Change::Put(put) = change else { continue };
+                let LogChange::Put(put) = change else {
+                    continue;
+                };
                 let last = self.changed.get(&self.hash(put.record.key));
                 if last.is_none_or(|last| *last == Some(number)) {
                     to.record(&put.record)?;
                 }
                 number += 1;
             }
-            to.read((FRAME_HEADER + payload.len()) as u64)?;
+            to.progressed((FRAME_HEADER + payload.len()) as u64)?;
         }
-        self.file.seek(SeekFrom::End(0)).map_err(self.failed())?;
+        self.file.seek(SeekFrom::End(0)).map_err(self.io_error())?;
         Ok(Some(self.clock).filter(|clock| *clock != (0, 0)))
     }
 
@@ -151,7 +156,7 @@ impl Spool {
         [hash.h1, hash.h2]
     }
 
-    fn failed(&self) -> impl FnOnce(io::Error) -> StorageError + use<> {
+    fn io_error(&self) -> impl FnOnce(io::Error) -> StorageError + use<> {
         let folder = self.folder.clone();
         StorageError::io_or_full(move || {
             format!(
@@ -217,9 +222,9 @@ mod tests {
 
     /// A receiver that keeps all records.
     #[derive(Debug, Default)]
-    struct All(BTreeMap<Vec<u8>, Vec<u8>>);
+    struct ReceivedRecords(BTreeMap<Vec<u8>, Vec<u8>>);
 
-    impl Receive for All {
+    impl RecordReceiver for ReceivedRecords {
         fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
             let former = self.0.insert(record.key.into(), record.value.into());
             assert_eq!(former, None, "{record:?} came twice");
@@ -238,28 +243,30 @@ mod tests {
     }
 
     fn read(spool: &mut Spool) -> BTreeMap<Vec<u8>, Vec<u8>> {
-        let mut all = All::default();
+        let mut all = ReceivedRecords::default();
         spool.read(&mut all).unwrap();
         all.0
     }
 
     #[test]
-    fn the_last_change_of_a_key_counts_and_not_the_record_that_was_found() {
+    fn the_last_change_of_a_key_replaces_its_record() {
         let mut spool = Spool::create().unwrap();
-        spool.found(&record("unchanged", b"1")).unwrap();
-        spool.found(&record("changed later", b"1")).unwrap();
-        spool.found(&record("removed later", b"1")).unwrap();
-        spool.changed(&record("changed before", b"2")).unwrap();
-        spool.removed(b"removed before");
-        spool.found(&record("changed before", b"1")).unwrap();
-        spool.found(&record("removed before", b"1")).unwrap();
-        spool.changed(&record("changed later", b"2")).unwrap();
-        spool.changed(&record("changed later", b"3")).unwrap();
-        spool.removed(b"removed later");
-        spool.changed(&record("made and removed", b"1")).unwrap();
-        spool.removed(b"made and removed");
-        spool.removed(b"made again");
-        spool.changed(&record("made again", b"1")).unwrap();
+        spool.add_record(&record("unchanged", b"1")).unwrap();
+        spool.add_record(&record("changed later", b"1")).unwrap();
+        spool.add_record(&record("removed later", b"1")).unwrap();
+        spool.add_changed(&record("changed before", b"2")).unwrap();
+        spool.add_removed(b"removed before");
+        spool.add_record(&record("changed before", b"1")).unwrap();
+        spool.add_record(&record("removed before", b"1")).unwrap();
+        spool.add_changed(&record("changed later", b"2")).unwrap();
+        spool.add_changed(&record("changed later", b"3")).unwrap();
+        spool.add_removed(b"removed later");
+        spool
+            .add_changed(&record("made and removed", b"1"))
+            .unwrap();
+        spool.add_removed(b"made and removed");
+        spool.add_removed(b"made again");
+        spool.add_changed(&record("made again", b"1")).unwrap();
         let expected = [
             ("changed before", "2"),
             ("changed later", "3"),
@@ -272,7 +279,7 @@ mod tests {
         assert_eq!(read(&mut spool), expected, "a second time");
         spool.clear().unwrap();
         assert_eq!(read(&mut spool), BTreeMap::new());
-        spool.found(&record("removed later", b"4")).unwrap();
+        spool.add_record(&record("removed later", b"4")).unwrap();
         assert_eq!(read(&mut spool).len(), 1);
     }
 
@@ -282,9 +289,9 @@ mod tests {
         let value = vec![7; FRAME_BYTES / 3];
         let keys: Vec<_> = (0..10).map(|number| format!("key-{number}")).collect();
         for key in &keys {
-            spool.found(&record(key, &value)).unwrap();
+            spool.add_record(&record(key, &value)).unwrap();
         }
-        spool.changed(&record("key-3", b"changed")).unwrap();
+        spool.add_changed(&record("key-3", b"changed")).unwrap();
         let found = read(&mut spool);
         assert_eq!(found.len(), 10);
         for key in &keys {

@@ -35,8 +35,8 @@ impl Backup {
         let mut progress = Progress::begin("opening the data folder", None)?;
         let mut store = open_store(&self.data_dir, &mut progress)?;
         let mut file = NewFile::create(&self.file, self.force)?;
-        let header = backup::write(&mut *store, &mut file, &|| progress.is_wanted())?;
-        file.keep()?;
+        let header = backup::write(&mut *store, &mut file, &|| progress.should_continue())?;
+        file.persist()?;
         drop(progress);
         println!("{} records are in {}", header.records, self.file.display());
         Ok(())

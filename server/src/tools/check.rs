@@ -2,8 +2,8 @@
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_backup;
-use crate::storage::durable::{self, Checked};
-use crate::storage::{Damage, Receive, RecordView, StorageError};
+use crate::storage::durable::{self, CheckReport};
+use crate::storage::{Damage, RecordReceiver, RecordView, StorageError};
 use clap::Args;
 use serde::Serialize;
 use std::fs;
@@ -68,7 +68,7 @@ impl<'a> From<&'a Damage> for DamageReport<'a> {
         Self {
             file: text(damage.path()),
             offset: damage.offset(),
-            what: damage.what(),
+            what: damage.problem(),
         }
     }
 }
@@ -110,37 +110,40 @@ impl Check {
                 .map_err(std::io::Error::from)
                 .and_then(|()| stdout.write_all(b"\n"))
         } else {
-            stdout.write_all(self.lines(&checked).as_bytes())
+            stdout.write_all(self.report_text(&checked).as_bytes())
         };
         written?;
         Ok(code)
     }
 
-    fn check_directory(&self) -> Result<Checked, ToolError> {
+    fn check_directory(&self) -> Result<CheckReport, ToolError> {
         let mut progress = Progress::begin("checking", None)?;
         Ok(durable::check(&self.path, &mut |bytes| {
-            progress.read(bytes)
+            progress.advance(bytes)
         })?)
     }
 
-    fn check_backup(&self) -> Result<Checked, ToolError> {
-        let mut checked = Checked::of_file();
-        let Some((backup, length)) = checked.note(open_backup(&self.path))? else {
+    fn check_backup(&self) -> Result<CheckReport, ToolError> {
+        let mut checked = CheckReport::for_single_file();
+        let Some((backup, length)) = checked.record_damage(open_backup(&self.path))? else {
             return Ok(checked);
         };
-        let mut reading = Reading {
+        let mut reading = CountingReceiver {
             progress: Progress::begin("checking", length)?,
             bytes: backup.offset(),
         };
         let records = backup.header().records;
-        if checked.note(backup.records(&mut reading))?.is_some() {
+        if checked
+            .record_damage(backup.records(&mut reading))?
+            .is_some()
+        {
             checked.records = Some(records);
         }
         checked.bytes = reading.bytes;
         Ok(checked)
     }
 
-    fn report<'a>(&self, checked: &'a Checked, is_backup: bool) -> Report<'a> {
+    fn report<'a>(&self, checked: &'a CheckReport, is_backup: bool) -> Report<'a> {
         Report {
             path: text(&self.path),
             kind: if is_backup { "backup" } else { "data folder" },
@@ -149,12 +152,16 @@ impl Check {
             files: checked.files,
             bytes: checked.bytes,
             damage: checked.damage.iter().map(DamageReport::from).collect(),
-            strangers: checked.strangers.iter().map(|path| text(path)).collect(),
-            torn: checked.torn.as_deref().map(text),
+            strangers: checked
+                .unknown_files
+                .iter()
+                .map(|path| text(path))
+                .collect(),
+            torn: checked.torn_log.as_deref().map(text),
         }
     }
 
-    fn lines(&self, checked: &Checked) -> String {
+    fn report_text(&self, checked: &CheckReport) -> String {
         let mut lines = String::new();
         let mut say = |line: std::fmt::Arguments<'_>| {
             lines.push_str(&line.to_string());
@@ -164,16 +171,16 @@ impl Check {
             say(format_args!(
                 "{} {}",
                 damage.path().display(),
-                damage.what()
+                damage.problem()
             ));
         }
-        for stranger in &checked.strangers {
+        for stranger in &checked.unknown_files {
             say(format_args!(
                 "{} is not needed; it does no harm",
                 stranger.display()
             ));
         }
-        if let Some(log) = &checked.torn {
+        if let Some(log) = &checked.torn_log {
             say(format_args!(
                 "{} ends with a commit that was never finished; the next start cuts it off",
                 log.display()
@@ -195,18 +202,18 @@ fn text(path: &Path) -> String {
 }
 
 /// A receiver that only shows progress.
-struct Reading {
+struct CountingReceiver {
     progress: Progress,
     bytes: u64,
 }
 
-impl Receive for Reading {
+impl RecordReceiver for CountingReceiver {
     fn record(&mut self, _record: &RecordView<'_>) -> Result<(), StorageError> {
         Ok(())
     }
 
-    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+    fn progressed(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.bytes += bytes;
-        self.progress.read(bytes)
+        self.progress.advance(bytes)
     }
 }

@@ -27,15 +27,15 @@ impl Compact {
         let mut progress = Progress::begin("compacting", None)?;
         // The directory must be a store: opening the storage would create one.
         drop(StoppedStore::open(&self.directory, &mut |bytes| {
-            progress.read(bytes)
+            progress.advance(bytes)
         })?);
-        let before = bytes(&self.directory)?;
+        let before = folder_bytes(&self.directory)?;
         let mut storage = DurableStorage::open(&self.directory, DurableOptions::default())?;
         storage.rewrite(&mut |rewrite| {
-            rewrite.keep(&mut |_| true, &mut |bytes| progress.read(bytes))
+            rewrite.retain(&mut |_| true, &mut |bytes| progress.advance(bytes))
         })?;
         drop(storage);
-        let after = bytes(&self.directory)?;
+        let after = folder_bytes(&self.directory)?;
         drop(progress);
         println!("{before} bytes before, {after} bytes after");
         Ok(())
@@ -43,7 +43,7 @@ impl Compact {
 }
 
 /// Returns the total length of all files of a folder.
-fn bytes(directory: &Path) -> Result<u64, StorageError> {
+fn folder_bytes(directory: &Path) -> Result<u64, StorageError> {
     let sum = || {
         let mut sum = 0;
         for entry in fs::read_dir(directory)? {

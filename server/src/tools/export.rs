@@ -31,7 +31,7 @@ impl Export {
         let mut records = self.source.open(&mut progress)?;
         let mut stdout = BufWriter::with_capacity(256 << 10, std::io::stdout().lock());
         let written = json_lines::write(&mut *records, &mut stdout, &mut |bytes| {
-            progress.read(bytes)
+            progress.advance(bytes)
         });
         match written {
             // The reader may have ended early, like `head`.

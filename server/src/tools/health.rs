@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Time limit of each operation.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum length of a response.
-const MOST_BYTES: u64 = 64 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024;
 
 /// Whether a server is alive.
 #[derive(Debug, Args)]
@@ -25,17 +25,17 @@ pub struct Health {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HealthError {
     #[error("cannot ask {address}: {source}")]
-    NoAnswer {
+    Unreachable {
         address: HttpAddress,
         source: io::Error,
     },
     #[error("{0}")]
-    No(String),
+    Unhealthy(String),
 }
 
 impl Health {
     pub(super) fn run(&self) -> Result<(), HealthError> {
-        let answer = self.ask().map_err(|source| HealthError::NoAnswer {
+        let answer = self.request().map_err(|source| HealthError::Unreachable {
             address: self.address.clone(),
             source,
         })?;
@@ -45,23 +45,23 @@ impl Health {
         }
         let said: String = text.lines().collect::<Vec<_>>().join("; ");
         let said = said.chars().filter(|it| !it.is_control()).collect();
-        Err(HealthError::No(said))
+        Err(HealthError::Unhealthy(said))
     }
 
-    fn ask(&self) -> io::Result<String> {
+    fn request(&self) -> io::Result<String> {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in self.address.resolve()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
-                Ok(stream) => return self.converse(stream),
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
+                Ok(stream) => return self.exchange(stream),
                 Err(error) => failure = error,
             }
         }
         Err(failure)
     }
 
-    fn converse(&self, mut stream: TcpStream) -> io::Result<String> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+    fn exchange(&self, mut stream: TcpStream) -> io::Result<String> {
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         let path = if self.ready { "/readyz" } else { "/healthz" };
         let host = self.address.to_string();
         let host = host.trim_start_matches("http://");
@@ -70,7 +70,9 @@ impl Health {
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         )?;
         let mut answer = String::new();
-        stream.take(MOST_BYTES).read_to_string(&mut answer)?;
+        stream
+            .take(MAX_RESPONSE_BYTES)
+            .read_to_string(&mut answer)?;
         Ok(answer)
     }
 }

@@ -1,12 +1,12 @@
 //! `statestored import`: creates a data folder from lines of text, or adds them to it.
 use super::ToolError;
-use super::progress::{Progress, Watched};
+use super::progress::{Progress, ProgressReceiver};
 use super::source::open_file;
 use crate::storage::durable::is_store;
 use crate::storage::json_lines::JsonLinesReader;
 use crate::storage::{
-    DurableOptions, DurableStorage, NewStore, Receive, RecordView, Restore, Rewrite, Storage,
-    StorageError,
+    DurableOptions, DurableStorage, NewStore, RecordReceiver, RecordView, Restore, Storage,
+    StorageError, StoreRewriter,
 };
 use clap::Args;
 use siphasher::sip128::SipHasher13;
@@ -63,12 +63,12 @@ impl Import {
     /// Creates a store from the lines. Returns the number of records.
     fn fill(&self) -> Result<u64, ToolError> {
         let (lines, length) = self.lines()?;
-        let records = lines.announced();
+        let records = lines.record_count();
         let mut progress = Progress::begin("importing", length)?;
         let salt = RandomState::new().hash_one(0);
         let mut store = NewStore::create(&self.data_dir, salt)?;
-        let clock = lines.records(&mut Watched {
-            to: &mut store,
+        let clock = lines.records(&mut ProgressReceiver {
+            inner: &mut store,
             progress: &mut progress,
         })?;
         store.finish(clock)?;
@@ -80,31 +80,31 @@ impl Import {
         let (lines, length) = self.lines()?;
         // The file is read once for the versions and once for the records.
         let mut progress = Progress::begin("importing", length.map(|length| 2 * length))?;
-        let mut coming = Coming::new();
-        let floor = lines.records(&mut Watched {
-            to: &mut coming,
+        let mut coming = ImportedVersions::new();
+        let floor = lines.records(&mut ProgressReceiver {
+            inner: &mut coming,
             progress: &mut progress,
         })?;
         let mut store = DurableStorage::open(&self.data_dir, DurableOptions::default())?;
-        store.load(&mut Nobody)?;
+        store.load(&mut DiscardRecords)?;
         let mut kept = 0;
         store.rewrite(&mut |rewrite| {
-            let clock = rewrite.keep(
+            let clock = rewrite.retain(
                 &mut |there| {
                     let is_kept = !coming.replaces(there);
                     kept += u64::from(is_kept);
                     is_kept
                 },
-                &mut |_| progress.read(0),
+                &mut |_| progress.advance(0),
             )?;
-            let mut adding = Adding {
-                coming: &coming,
+            let mut adding = NewerRecordsReceiver {
+                imported: &coming,
                 rewrite,
                 count: 0,
             };
             // A change of the file since the first read is found as well: the second read is as strict.
-            self.lines()?.0.records(&mut Watched {
-                to: &mut adding,
+            self.lines()?.0.records(&mut ProgressReceiver {
+                inner: &mut adding,
                 progress: &mut progress,
             })?;
             kept += adding.count;
@@ -116,13 +116,13 @@ impl Import {
 
 /// The versions of the records in the file. A key is identified by a keyed hash of 128 bits, so that collisions are not
 /// expected.
-struct Coming {
+struct ImportedVersions {
     hasher: SipHasher13,
     /// Version of the record of each key, and whether it is newer than the existing one.
     versions: HashMap<u128, (Version, bool), foldhash::fast::RandomState>,
 }
 
-impl Coming {
+impl ImportedVersions {
     fn new() -> Self {
         let secret = RandomState::new();
         Self {
@@ -131,13 +131,13 @@ impl Coming {
         }
     }
 
-    fn name(&self, key: &[u8]) -> u128 {
+    fn key_hash(&self, key: &[u8]) -> u128 {
         self.hasher.hash(key).as_u128()
     }
 
     /// Returns whether the file has a newer record than the existing one. Otherwise, the record in the file is ignored.
     fn replaces(&mut self, there: &RecordView<'_>) -> bool {
-        let name = self.name(there.key);
+        let name = self.key_hash(there.key);
         let Some((version, is_newer)) = self.versions.get_mut(&name) else {
             return false;
         };
@@ -146,36 +146,40 @@ impl Coming {
     }
 }
 
-impl Receive for Coming {
+impl RecordReceiver for ImportedVersions {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        let name = self.name(record.key);
+        let name = self.key_hash(record.key);
         self.versions.insert(name, (record.version, true));
         Ok(())
     }
 }
 
 /// A receiver that adds the records that count.
-struct Adding<'a, 'b> {
-    coming: &'a Coming,
-    rewrite: &'a mut Rewrite<'b>,
+struct NewerRecordsReceiver<'a, 'b> {
+    imported: &'a ImportedVersions,
+    rewrite: &'a mut StoreRewriter<'b>,
     count: u64,
 }
 
-impl Receive for Adding<'_, '_> {
+impl RecordReceiver for NewerRecordsReceiver<'_, '_> {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        match self.coming.versions.get(&self.coming.name(record.key)) {
-            Some((version, _)) if *version != record.version => Err(has_changed()),
+        match self
+            .imported
+            .versions
+            .get(&self.imported.key_hash(record.key))
+        {
+            Some((version, _)) if *version != record.version => Err(file_changed_error()),
             Some((_, true)) => {
                 self.count += 1;
                 self.rewrite.add(record)
             }
             Some((_, false)) => Ok(()),
-            None => Err(has_changed()),
+            None => Err(file_changed_error()),
         }
     }
 }
 
-fn has_changed() -> StorageError {
+fn file_changed_error() -> StorageError {
     StorageError::Io {
         what: "cannot read the file twice".into(),
         source: io::Error::other("it has changed meanwhile"),
@@ -183,9 +187,9 @@ fn has_changed() -> StorageError {
 }
 
 /// A receiver that ignores all records.
-struct Nobody;
+struct DiscardRecords;
 
-impl Restore for Nobody {
+impl Restore for DiscardRecords {
     fn put(&mut self, _record: &RecordView<'_>) {}
     fn delete(&mut self, _key: &[u8]) {}
 }

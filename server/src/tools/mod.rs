@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// One thing to do, then the process ends.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
-pub enum Tool {
+pub enum ToolCommand {
     /// Set the password of a user in a file of users
     Passwd(passwd::Passwd),
     /// Write a backup of a data folder, while no server runs on it
@@ -54,7 +54,7 @@ enum ToolError {
     Options(#[from] ConfigError),
 }
 
-impl Tool {
+impl ToolCommand {
     /// Executes the tool; blocks until it is done.
     ///
     /// # Errors
@@ -64,11 +64,11 @@ impl Tool {
             Self::Passwd(passwd) => return Ok(passwd.run().map(|()| ExitCode::SUCCESS)?),
             Self::Health(health) => return Ok(health.run().map(|()| ExitCode::SUCCESS)?),
             Self::Check(check) => check.run(),
-            Self::Backup(backup) => succeeded(backup.run()),
-            Self::Restore(restore) => succeeded(restore.run()),
-            Self::Compact(compact) => succeeded(compact.run()),
-            Self::Export(export) => succeeded(export.run()),
-            Self::Import(import) => succeeded(import.run()),
+            Self::Backup(backup) => exit_code(backup.run()),
+            Self::Restore(restore) => exit_code(restore.run()),
+            Self::Compact(compact) => exit_code(compact.run()),
+            Self::Export(export) => exit_code(export.run()),
+            Self::Import(import) => exit_code(import.run()),
         };
         match done {
             Err(ToolError::Storage(StorageError::Stopped)) => {
@@ -86,6 +86,6 @@ impl Tool {
 /// Exit code of an interrupted process.
 const INTERRUPTED: u8 = 130;
 
-fn succeeded(done: Result<(), ToolError>) -> Result<ExitCode, ToolError> {
+fn exit_code(done: Result<(), ToolError>) -> Result<ExitCode, ToolError> {
     done.map(|()| ExitCode::SUCCESS)
 }

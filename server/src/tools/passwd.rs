@@ -10,8 +10,8 @@ use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
 /// Permissions of the file: those of the owner, and that of the group if it has it already.
-const OF_OWNER: u32 = 0o600;
-const OF_GROUP: u32 = 0o040;
+const OWNER_MODE: u32 = 0o600;
+const GROUP_READ_MODE: u32 = 0o040;
 
 /// Maximum length of a password in MQTT, in bytes.
 const MAX_PASSWORD_BYTES: usize = 65_535;
@@ -68,7 +68,7 @@ pub(super) enum PasswdError {
     #[error("the password is longer than 65535 bytes")]
     TooLong,
     #[error("these are two passwords: nothing was changed")]
-    Differ,
+    Mismatch,
     #[error("there is no memory for the hash of the password")]
     NoMemory,
     #[error("a password for SCRAM has only printable characters of ASCII")]
@@ -103,14 +103,14 @@ impl Passwd {
             Vec::new()
         } else {
             let password = self.password()?;
-            let hash = PasswordHash::of(&password).map_err(|_| PasswdError::NoMemory)?;
+            let hash = PasswordHash::compute(&password).map_err(|_| PasswdError::NoMemory)?;
             let mut secrets = vec![hash.to_string()];
             if self.scram {
                 // Other characters would need the same normalisation on both sides.
                 if !password.iter().all(|byte| matches!(byte, b' '..=b'~')) {
                     return Err(PasswdError::NotAscii);
                 }
-                let keys = ScramKeys::of(&password).ok_or(PasswdError::NoRandomness)?;
+                let keys = ScramKeys::derive(&password).ok_or(PasswdError::NoRandomness)?;
                 secrets.push(keys.to_string());
             }
             secrets
@@ -124,7 +124,7 @@ impl Passwd {
 
     fn password(&self) -> Result<Zeroizing<Vec<u8>>, PasswdError> {
         let password = if self.stdin || !io::stdin().is_terminal() {
-            one_line(&mut io::stdin().lock()).map_err(PasswdError::Input)?
+            read_first_line(&mut io::stdin().lock()).map_err(PasswdError::Input)?
         } else {
             let ask = |prompt| {
                 rpassword::prompt_password(prompt)
@@ -133,7 +133,7 @@ impl Passwd {
             };
             let password = ask("New password: ")?;
             if *password != *ask("The same again: ")? {
-                return Err(PasswdError::Differ);
+                return Err(PasswdError::Mismatch);
             }
             password
         };
@@ -174,21 +174,22 @@ impl Passwd {
         };
         // Some editors begin UTF-8 text with a byte order mark, which is no part of the first name.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let text = replaced(text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
-            name: self.name.clone(),
-            path: self.file.clone(),
-        })?;
+        let text =
+            replace_user_lines(text, &self.name, lines).ok_or_else(|| PasswdError::NoUser {
+                name: self.name.clone(),
+                path: self.file.clone(),
+            })?;
         let text = with_salt_key(text).ok_or(PasswdError::NoRandomness)?;
         let write = || {
             let mut file = NamedTempFile::new_in(folder)?;
-            let mut mode = OF_OWNER;
+            let mut mode = OWNER_MODE;
             if let Some(before) = before {
                 // Keeps the file readable for a server that runs as another user.
                 let new = file.as_file().metadata()?;
                 if (before.uid(), before.gid()) != (new.uid(), new.gid()) {
                     fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
                 }
-                mode |= before.mode() & OF_GROUP;
+                mode |= before.mode() & GROUP_READ_MODE;
             }
             file.as_file()
                 .set_permissions(Permissions::from_mode(mode))?;
@@ -207,7 +208,7 @@ impl Passwd {
 }
 
 /// Reads the first line, without its end.
-fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
+fn read_first_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1024));
     input.read_until(b'\n', &mut line)?;
     if line.last() == Some(&b'\n') {
@@ -220,7 +221,7 @@ fn one_line(input: &mut impl BufRead) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// Returns the text in which these lines replace those of the user, or follow at the end. `None` if there are none to delete.
-fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String>> {
+fn replace_user_lines(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String>> {
     let is_of_user = |line: &str| {
         let of = line.split_once(':').map(|(of, _)| of);
         of == Some(name) && !line.starts_with('#')
@@ -245,10 +246,10 @@ fn replaced(text: &str, name: &str, lines: &[String]) -> Option<Zeroizing<String
 fn with_salt_key(mut text: Zeroizing<String>) -> Option<Zeroizing<String>> {
     let has_keys = |line: &str| {
         let secret = line.split_once(':').map(|(_, secret)| secret);
-        !line.starts_with('#') && secret.is_some_and(ScramKeys::is_one)
+        !line.starts_with('#') && secret.is_some_and(ScramKeys::has_prefix)
     };
     if text.lines().any(has_keys) && !text.lines().any(salt_key::is_line) {
-        text.push_str(&salt_key::new_line()?);
+        text.push_str(&salt_key::generate_line()?);
         text.push('\n');
     }
     Some(text)

@@ -1,6 +1,6 @@
 //! Progress of a long operation, and its interruption.
 use super::INTERRUPTED;
-use crate::storage::{Receive, RecordView, StorageError};
+use crate::storage::{RecordReceiver, RecordView, StorageError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{IsTerminal, Write};
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval at which the line is written.
-const EVERY: Duration = Duration::from_millis(200);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A line on standard error, if that is a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
-    what: &'static str,
+    operation: &'static str,
     /// Number of bytes to read, if it is known.
     total: Option<u64>,
     done: u64,
     shown: Option<Instant>,
-    begun: Instant,
+    started: Instant,
     is_terminal: bool,
     is_stopped: Arc<AtomicBool>,
 }
@@ -30,26 +30,26 @@ impl Progress {
         let is_stopped = Arc::new(AtomicBool::new(false));
         stop_at_signals(&is_stopped)?;
         Ok(Self {
-            what,
+            operation: what,
             total,
             done: 0,
             shown: None,
-            begun: Instant::now(),
+            started: Instant::now(),
             is_terminal: std::io::stderr().is_terminal(),
             is_stopped,
         })
     }
 
     /// Adds the number of bytes read since the last call.
-    pub(super) fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+    pub(super) fn advance(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.done += bytes;
         if self.is_stopped.load(Ordering::Relaxed) {
             return Err(StorageError::Stopped);
         }
-        let since = self.shown.unwrap_or(self.begun).elapsed();
-        if self.is_terminal && since >= EVERY {
+        let since = self.shown.unwrap_or(self.started).elapsed();
+        if self.is_terminal && since >= UPDATE_INTERVAL {
             self.shown = Some(Instant::now());
-            let what = self.what;
+            let what = self.operation;
             // The tool continues if progress cannot be shown.
             let _ = match self.total {
                 Some(total) => {
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// Returns whether the operation should continue.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn should_continue(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed)
     }
 }
@@ -77,19 +77,19 @@ impl Drop for Progress {
 }
 
 /// A receiver that shows the progress of another one.
-pub(super) struct Watched<'a> {
-    pub(super) to: &'a mut dyn Receive,
+pub(super) struct ProgressReceiver<'a> {
+    pub(super) inner: &'a mut dyn RecordReceiver,
     pub(super) progress: &'a mut Progress,
 }
 
-impl Receive for Watched<'_> {
+impl RecordReceiver for ProgressReceiver<'_> {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        self.to.record(record)
+        self.inner.record(record)
     }
 
-    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
-        self.progress.read(bytes)?;
-        self.to.read(bytes)
+    fn progressed(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.progress.advance(bytes)?;
+        self.inner.progressed(bytes)
     }
 }
 

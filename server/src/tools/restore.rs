@@ -1,14 +1,14 @@
 //! `statestored restore`: creates a data folder from a backup, or fills an engine with it.
 use super::ToolError;
-use super::progress::{Progress, Watched};
+use super::progress::{Progress, ProgressReceiver};
 use super::source::open_backup;
 #[cfg(feature = "elsewhere")]
 use crate::config::{EngineOptions, StorageConfig};
 #[cfg(feature = "etcd")]
-use crate::keyspace::remote::etcd::EtcdRestore;
+use crate::keyspace::shared::etcd::EtcdRestore;
 #[cfg(feature = "redis")]
-use crate::keyspace::remote::redis::RedisRestore;
-use crate::storage::{NewStore, Receive, StorageError};
+use crate::keyspace::shared::redis::RedisRestore;
+use crate::storage::{NewStore, RecordReceiver, StorageError};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -51,9 +51,9 @@ impl Restore {
         let (backup, length) = open_backup(&self.backup)?;
         let header = *backup.header();
         let mut progress = Progress::begin("restoring", length)?;
-        let fill = |store: &mut dyn Receive| {
-            backup.records(&mut Watched {
-                to: store,
+        let fill = |store: &mut dyn RecordReceiver| {
+            backup.records(&mut ProgressReceiver {
+                inner: store,
                 progress: &mut progress,
             })
         };
@@ -85,7 +85,7 @@ impl Restore {
 fn fill_folder(
     folder: Option<PathBuf>,
     salt: u64,
-    fill: impl FnOnce(&mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError>,
+    fill: impl FnOnce(&mut dyn RecordReceiver) -> Result<Option<(u64, u64)>, StorageError>,
 ) -> Result<String, StorageError> {
     // One of the targets is required.
     let folder = folder.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Sources of records: the data directory of a stopped server, or a backup.
 use super::progress::Progress;
 use crate::storage::backup::{BackupReader, Header};
-use crate::storage::{Receive, Records, StoppedStore, StorageError};
+use crate::storage::{RecordReceiver, RecordSource, StoppedStore, StorageError};
 use clap::Args;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn open(&self, progress: &mut Progress) -> Result<Box<dyn Records>, StorageError> {
+    pub(super) fn open(
+        &self,
+        progress: &mut Progress,
+    ) -> Result<Box<dyn RecordSource>, StorageError> {
         match (&self.data_dir, &self.backup) {
             (Some(directory), _) => open_store(directory, progress),
             (None, Some(path)) => Ok(Box::new(BackupFile::open(path)?)),
@@ -33,8 +36,8 @@ impl Source {
 pub(super) fn open_store(
     directory: &Path,
     progress: &mut Progress,
-) -> Result<Box<dyn Records>, StorageError> {
-    let store = StoppedStore::open(directory, &mut |bytes| progress.read(bytes))?;
+) -> Result<Box<dyn RecordSource>, StorageError> {
+    let store = StoppedStore::open(directory, &mut |bytes| progress.advance(bytes))?;
     Ok(Box::new(store))
 }
 
@@ -53,8 +56,8 @@ impl BackupFile {
     }
 }
 
-impl Records for BackupFile {
-    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+impl RecordSource for BackupFile {
+    fn records(&mut self, to: &mut dyn RecordReceiver) -> Result<Option<(u64, u64)>, StorageError> {
         open_backup(&self.path)?.0.records(to)
     }
 

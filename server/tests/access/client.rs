@@ -1,6 +1,6 @@
 //! The client of this project logs in to the whole server.
 use crate::authority::{Authority, Identity, write};
-use crate::signer::{AUDIENCE, ISSUER, Keys, Signer, claims};
+use crate::signer::{AUDIENCE, ISSUER, KeyFileFixture, Signer, claims};
 use serde_json::json;
 use statestore::{Client, Error, Settings};
 use statestore_protocol::mqtt::ReasonCode;
@@ -33,9 +33,9 @@ fn replace(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_token_from_a_file_is_shown_and_shown_again_when_it_is_renewed() {
+async fn a_token_file_is_read_and_reread_when_it_is_renewed() {
     let signer = Signer::new("one");
-    let keys = Keys::of(&[&signer]);
+    let keys = KeyFileFixture::with_signers(&[&signer]);
     let server = RunningServer::start(Config {
         authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
         ..Config::in_memory()
@@ -66,8 +66,8 @@ async fn a_token_from_a_file_is_shown_and_shown_again_when_it_is_renewed() {
     let mut wrong = claims(now_ms(), 600);
     wrong["aud"] = json!("other");
     replace(&file, &signer.token(&wrong));
-    let control = server.control();
-    until(async || control.statistics().await.unwrap().logins_refused > 0).await;
+    let control = server.handle();
+    until(async || control.metrics().await.unwrap().logins_refused > 0).await;
     // The next one lets it in again.
     replace(&file, &signer.token(&claims(now_ms(), 600)));
     until(async || client.get("key").await.is_ok()).await;
@@ -127,7 +127,7 @@ async fn connect(settings: Settings) -> Result<Client, Error> {
 }
 
 #[tokio::test]
-async fn a_certificate_is_a_user() {
+async fn a_certificate_names_a_user() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let authority = Authority::new("authority");
@@ -182,9 +182,9 @@ async fn a_certificate_is_a_user() {
 }
 
 #[tokio::test]
-async fn nothing_secret_is_in_the_log() {
+async fn the_log_contains_no_credentials() {
     let signer = Signer::new("one");
-    let keys = Keys::of(&[&signer]);
+    let keys = KeyFileFixture::with_signers(&[&signer]);
     let folder = tempfile::tempdir().unwrap();
     let hash =
         "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";

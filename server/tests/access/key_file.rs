@@ -1,6 +1,6 @@
 //! A file of the keys of tokens that is not there as it should be.
 use crate::login::{log_in, with_token, world};
-use crate::signer::{Keys, Signer, claims};
+use crate::signer::{KeyFileFixture, Signer, claims};
 use crate::world::START_WALL_MS;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore_protocol::mqtt::ReasonCode;
@@ -9,18 +9,18 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 #[test]
-fn a_file_of_keys_that_never_comes_keeps_nobody_out() {
+fn a_stalled_key_file_does_not_block_logins() {
     let (told, answers) = channel();
     std::thread::spawn(move || {
         let signer = Signer::new("key");
-        let keys = Keys::of(&[&signer]);
+        let keys = KeyFileFixture::with_signers(&[&signer]);
         let mut world = world(Authenticator::anonymous().with_tokens(keys.tokens()));
         // Something that never gives anything, like a file of a server that is away.
         std::fs::remove_file(keys.path()).unwrap();
         mknodat(CWD, keys.path(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let token = signer.token(&claims(START_WALL_MS, 3600));
         for client in ["first", "second", "third"] {
-            world.pass(1000);
+            world.advance(1000);
             let (_, connack) = log_in(&mut world, &with_token(client, &token));
             let _ = told.send(connack.reason);
         }

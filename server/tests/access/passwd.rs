@@ -41,7 +41,7 @@ fn fails(arguments: &[&str], file: &Path, name: &str, input: &[u8]) -> String {
 }
 
 #[test]
-fn a_new_file_is_for_its_owner_alone_and_has_no_password_in_it() {
+fn a_new_file_is_private_and_contains_no_plain_password() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     succeeds(&["--stdin"], &file, "ann", b"a long secret\nnext line\n");
@@ -56,7 +56,7 @@ fn a_new_file_is_for_its_owner_alone_and_has_no_password_in_it() {
 }
 
 #[test]
-fn other_lines_stay_where_they_are() {
+fn other_lines_are_preserved() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     fs::write(&file, "# who\nbob:1\n\nann:old\n#ann:older\ncarl:a:b").unwrap();
@@ -86,7 +86,7 @@ fn other_lines_stay_where_they_are() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn invalid_input_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     fs::write(&file, "bob:1\n").unwrap();
@@ -114,7 +114,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn two_who_edit_at_once_do_not_undo_each_other() {
+fn concurrent_edits_are_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::thread::scope(|scope| {
@@ -127,7 +127,7 @@ fn two_who_edit_at_once_do_not_undo_each_other() {
 }
 
 /// A terminal that asks for a password, and all that it has shown when the tool has ended with this.
-fn at_a_terminal(file: &Path, lines: [&str; 2], is_well: bool) -> String {
+fn run_at_terminal(file: &Path, lines: [&str; 2], is_well: bool) -> String {
     let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&outside).unwrap();
     unlockpt(&outside).unwrap();
@@ -171,13 +171,13 @@ fn at_a_terminal(file: &Path, lines: [&str; 2], is_well: bool) -> String {
 }
 
 #[test]
-fn a_person_is_asked_twice_and_the_terminal_does_not_show_it() {
+fn the_password_prompt_confirms_and_does_not_echo() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
-    let shown = at_a_terminal(&file, ["hidden-1", "hidden-2"], false);
+    let shown = run_at_terminal(&file, ["hidden-1", "hidden-2"], false);
     assert!(!file.exists() && !shown.contains("hidden"), "{shown}");
     assert!(shown.contains("two passwords"), "{shown}");
-    let shown = at_a_terminal(&file, ["hidden-1", "hidden-1"], true);
+    let shown = run_at_terminal(&file, ["hidden-1", "hidden-1"], true);
     assert!(!shown.contains("hidden"), "{shown}");
     assert!(
         fs::read_to_string(&file)

@@ -1,9 +1,9 @@
 //! Passwords that are kept as hashes: looked at elsewhere, one after the other, and not more often than needed.
-use crate::login::{answer, begin, log_in, verify, with_password, world};
-use crate::world::{Client, World, connect};
+use crate::login::{log_in, read_connack, send_connect, verify, with_password, world};
+use crate::world::{Client, HubSimulation, connect};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use statestored::access::{Authenticator, Users};
-use statestored::hub::{Closing, Verification};
+use statestored::hub::{CloseAction, Verification};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,12 +32,12 @@ fn passwd(path: &Path, name: &str, password: &str) {
 }
 
 /// A file of users, made by the tool.
-struct File {
+struct UsersFile {
     folder: tempfile::TempDir,
 }
 
-impl File {
-    fn of(users: &[&str]) -> Self {
+impl UsersFile {
+    fn with_users(users: &[&str]) -> Self {
         let file = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -56,86 +56,95 @@ impl File {
     }
 }
 
-fn of_user(number: usize, user: &str, password: &'static str) -> Connect {
+fn connect_as(number: usize, user: &str, password: &'static str) -> Connect {
     with_password(connect(&format!("client {number}")), user, password)
 }
 
 /// Takes the next login that needs a verification.
-fn next(world: &mut World) -> Option<Verification> {
+fn next_verification(world: &mut HubSimulation) -> Option<Verification> {
     world.hub.next_verification(world.now)
 }
 
 #[test]
-fn a_hash_is_looked_at_elsewhere_and_a_password_in_clear_at_once() {
-    let file = File::of(&["ann"]);
+fn hashed_passwords_are_verified_on_another_thread_and_plain_ones_immediately() {
+    let file = UsersFile::with_users(&["ann"]);
     let mut text = std::fs::read_to_string(file.path()).unwrap();
     text.push_str("carl:secret\n");
     let mut world = world(write(&file.path(), &text));
-    let (_, connack) = world.join(&of_user(0, "carl", "secret"));
+    let (_, connack) = world.join(&connect_as(0, "carl", "secret"));
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
-    let client = begin(&mut world, &of_user(1, "ann", "secret"));
+    let client = send_connect(&mut world, &connect_as(1, "ann", "secret"));
     assert!(world.packets(&client).is_empty());
     assert!(!world.hub.accepts_input(client.connection));
     assert!(world.hub.has_verification());
-    let verification = next(&mut world).unwrap();
+    let verification = next_verification(&mut world).unwrap();
     assert!(!format!("{verification:?}").contains("secret"));
-    world.hub.verified(verification.run(), world.now);
-    assert_eq!(answer(&mut world, &client).reason, ReasonCode::SUCCESS);
+    world.hub.finish_verification(verification.run(), world.now);
+    assert_eq!(
+        read_connack(&mut world, &client).reason,
+        ReasonCode::SUCCESS
+    );
     assert!(world.hub.accepts_input(client.connection));
     // Whatever is refused takes as long as a hash, whether there is such a user or not.
     for (user, password) in [("ann", "wrong"), ("nobody", "secret"), ("carl", "wrong")] {
-        let client = begin(&mut world, &of_user(2, user, password));
+        let client = send_connect(&mut world, &connect_as(2, user, password));
         assert!(world.packets(&client).is_empty(), "{user}");
         assert_eq!(verify(&mut world), 1, "{user}");
-        let connack = answer(&mut world, &client);
+        let connack = read_connack(&mut world, &client);
         assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
-        assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
-        world.lose(&client);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
+        world.drop_connection(&client);
     }
-    assert_eq!(world.hub.statistics().logins_refused, 3);
+    assert_eq!(world.hub.metrics().logins_refused, 3);
 }
 
 #[test]
-fn a_thousand_who_come_back_cost_one_hash() {
-    let file = File::of(&["ann"]);
+fn reconnecting_clients_are_verified_from_the_cache() {
+    let file = UsersFile::with_users(&["ann"]);
     let mut world = world(file.read());
     let clients: Vec<Client> = (0..1000)
-        .map(|number| begin(&mut world, &of_user(number, "ann", "secret")))
+        .map(|number| send_connect(&mut world, &connect_as(number, "ann", "secret")))
         .collect();
     // Two may be asked for at a time, but the second might be spared.
-    let first = next(&mut world).unwrap();
-    assert!(next(&mut world).is_none());
-    world.hub.verified(first.run(), world.now);
+    let first = next_verification(&mut world).unwrap();
+    assert!(next_verification(&mut world).is_none());
+    world.hub.finish_verification(first.run(), world.now);
     assert_eq!(verify(&mut world), 0);
     for client in &clients {
-        assert_eq!(answer(&mut world, client).reason, ReasonCode::SUCCESS);
+        assert_eq!(read_connack(&mut world, client).reason, ReasonCode::SUCCESS);
     }
     // A later client is let in at once, until the users are read again.
-    world.join(&of_user(1001, "ann", "secret"));
+    world.join(&connect_as(1001, "ann", "secret"));
     let now = world.now;
     assert_eq!(world.hub.set_authenticator(file.read(), now), 0);
-    let client = begin(&mut world, &of_user(1002, "ann", "secret"));
+    let client = send_connect(&mut world, &connect_as(1002, "ann", "secret"));
     assert!(world.packets(&client).is_empty());
     assert_eq!(verify(&mut world), 1);
-    assert_eq!(answer(&mut world, &client).reason, ReasonCode::SUCCESS);
+    assert_eq!(
+        read_connack(&mut world, &client).reason,
+        ReasonCode::SUCCESS
+    );
 }
 
 #[test]
-fn many_connections_guess_no_faster_than_one() {
-    let file = File::of(&["ann"]);
+fn concurrent_connections_do_not_speed_up_guessing() {
+    let file = UsersFile::with_users(&["ann"]);
     let mut world = world(file.read());
     let clients: Vec<Client> = (0..200)
-        .map(|number| begin(&mut world, &of_user(number, "ann", "wrong")))
+        .map(|number| send_connect(&mut world, &connect_as(number, "ann", "wrong")))
         .collect();
     // As with passwords in clear: after four refusals there is one more at once, and then each delays the next.
     assert_eq!(verify(&mut world), 5);
     let mut looked_at = 5;
     for _ in 0..60 {
-        world.pass(1_000);
+        world.advance(1_000);
         looked_at += verify(&mut world);
     }
     assert!((6..30).contains(&looked_at), "{looked_at} in a minute");
-    let refused = world.hub.statistics().logins_refused;
+    let refused = world.hub.metrics().logins_refused;
     assert_eq!(refused, looked_at as u64);
     let too_many = clients
         .iter()
@@ -153,50 +162,62 @@ fn many_connections_guess_no_faster_than_one() {
 }
 
 #[test]
-fn nobody_waits_behind_guesses_for_another_user() {
-    let file = File::of(&["ann", "bob"]);
+fn guesses_for_one_user_do_not_delay_other_users() {
+    let file = UsersFile::with_users(&["ann", "bob"]);
     let mut world = world(file.read());
     for number in 0..100 {
-        begin(&mut world, &of_user(number, "ann", "wrong"));
+        send_connect(&mut world, &connect_as(number, "ann", "wrong"));
     }
-    let guess = next(&mut world).unwrap();
-    let client = begin(&mut world, &of_user(101, "bob", "secret"));
-    let bob = next(&mut world).unwrap();
-    assert!(next(&mut world).is_none(), "guesses go one by one");
-    world.hub.verified(bob.run(), world.now);
-    assert_eq!(answer(&mut world, &client).reason, ReasonCode::SUCCESS);
-    world.hub.verified(guess.run(), world.now);
+    let guess = next_verification(&mut world).unwrap();
+    let client = send_connect(&mut world, &connect_as(101, "bob", "secret"));
+    let bob = next_verification(&mut world).unwrap();
+    assert!(
+        next_verification(&mut world).is_none(),
+        "guesses go one by one"
+    );
+    world.hub.finish_verification(bob.run(), world.now);
+    assert_eq!(
+        read_connack(&mut world, &client).reason,
+        ReasonCode::SUCCESS
+    );
+    world.hub.finish_verification(guess.run(), world.now);
 }
 
 #[test]
-fn a_verdict_for_who_is_gone_or_too_late_is_nothing() {
-    let file = File::of(&["ann"]);
+fn a_verification_result_after_disconnect_or_timeout_is_ignored() {
+    let file = UsersFile::with_users(&["ann"]);
     let mut world = world(file.read());
-    let client = begin(&mut world, &of_user(0, "ann", "secret"));
-    let verification = next(&mut world).unwrap();
-    world.lose(&client);
-    world.hub.verified(verification.run(), world.now);
-    assert_eq!(world.hub.statistics().sessions, 0);
+    let client = send_connect(&mut world, &connect_as(0, "ann", "secret"));
+    let verification = next_verification(&mut world).unwrap();
+    world.drop_connection(&client);
+    world.hub.finish_verification(verification.run(), world.now);
+    assert_eq!(world.hub.metrics().sessions, 0);
     // The connect time-out goes on.
-    let file = File::of(&["ann"]);
+    let file = UsersFile::with_users(&["ann"]);
     let mut world = crate::login::world(file.read());
-    let client = begin(&mut world, &of_user(0, "ann", "secret"));
-    let verification = next(&mut world).unwrap();
-    world.pass(9_999);
-    assert_eq!(world.hub.closing(client.connection), Closing::No);
-    world.pass(1);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
-    world.hub.verified(verification.run(), world.now);
+    let client = send_connect(&mut world, &connect_as(0, "ann", "secret"));
+    let verification = next_verification(&mut world).unwrap();
+    world.advance(9_999);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::KeepOpen
+    );
+    world.advance(1);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
+    world.hub.finish_verification(verification.run(), world.now);
     assert!(world.packets(&client).is_empty());
-    assert_eq!(world.hub.statistics().sessions, 0);
+    assert_eq!(world.hub.metrics().sessions, 0);
 }
 
 #[test]
-fn who_was_deleted_meanwhile_does_not_get_in() {
-    let file = File::of(&["ann", "bob"]);
+fn a_user_deleted_during_verification_is_refused() {
+    let file = UsersFile::with_users(&["ann", "bob"]);
     let mut world = world(file.read());
-    let client = begin(&mut world, &of_user(0, "ann", "secret"));
-    let verification = next(&mut world).unwrap();
+    let client = send_connect(&mut world, &connect_as(0, "ann", "secret"));
+    let verification = next_verification(&mut world).unwrap();
     let text = std::fs::read_to_string(file.path()).unwrap();
     let text: Vec<_> = text
         .lines()
@@ -204,28 +225,31 @@ fn who_was_deleted_meanwhile_does_not_get_in() {
         .collect();
     let without = write(&file.path(), &text.concat());
     world.hub.set_authenticator(without, world.now);
-    world.hub.verified(verification.run(), world.now);
+    world.hub.finish_verification(verification.run(), world.now);
     assert!(world.packets(&client).is_empty());
     assert_eq!(verify(&mut world), 1);
-    let connack = answer(&mut world, &client);
+    let connack = read_connack(&mut world, &client);
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
 }
 
 #[test]
-fn more_logins_than_may_wait_are_turned_away() {
-    let file = File::of(&["ann"]);
+fn logins_beyond_the_queue_limit_are_refused() {
+    let file = UsersFile::with_users(&["ann"]);
     let mut world = world(file.read());
     let mut last = None;
     for number in 0..1025 {
         let user = format!("user {number}");
-        last = Some(begin(&mut world, &of_user(number, &user, "secret")));
+        last = Some(send_connect(
+            &mut world,
+            &connect_as(number, &user, "secret"),
+        ));
     }
-    let connack = answer(&mut world, &last.unwrap());
+    let connack = read_connack(&mut world, &last.unwrap());
     assert_eq!(connack.reason, ReasonCode::SERVER_BUSY);
 }
 
 #[test]
-fn lines_that_cannot_be_are_refused_with_their_number() {
+fn invalid_lines_are_refused_with_their_line_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users");
     let salted = "c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
@@ -254,18 +278,18 @@ fn lines_that_cannot_be_are_refused_with_their_number() {
 }
 
 #[test]
-fn another_hash_of_a_user_ends_its_connections() {
-    let file = File::of(&["ann", "bob"]);
+fn a_changed_hash_disconnects_the_user() {
+    let file = UsersFile::with_users(&["ann", "bob"]);
     let mut world = world(file.read());
-    let (ann, _) = log_in(&mut world, &of_user(0, "ann", "secret"));
-    let (mut bob, _) = log_in(&mut world, &of_user(1, "bob", "secret"));
+    let (ann, _) = log_in(&mut world, &connect_as(0, "ann", "secret"));
+    let (mut bob, _) = log_in(&mut world, &connect_as(1, "bob", "secret"));
     passwd(&file.path(), "ann", "other");
     let now = world.now;
     assert_eq!(world.hub.set_authenticator(file.read(), now), 1);
     assert_eq!(world.disconnected(&ann), ReasonCode::NOT_AUTHORIZED);
     world.assert_alive(&mut bob);
-    let (_, connack) = log_in(&mut world, &of_user(0, "ann", "secret"));
+    let (_, connack) = log_in(&mut world, &connect_as(0, "ann", "secret"));
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
-    let (_, connack) = log_in(&mut world, &of_user(0, "ann", "other"));
+    let (_, connack) = log_in(&mut world, &connect_as(0, "ann", "other"));
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
 }

@@ -1,14 +1,15 @@
 //! SCRAM-SHA-256: a password that is proven and not sent.
 use crate::login::{
-    answer, asked, auth, begin, log_in, send_auth, with_method, with_password, world,
+    auth, challenge, log_in, read_connack, send_auth, send_connect, with_method, with_password,
+    world,
 };
-use crate::world::{Client, World, connect};
+use crate::world::{Client, HubSimulation, connect};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
 use statestored::access::{Authenticator, Users};
-use statestored::hub::Closing;
+use statestored::hub::CloseAction;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
@@ -40,10 +41,10 @@ fn sign(key: &[u8], message: &str) -> Vec<u8> {
 }
 
 /// Makes an answer of what the server asks.
-type Forge<'a> = &'a dyn Fn(&[u8]) -> String;
+type ForgedMessage<'a> = &'a dyn Fn(&[u8]) -> String;
 
 /// The client's side, written after RFC 5802.
-struct Proof {
+struct ClientProof {
     last: String,
     /// The server's signature, which proves its identity.
     server: String,
@@ -53,7 +54,7 @@ fn first(user: &str) -> String {
     format!("n,,n={user},r=fyko+d2lbbFgONRv9qkxdawL")
 }
 
-fn prove(first: &str, question: &[u8], password: &[u8]) -> Proof {
+fn compute_proof(first: &str, question: &[u8], password: &[u8]) -> ClientProof {
     let question = std::str::from_utf8(question).unwrap();
     let part = |name: &str| {
         let mut parts = question.split(',');
@@ -77,30 +78,30 @@ fn prove(first: &str, question: &[u8], password: &[u8]) -> Proof {
     let signature = sign(stored.as_ref(), &message);
     let proof: Vec<u8> = client.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
     let server = sign(&sign(&salted, "Server Key"), &message);
-    Proof {
+    ClientProof {
         last: format!("{last},p={}", STANDARD.encode(proof)),
         server: format!("v={}", STANDARD.encode(server)),
     }
 }
 
 /// Begins to log in; what the server asks.
-fn ask(world: &mut World, user: &str) -> (Client, Vec<u8>) {
-    let client = begin(world, &with_method(connect(user), METHOD, first(user)));
-    let question = asked(world, &client, ReasonCode::CONTINUE_AUTHENTICATION);
+fn start_exchange(world: &mut HubSimulation, user: &str) -> (Client, Vec<u8>) {
+    let client = send_connect(world, &with_method(connect(user), METHOD, first(user)));
+    let question = challenge(world, &client, ReasonCode::CONTINUE_AUTHENTICATION);
     (client, question.to_vec())
 }
 
 /// Answers with this message.
-fn reply(world: &mut World, client: &mut Client, last: &str) -> ConnAck {
+fn send_final(world: &mut HubSimulation, client: &mut Client, last: &str) -> ConnAck {
     let auth = auth(ReasonCode::CONTINUE_AUTHENTICATION, METHOD, last.to_owned());
     send_auth(world, client, &auth);
-    answer(world, client)
+    read_connack(world, client)
 }
 
-fn joined(world: &mut World, user: &str) -> Client {
-    let (mut client, question) = ask(world, user);
-    let proof = prove(&first(user), &question, b"secret");
-    let connack = reply(world, &mut client, &proof.last);
+fn log_in_with_scram(world: &mut HubSimulation, user: &str) -> Client {
+    let (mut client, question) = start_exchange(world, user);
+    let proof = compute_proof(&first(user), &question, b"secret");
+    let connack = send_final(world, &mut client, &proof.last);
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     let (method, data) = connack.authentication.unwrap();
     assert_eq!(method, METHOD);
@@ -109,10 +110,10 @@ fn joined(world: &mut World, user: &str) -> Client {
 }
 
 #[test]
-fn who_knows_the_password_gets_in_and_so_does_it_with_a_password() {
+fn scram_and_plain_logins_succeed_with_the_right_password() {
     let (_folder, users) = users();
     let mut world = world(users);
-    let mut client = joined(&mut world, "ann");
+    let mut client = log_in_with_scram(&mut world, "ann");
     world.assert_alive(&mut client);
     // Her name protects her client ids, and she is the same user with her password.
     let (_, connack) = log_in(&mut world, &with_password(connect("ann"), "ann", "secret"));
@@ -123,13 +124,13 @@ fn who_knows_the_password_gets_in_and_so_does_it_with_a_password() {
 }
 
 #[test]
-fn a_wrong_proof_nonce_or_user_is_refused_and_counts() {
+fn a_wrong_proof_nonce_or_user_is_refused_and_throttled() {
     let (_folder, users) = users();
     let mut world = world(users);
-    let right = |question: &[u8]| prove(&first("ann"), question, b"secret").last;
-    let forgeries: [(&str, Forge<'_>); 6] = [
+    let right = |question: &[u8]| compute_proof(&first("ann"), question, b"secret").last;
+    let forgeries: [(&str, ForgedMessage<'_>); 6] = [
         ("another password", &|question| {
-            prove(&first("ann"), question, b"Secret").last
+            compute_proof(&first("ann"), question, b"Secret").last
         }),
         ("another nonce", &|question| {
             right(question).replace("r=fyko", "r=gyko")
@@ -148,52 +149,57 @@ fn a_wrong_proof_nonce_or_user_is_refused_and_counts() {
         ("nothing", &|_| String::new()),
     ];
     for (what, forge) in forgeries {
-        let (mut client, question) = ask(&mut world, "ann");
-        let connack = reply(&mut world, &mut client, &forge(&question));
+        let (mut client, question) = start_exchange(&mut world, "ann");
+        let connack = send_final(&mut world, &mut client, &forge(&question));
         assert_eq!(
             connack.reason,
             ReasonCode::BAD_USER_NAME_OR_PASSWORD,
             "{what}"
         );
-        assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
-        world.lose(&client);
-        world.pass(6_000);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
+        world.drop_connection(&client);
+        world.advance(6_000);
     }
-    assert_eq!(world.hub.statistics().logins_refused, 6);
+    assert_eq!(world.hub.metrics().logins_refused, 6);
     // A stranger is asked as well, with a salt that stays the same, and never gets in.
-    let (mut stranger, one) = ask(&mut world, "nobody");
-    let (_, other) = ask(&mut world, "nobody");
+    let (mut stranger, one) = start_exchange(&mut world, "nobody");
+    let (_, other) = start_exchange(&mut world, "nobody");
     let salt = |question: &[u8]| {
         let text = String::from_utf8(question.to_vec()).unwrap();
         text.split(',').nth(1).unwrap().to_owned()
     };
     assert_eq!(salt(&one), salt(&other));
-    assert_ne!(salt(&one), salt(&ask(&mut world, "noone").1));
-    let proof = prove(&first("nobody"), &one, b"secret");
-    let connack = reply(&mut world, &mut stranger, &proof.last);
+    assert_ne!(salt(&one), salt(&start_exchange(&mut world, "noone").1));
+    let proof = compute_proof(&first("nobody"), &one, b"secret");
+    let connack = send_final(&mut world, &mut stranger, &proof.last);
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
 }
 
 #[test]
-fn many_connections_guess_no_faster_than_one() {
+fn concurrent_connections_do_not_speed_up_guessing() {
     let (_folder, users) = users();
     let mut world = world(users);
     // All are asked before any of them answers.
-    let asked: Vec<_> = (0..100).map(|_| ask(&mut world, "ann")).collect();
+    let asked: Vec<_> = (0..100)
+        .map(|_| start_exchange(&mut world, "ann"))
+        .collect();
     let mut clients = Vec::new();
     for (mut client, question) in asked {
-        let wrong = prove(&first("ann"), &question, b"wrong").last;
+        let wrong = compute_proof(&first("ann"), &question, b"wrong").last;
         let auth = auth(ReasonCode::CONTINUE_AUTHENTICATION, METHOD, wrong);
         send_auth(&mut world, &mut client, &auth);
         clients.push(client);
     }
-    assert_eq!(world.hub.statistics().logins_refused, 5, "then they wait");
-    world.pass(60_000);
-    let looked_at = world.hub.statistics().logins_refused;
+    assert_eq!(world.hub.metrics().logins_refused, 5, "then they wait");
+    world.advance(60_000);
+    let looked_at = world.hub.metrics().logins_refused;
     assert!((6..30).contains(&looked_at), "{looked_at} in a minute");
     let reasons: Vec<_> = clients
         .iter()
-        .map(|client| answer(&mut world, client).reason)
+        .map(|client| read_connack(&mut world, client).reason)
         .collect();
     let count = |reason| reasons.iter().filter(|other| **other == reason).count();
     assert_eq!(
@@ -205,28 +211,31 @@ fn many_connections_guess_no_faster_than_one() {
         100 - looked_at
     );
     // A client with the correct password waits as well, and is let in.
-    let (mut client, question) = ask(&mut world, "ann");
-    let right = prove(&first("ann"), &question, b"secret").last;
+    let (mut client, question) = start_exchange(&mut world, "ann");
+    let right = compute_proof(&first("ann"), &question, b"secret").last;
     let auth = auth(ReasonCode::CONTINUE_AUTHENTICATION, METHOD, right);
     send_auth(&mut world, &mut client, &auth);
-    world.pass(5_000);
-    assert_eq!(answer(&mut world, &client).reason, ReasonCode::SUCCESS);
+    world.advance(5_000);
+    assert_eq!(
+        read_connack(&mut world, &client).reason,
+        ReasonCode::SUCCESS
+    );
 }
 
 #[test]
-fn a_proof_is_good_once_and_for_one_connection() {
+fn a_proof_cannot_be_replayed() {
     let (_folder, users) = users();
     let mut world = world(users);
-    let (mut first_client, question) = ask(&mut world, "ann");
-    let proof = prove(&first("ann"), &question, b"secret");
-    let (mut second, _) = ask(&mut world, "ann");
-    let connack = reply(&mut world, &mut second, &proof.last);
+    let (mut first_client, question) = start_exchange(&mut world, "ann");
+    let proof = compute_proof(&first("ann"), &question, b"secret");
+    let (mut second, _) = start_exchange(&mut world, "ann");
+    let connack = send_final(&mut world, &mut second, &proof.last);
     assert_eq!(
         connack.reason,
         ReasonCode::BAD_USER_NAME_OR_PASSWORD,
         "it was recorded elsewhere"
     );
-    let connack = reply(&mut world, &mut first_client, &proof.last);
+    let connack = send_final(&mut world, &mut first_client, &proof.last);
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     let again = auth(
         ReasonCode::CONTINUE_AUTHENTICATION,
@@ -241,7 +250,7 @@ fn a_proof_is_good_once_and_for_one_connection() {
 }
 
 #[test]
-fn what_a_client_may_not_begin_or_go_on_with() {
+fn invalid_scram_messages_are_refused() {
     let (_folder, users) = users();
     let mut world = world(users);
     for first in [
@@ -263,41 +272,47 @@ fn what_a_client_may_not_begin_or_go_on_with() {
         &with_method(connect("ann"), "SCRAM-SHA-1", first("ann")),
     );
     assert_eq!(connack.reason, ReasonCode::BAD_AUTHENTICATION_METHOD);
-    world.pass(3_600_000);
+    world.advance(3_600_000);
     for auth in [
         auth(ReasonCode::CONTINUE_AUTHENTICATION, "K8S-SAT", "x"),
         auth(ReasonCode::REAUTHENTICATE, METHOD, first("ann")),
         auth(ReasonCode::SUCCESS, METHOD, "x"),
     ] {
-        let (mut client, _) = ask(&mut world, "ann");
+        let (mut client, _) = start_exchange(&mut world, "ann");
         send_auth(&mut world, &mut client, &auth);
-        let connack = answer(&mut world, &client);
+        let connack = read_connack(&mut world, &client);
         assert_eq!(connack.reason, ReasonCode::PROTOCOL_ERROR);
     }
     // Anything but an AUTH instead of the answer ends it without a word.
-    let (mut client, _) = ask(&mut world, "ann");
+    let (mut client, _) = start_exchange(&mut world, "ann");
     world.bytes(&mut client, &[0xC0, 0]);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
     // And so does silence.
-    let (client, _) = ask(&mut world, "ann");
-    world.pass(10_000);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+    let (client, _) = start_exchange(&mut world, "ann");
+    world.advance(10_000);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
 }
 
 #[test]
-fn who_is_connected_proves_itself_again_and_nobody_else() {
+fn reauthentication_requires_the_same_user() {
     let (_folder, users) = users();
     let mut world = world(users);
-    let mut client = joined(&mut world, "ann");
+    let mut client = log_in_with_scram(&mut world, "ann");
     let mut again = |user: &str, password: &[u8]| {
-        let mut client = joined(&mut world, "ann");
+        let mut client = log_in_with_scram(&mut world, "ann");
         let begin = auth(ReasonCode::REAUTHENTICATE, METHOD, first(user));
         send_auth(&mut world, &mut client, &begin);
-        if world.hub.closing(client.connection) != Closing::No {
+        if world.hub.close_action(client.connection) != CloseAction::KeepOpen {
             return world.disconnected(&client);
         }
-        let question = asked(&mut world, &client, ReasonCode::CONTINUE_AUTHENTICATION);
-        let proof = prove(&first(user), &question, password);
+        let question = challenge(&mut world, &client, ReasonCode::CONTINUE_AUTHENTICATION);
+        let proof = compute_proof(&first(user), &question, password);
         let last = auth(
             ReasonCode::CONTINUE_AUTHENTICATION,
             METHOD,
@@ -306,10 +321,10 @@ fn who_is_connected_proves_itself_again_and_nobody_else() {
         // Everything else goes on meanwhile.
         world.assert_alive(&mut client);
         send_auth(&mut world, &mut client, &last);
-        if world.hub.closing(client.connection) != Closing::No {
+        if world.hub.close_action(client.connection) != CloseAction::KeepOpen {
             return world.disconnected(&client);
         }
-        let data = asked(&mut world, &client, ReasonCode::SUCCESS);
+        let data = challenge(&mut world, &client, ReasonCode::SUCCESS);
         assert_eq!(data, proof.server.as_bytes());
         ReasonCode::SUCCESS
     };
@@ -320,12 +335,12 @@ fn who_is_connected_proves_itself_again_and_nobody_else() {
 }
 
 #[test]
-fn keys_that_change_while_a_client_answers_do_not_count() {
+fn keys_changed_during_the_exchange_refuse_the_login() {
     let (folder, old) = users();
     let mut world = world(old);
-    let mut connected = joined(&mut world, "bob");
-    let (mut client, question) = ask(&mut world, "ann");
-    let proof = prove(&first("ann"), &question, b"secret");
+    let mut connected = log_in_with_scram(&mut world, "bob");
+    let (mut client, question) = start_exchange(&mut world, "ann");
+    let proof = compute_proof(&first("ann"), &question, b"secret");
     let path = folder.path().join("users");
     let text = std::fs::read_to_string(&path).unwrap();
     let text: Vec<_> = text
@@ -336,7 +351,7 @@ fn keys_that_change_while_a_client_answers_do_not_count() {
     let new = Authenticator::from(Users::read(&path).unwrap());
     let now = world.now;
     assert_eq!(world.hub.set_authenticator(new, now), 0);
-    let connack = reply(&mut world, &mut client, &proof.last);
+    let connack = send_final(&mut world, &mut client, &proof.last);
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
     world.assert_alive(&mut connected);
 }

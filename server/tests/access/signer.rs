@@ -4,7 +4,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
-use statestored::access::Tokens;
+use statestored::access::TokenVerifier;
 use std::path::{Path, PathBuf};
 
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -50,12 +50,12 @@ impl Signer {
 }
 
 /// A folder with the file of keys.
-pub(crate) struct Keys {
+pub(crate) struct KeyFileFixture {
     folder: tempfile::TempDir,
 }
 
-impl Keys {
-    pub(crate) fn of(signers: &[&Signer]) -> Self {
+impl KeyFileFixture {
+    pub(crate) fn with_signers(signers: &[&Signer]) -> Self {
         let keys = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -75,14 +75,14 @@ impl Keys {
         std::fs::rename(&new, self.path()).unwrap();
     }
 
-    pub(crate) fn tokens(&self) -> Tokens {
+    pub(crate) fn tokens(&self) -> TokenVerifier {
         tokens(&self.path())
     }
 }
 
 /// Tokens of the usual issuer for the usual audience, with a leeway of ten seconds.
-pub(crate) fn tokens(keys: &Path) -> Tokens {
-    Tokens::new(keys, ISSUER, [AUDIENCE.to_owned()], 10).unwrap()
+pub(crate) fn tokens(keys: &Path) -> TokenVerifier {
+    TokenVerifier::new(keys, ISSUER, [AUDIENCE.to_owned()], 10).unwrap()
 }
 
 /// Returns the claims of a pod's token that is valid from a minute ago until `seconds` from now.

@@ -1,25 +1,25 @@
 //! Service account tokens: what is accepted, what is not, and how long it holds.
 use crate::login::{
-    again, asked, auth, begin, log_in, send_auth, verify, with_method, with_password, with_token,
-    world,
+    auth, challenge, log_in, reauthenticate, send_auth, send_connect, verify, with_method,
+    with_password, with_token, world,
 };
-use crate::signer::{AUDIENCE, Keys, SUBJECT, Signer, claims, tokens};
-use crate::world::{START_WALL_MS, World, connect, message};
+use crate::signer::{AUDIENCE, KeyFileFixture, SUBJECT, Signer, claims, tokens};
+use crate::world::{HubSimulation, START_WALL_MS, connect, message};
 use serde_json::{Value, json};
 use statestore_protocol::mqtt::{Auth, Packet, ReasonCode};
-use statestored::access::{Authenticator, Policy, Rates, Tokens, Users};
-use statestored::hub::{Closing, HubConfig, HubLimits};
+use statestored::access::{Authenticator, Policy, RateLimits, TokenVerifier, Users};
+use statestored::hub::{CloseAction, HubConfig, HubLimits};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A world that accepts tokens of a signer.
-fn accepting(signer: &Signer) -> (World, Keys) {
-    let keys = Keys::of(&[signer]);
+fn accepting(signer: &Signer) -> (HubSimulation, KeyFileFixture) {
+    let keys = KeyFileFixture::with_signers(&[signer]);
     let authenticator = Authenticator::anonymous().with_tokens(keys.tokens());
     (world(authenticator), keys)
 }
 
-fn edited(mut claims: Value, name: &str, value: Value) -> Value {
+fn with_claim(mut claims: Value, name: &str, value: Value) -> Value {
     match value {
         Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
         value => claims[name] = value,
@@ -41,7 +41,7 @@ fn tokens_of_every_algorithm_are_accepted_and_attacks_with_the_same_keys_are_not
             let token = token.as_str().unwrap();
             let (client, connack) = log_in(&mut world, &with_token("pump", token));
             assert_eq!(connack.reason, reason, "{name}");
-            world.lose(&client);
+            world.drop_connection(&client);
         }
     };
     check("accepted", ReasonCode::SUCCESS, 9);
@@ -49,7 +49,7 @@ fn tokens_of_every_algorithm_are_accepted_and_attacks_with_the_same_keys_are_not
 }
 
 #[test]
-fn what_a_token_has_to_say() {
+fn required_claims_are_checked() {
     let signer = Signer::new("one");
     let (mut world, _keys) = accepting(&signer);
     let good = || claims(START_WALL_MS, 3600);
@@ -72,7 +72,7 @@ fn what_a_token_has_to_say() {
         ("sub", json!("x".repeat(1025))),
         ("sub", Value::Null),
     ] {
-        let token = signer.token(&edited(good(), name, value.clone()));
+        let token = signer.token(&with_claim(good(), name, value.clone()));
         let (client, connack) = log_in(&mut world, &with_token("pump", &token));
         assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED, "{name} {value}");
         assert!(
@@ -80,11 +80,11 @@ fn what_a_token_has_to_say() {
                 .reason_string
                 .is_some_and(|text| !text.contains('.'))
         );
-        world.lose(&client);
+        world.drop_connection(&client);
         // Not faster than the delays of an address let it.
-        world.pass(200);
+        world.advance(200);
     }
-    assert_eq!(world.hub.statistics().logins_refused, 16);
+    assert_eq!(world.hub.metrics().logins_refused, 16);
     let now_s = world.now.wall_ms / 1000;
     for (name, value) in [
         ("exp", json!(now_s - 8)),
@@ -94,15 +94,15 @@ fn what_a_token_has_to_say() {
         ("aud", json!(["other", AUDIENCE])),
         ("sub", json!("somebody")),
     ] {
-        let token = signer.token(&edited(good(), name, value.clone()));
+        let token = signer.token(&with_claim(good(), name, value.clone()));
         let (client, connack) = log_in(&mut world, &with_token("pump", &token));
         assert_eq!(connack.reason, ReasonCode::SUCCESS, "{name} {value}");
-        world.lose(&client);
+        world.drop_connection(&client);
     }
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn malformed_tokens_are_refused() {
     let signer = Signer::new("one");
     let stranger = Signer::new("one");
     let unknown = Signer::new("two");
@@ -111,7 +111,7 @@ fn what_is_no_token_is_refused() {
     let good = signer.token(&claims);
     let (content, signature) = good.rsplit_once('.').unwrap();
     let (header, body) = content.split_once('.').unwrap();
-    let other = signer.token(&edited(claims.clone(), "sub", json!("root")));
+    let other = signer.token(&with_claim(claims.clone(), "sub", json!("root")));
     let other_body = other.split('.').nth(1).unwrap();
     for (what, token) in [
         ("nothing", String::new()),
@@ -155,8 +155,8 @@ fn what_is_no_token_is_refused() {
     ] {
         let (client, connack) = log_in(&mut world, &with_token("pump", &token));
         assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED, "{what}");
-        world.lose(&client);
-        world.pass(200);
+        world.drop_connection(&client);
+        world.advance(200);
     }
     // An odd length of what is in base64 does not make it another token either; a line end behind it does not matter.
     let (_, connack) = log_in(&mut world, &with_token("pump", &format!("{good}\n")));
@@ -166,31 +166,31 @@ fn what_is_no_token_is_refused() {
 }
 
 #[test]
-fn a_newer_token_over_the_connection_lengthens_it_and_an_expired_one_ends_it() {
+fn reauthentication_extends_the_connection_and_expiry_ends_it() {
     let signer = Signer::new("one");
     let (mut world, _keys) = accepting(&signer);
     let token = signer.token(&claims(START_WALL_MS, 60));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
     // The token expires after 60 seconds; 10 of leeway and 5 of grace follow.
-    world.pass(50_000);
+    world.advance(50_000);
     let newer = signer.token(&claims(world.now.wall_ms, 60));
-    again(&mut world, &mut client, &newer);
-    asked(&mut world, &client, ReasonCode::SUCCESS);
-    world.pass(60_000);
-    again(&mut world, &mut client, &newer);
-    asked(&mut world, &client, ReasonCode::SUCCESS);
-    world.pass(14_999);
+    reauthenticate(&mut world, &mut client, &newer);
+    challenge(&mut world, &client, ReasonCode::SUCCESS);
+    world.advance(60_000);
+    reauthenticate(&mut world, &mut client, &newer);
+    challenge(&mut world, &client, ReasonCode::SUCCESS);
+    world.advance(14_999);
     world.assert_alive(&mut client);
-    world.pass(1);
+    world.advance(1);
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
 /// Limits clients to this many bytes per second.
-fn limited(keys: &Keys, bytes: u64) -> World {
-    World::with(HubConfig {
+fn limited(keys: &KeyFileFixture, bytes: u64) -> HubSimulation {
+    HubSimulation::with(HubConfig {
         authenticator: Authenticator::anonymous().with_tokens(keys.tokens()),
         limits: HubLimits {
-            rates: Rates {
+            rates: RateLimits {
                 requests: None,
                 bytes: Some(bytes),
             },
@@ -201,50 +201,53 @@ fn limited(keys: &Keys, bytes: u64) -> World {
 }
 
 #[test]
-fn who_has_sent_more_than_it_may_goes_on_after_a_newer_token() {
+fn a_rate_limited_client_resumes_after_reauthentication() {
     let signer = Signer::new("one");
-    let keys = Keys::of(&[&signer]);
+    let keys = KeyFileFixture::with_signers(&[&signer]);
     let mut world = limited(&keys, 100);
     let token = signer.token(&claims(START_WALL_MS, 3600));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
     // Paying that off takes seconds, and the verification a moment.
-    again(&mut world, &mut client, &token);
-    asked(&mut world, &client, ReasonCode::SUCCESS);
+    reauthenticate(&mut world, &mut client, &token);
+    challenge(&mut world, &client, ReasonCode::SUCCESS);
     world.bytes(&mut client, &[0xC0, 0]);
     assert!(world.packets(&client).is_empty(), "it has to wait");
-    world.pass(20_000);
+    world.advance(20_000);
     world.bytes(&mut client, &[]);
     assert_eq!(world.packets(&client), [Packet::PingResp]);
 }
 
 #[test]
-fn a_token_that_expires_while_its_owner_has_to_wait_ends_the_connection_in_time() {
+fn a_token_that_expires_during_a_rate_limit_pause_ends_the_connection_in_time() {
     let signer = Signer::new("one");
-    let keys = Keys::of(&[&signer]);
+    let keys = KeyFileFixture::with_signers(&[&signer]);
     let mut world = limited(&keys, 1);
     let token = signer.token(&claims(START_WALL_MS, 60));
     let (mut client, _) = log_in(&mut world, &with_token("pump", &token));
     // Paying that off takes minutes.
     world.publish(&mut client, &message("t", 1), &[0; 200]);
     // With 10 seconds of leeway and 5 of grace.
-    world.pass(74_999);
+    world.advance(74_999);
     world.packets(&client);
-    assert_eq!(world.hub.closing(client.connection), Closing::No);
-    world.pass(1);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::KeepOpen
+    );
+    world.advance(1);
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
 #[test]
-fn who_authenticates_again_has_to_be_the_same_and_to_keep_the_method() {
+fn reauthentication_requires_the_same_principal_and_method() {
     let signer = Signer::new("one");
     let claims = claims(START_WALL_MS, 3600);
     let good = signer.token(&claims);
-    let other = signer.token(&edited(
+    let other = signer.token(&with_claim(
         claims.clone(),
         "sub",
         json!("system:serviceaccount:factory:valve"),
     ));
-    let expired = signer.token(&edited(claims, "exp", json!(1)));
+    let expired = signer.token(&with_claim(claims, "exp", json!(1)));
     let method = |name: &str| auth(ReasonCode::REAUTHENTICATE, name, good.clone());
     let nameless = Auth {
         method: None,
@@ -290,24 +293,24 @@ fn who_authenticates_again_has_to_be_the_same_and_to_keep_the_method() {
 }
 
 #[test]
-fn who_has_not_authenticated_so_does_not_do_so_later() {
+fn reauthentication_without_a_token_login_is_a_protocol_error() {
     let signer = Signer::new("one");
     let good = signer.token(&claims(START_WALL_MS, 3600));
     let mut users = Users::default();
     users.add("ann", b"secret");
-    let keys = Keys::of(&[&signer]);
+    let keys = KeyFileFixture::with_signers(&[&signer]);
     let mut world = world(Authenticator::from(users).with_tokens(keys.tokens()));
     let ann = with_password(connect("ann"), "ann", "secret");
     let (mut client, connack) = log_in(&mut world, &ann);
     assert_eq!(connack.reason, ReasonCode::SUCCESS, "both are accepted");
-    again(&mut world, &mut client, &good);
+    reauthenticate(&mut world, &mut client, &good);
     assert_eq!(world.disconnected(&client), ReasonCode::PROTOCOL_ERROR);
 
     // Before CONNECT, and before its answer.
     let mut early = world.open();
-    again(&mut world, &mut early, &good);
+    reauthenticate(&mut world, &mut early, &good);
     assert!(world.packets(&early).is_empty());
-    let mut early = begin(&mut world, &with_token("pump", &good));
+    let mut early = send_connect(&mut world, &with_token("pump", &good));
     world.send(&mut early, |out| {
         auth(ReasonCode::CONTINUE_AUTHENTICATION, "K8S-SAT", "x").encode(u32::MAX, out)
     });
@@ -325,13 +328,13 @@ fn who_has_not_authenticated_so_does_not_do_so_later() {
 }
 
 #[test]
-fn a_client_id_stays_with_its_service_account_whatever_else_its_token_says() {
+fn a_client_id_is_bound_to_the_service_account() {
     let signer = Signer::new("one");
     let (mut world, _keys) = accepting(&signer);
     let mine = claims(START_WALL_MS, 3600);
     let kubernetes = json!({"namespace": "factory", "pod": {"name": "pump-8", "uid": "p8"}});
-    let renewed = edited(mine.clone(), "kubernetes.io", kubernetes);
-    let other = edited(
+    let renewed = with_claim(mine.clone(), "kubernetes.io", kubernetes);
+    let other = with_claim(
         mine.clone(),
         "sub",
         json!("system:serviceaccount:factory:valve"),
@@ -349,14 +352,14 @@ fn a_client_id_stays_with_its_service_account_whatever_else_its_token_says() {
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     assert!(connack.session_present, "it is the same service account");
     assert_eq!(world.disconnected(&first), ReasonCode::SESSION_TAKEN_OVER);
-    world.lose(&second);
+    world.drop_connection(&second);
     let (_, connack) = log_in(&mut world, &keep(signer.token(&other)));
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     assert!(!connack.session_present, "nothing of the other's is left");
 }
 
 #[test]
-fn other_attributes_after_a_renewal_are_other_rights() {
+fn new_attributes_after_a_renewal_change_the_rights() {
     let signer = Signer::new("one");
     let (mut world, _keys) = accepting(&signer);
     let policy = "
@@ -377,19 +380,19 @@ rules:
     let (mut client, connack) = log_in(&mut world, &with_token("pump", &signer.token(&mine)));
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     world.subscribe(&mut client, "a/b");
-    again(&mut world, &mut client, &signer.token(&mine));
-    asked(&mut world, &client, ReasonCode::SUCCESS);
+    reauthenticate(&mut world, &mut client, &signer.token(&mine));
+    challenge(&mut world, &client, ReasonCode::SUCCESS);
     let kubernetes = json!({"namespace": "factory", "pod": {"name": "pump-8", "uid": "p8"}});
-    let renewed = edited(mine, "kubernetes.io", kubernetes);
-    again(&mut world, &mut client, &signer.token(&renewed));
+    let renewed = with_claim(mine, "kubernetes.io", kubernetes);
+    reauthenticate(&mut world, &mut client, &signer.token(&renewed));
     assert_eq!(world.disconnected(&client), ReasonCode::NOT_AUTHORIZED);
 }
 
 #[test]
-fn new_keys_count_for_whoever_comes_and_a_reload_ends_what_gone_ones_signed() {
+fn new_keys_apply_to_new_logins_and_removed_keys_disconnect_on_reload() {
     let [old, new] = ["old", "new"].map(Signer::new);
-    let keys = Keys::of(&[&old]);
-    let reload = |keys: &Keys| Authenticator::anonymous().with_tokens(keys.tokens());
+    let keys = KeyFileFixture::with_signers(&[&old]);
+    let reload = |keys: &KeyFileFixture| Authenticator::anonymous().with_tokens(keys.tokens());
     let mut world = world(reload(&keys));
     let claims = claims(START_WALL_MS, 3600);
     let of_new = with_token("new", &new.token(&claims));
@@ -398,15 +401,15 @@ fn new_keys_count_for_whoever_comes_and_a_reload_ends_what_gone_ones_signed() {
     assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
     // The file is looked at once in a second.
     keys.replace(&[&old, &new]);
-    world.pass(1000);
+    world.advance(1000);
     let (mut second, connack) = log_in(&mut world, &of_new);
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
     // A file that is not usable changes nothing.
     std::fs::write(keys.path(), "{").unwrap();
-    world.pass(1000);
+    world.advance(1000);
     let (third, connack) = log_in(&mut world, &with_token("third", &old.token(&claims)));
     assert_eq!(connack.reason, ReasonCode::SUCCESS);
-    world.lose(&third);
+    world.drop_connection(&third);
 
     keys.replace(&[&old, &new]);
     let now = world.now;
@@ -415,32 +418,32 @@ fn new_keys_count_for_whoever_comes_and_a_reload_ends_what_gone_ones_signed() {
     assert_eq!(world.hub.set_authenticator(reload(&keys), now), 1);
     assert_eq!(world.disconnected(&first), ReasonCode::NOT_AUTHORIZED);
     world.assert_alive(&mut second);
-    let issuer = Tokens::new(&keys.path(), "other", [AUDIENCE.to_owned()], 0).unwrap();
+    let issuer = TokenVerifier::new(&keys.path(), "other", [AUDIENCE.to_owned()], 0).unwrap();
     let other = Authenticator::anonymous().with_tokens(issuer);
     assert_eq!(world.hub.set_authenticator(other, now), 1);
     assert_eq!(world.disconnected(&second), ReasonCode::NOT_AUTHORIZED);
 }
 
 #[test]
-fn a_token_that_is_looked_at_during_a_reload_is_looked_at_again() {
+fn a_token_verified_during_a_reload_is_verified_again() {
     let [old, new] = ["old", "new"].map(Signer::new);
-    let keys = Keys::of(&[&old]);
+    let keys = KeyFileFixture::with_signers(&[&old]);
     let mut world = world(Authenticator::anonymous().with_tokens(keys.tokens()));
     let token = old.token(&claims(START_WALL_MS, 3600));
-    let client = begin(&mut world, &with_token("pump", &token));
+    let client = send_connect(&mut world, &with_token("pump", &token));
     let verification = world.hub.next_verification(world.now).unwrap();
     keys.replace(&[&new]);
     let reloaded = Authenticator::anonymous().with_tokens(keys.tokens());
     world.hub.set_authenticator(reloaded, world.now);
-    world.hub.verified(verification.run(), world.now);
+    world.hub.finish_verification(verification.run(), world.now);
     assert!(world.packets(&client).is_empty());
     assert_eq!(verify(&mut world), 1);
-    let connack = crate::login::answer(&mut world, &client);
+    let connack = crate::login::read_connack(&mut world, &client);
     assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
 }
 
 #[test]
-fn files_that_have_no_keys_are_refused_with_the_reason() {
+fn files_without_usable_keys_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jwks.json");
     let one = Signer::new("one").jwk();
@@ -453,15 +456,15 @@ fn files_that_have_no_keys_are_refused_with_the_reason() {
             "has no key",
         ),
         (
-            json!({"keys": [edited(one.clone(), "use", json!("enc"))]}).to_string(),
+            json!({"keys": [with_claim(one.clone(), "use", json!("enc"))]}).to_string(),
             "has no key",
         ),
         (
-            json!({"keys": [one, edited(one.clone(), "x", json!("AAAA"))]}).to_string(),
+            json!({"keys": [one, with_claim(one.clone(), "x", json!("AAAA"))]}).to_string(),
             "key 2: its point",
         ),
         (
-            json!({"keys": [edited(one.clone(), "y", Value::Null)]}).to_string(),
+            json!({"keys": [with_claim(one.clone(), "y", Value::Null)]}).to_string(),
             "key 1: a part of it is missing",
         ),
         (
@@ -470,9 +473,9 @@ fn files_that_have_no_keys_are_refused_with_the_reason() {
         ),
     ] {
         std::fs::write(&file, text).unwrap();
-        let error = Tokens::new(&file, "issuer", [SUBJECT.to_owned()], 0).unwrap_err();
+        let error = TokenVerifier::new(&file, "issuer", [SUBJECT.to_owned()], 0).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
-    let error = Tokens::new(&folder.path().join("none"), "issuer", [], 0).unwrap_err();
+    let error = TokenVerifier::new(&folder.path().join("none"), "issuer", [], 0).unwrap_err();
     assert!(error.to_string().starts_with("cannot read"), "{error}");
 }

@@ -5,12 +5,16 @@ use statestore::{LockOptions, Observation, SetOptions};
 use statestored::access::{Authenticator, Users};
 use statestored::admin::{AdminConfig, HttpAddress};
 use statestored::config::Config;
-use statestored::{Control, RunningServer};
+use statestored::{RunningServer, ServerHandle};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Collects a value of each item of a list, over all pages.
-fn all(server: &RunningServer, path: &str, pick: impl Fn(&Value) -> String) -> Vec<String> {
+fn collect_pages(
+    server: &RunningServer,
+    path: &str,
+    pick: impl Fn(&Value) -> String,
+) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -27,7 +31,7 @@ fn all(server: &RunningServer, path: &str, pick: impl Fn(&Value) -> String) -> V
 }
 
 #[tokio::test]
-async fn keys_come_in_parts_all_of_them_once() {
+async fn keys_are_paginated_without_gaps_or_duplicates() {
     let server = server();
     let client = client(&server, "writer").await;
     let names: BTreeSet<String> = (0..1500).map(|number| format!("k/{number}")).collect();
@@ -37,7 +41,7 @@ async fn keys_come_in_parts_all_of_them_once() {
     }
     client.set("other", "v").await.unwrap();
     let text = |item: &Value| item["text"].as_str().unwrap().to_owned();
-    let found = all(&server, "/api/keys?match=k/*&", text);
+    let found = collect_pages(&server, "/api/keys?match=k/*&", text);
     assert_eq!(found.len(), names.len());
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), names);
     let bad = crate::http::get(&server, "/api/keys?cursor=zz");
@@ -46,7 +50,7 @@ async fn keys_come_in_parts_all_of_them_once() {
 }
 
 #[tokio::test]
-async fn an_entry_is_shown_with_all_that_belongs_to_it() {
+async fn an_entry_is_returned_with_its_metadata_and_watchers() {
     let server = server();
     let client = client(&server, "watcher").await;
     let ttl = Duration::from_secs(1000);
@@ -93,7 +97,7 @@ async fn locks_connections_and_sessions_are_listed() {
     );
     assert_eq!(lock["has_session"], true);
     for list in ["connections", "sessions"] {
-        let clients = all(&server, &format!("/api/{list}?"), |it| {
+        let clients = collect_pages(&server, &format!("/api/{list}?"), |it| {
             it["client"].as_str().unwrap().to_owned()
         });
         assert_eq!(clients, ["holder/1"], "{list}");
@@ -104,7 +108,7 @@ async fn locks_connections_and_sessions_are_listed() {
 }
 
 #[tokio::test]
-async fn a_renewal_leaves_since_when_a_lock_is_held() {
+async fn a_renewal_keeps_the_acquisition_time_of_a_lock() {
     let server = server();
     let (ann, bob) = (client(&server, "ann").await, client(&server, "bob").await);
     let lease = SetOptions::new().expires_in(Duration::from_secs(60));
@@ -125,7 +129,7 @@ async fn a_renewal_leaves_since_when_a_lock_is_held() {
 }
 
 #[tokio::test]
-async fn a_deletion_is_one_of_the_store() {
+async fn a_deletion_over_http_notifies_watchers() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     let client = client(&server, "writer").await;
@@ -165,19 +169,19 @@ async fn a_client_is_disconnected() {
     assert_eq!(done.status, 200, "{}", done.body);
     // It comes back by itself, and its request is answered.
     client.set("key", "v").await.unwrap();
-    let opened = server.control();
+    let opened = server.handle();
     assert_eq!(connections_opened(&opened).await, 2);
     let nobody = post(&server, "/api/disconnect", r#"{"client": "nobody"}"#);
     assert_eq!(nobody.status, 404);
     stop(server).await;
 }
 
-async fn connections_opened(control: &Control) -> u64 {
-    control.statistics().await.unwrap().connections_opened
+async fn connections_opened(control: &ServerHandle) -> u64 {
+    control.metrics().await.unwrap().connections_opened
 }
 
 #[test]
-fn what_changes_something_needs_the_token_and_comes_from_the_page_itself() {
+fn mutations_require_the_token_and_the_same_origin() {
     let server = server();
     for path in [
         "/api/delete",
@@ -219,7 +223,7 @@ fn what_changes_something_needs_the_token_and_comes_from_the_page_itself() {
 }
 
 #[test]
-fn where_users_are_known_keys_are_not_for_everybody() {
+fn keys_require_the_token_when_users_are_configured() {
     let mut users = Users::default();
     users.add("ann", b"secret");
     let server = start(Config {
@@ -244,7 +248,7 @@ fn where_users_are_known_keys_are_not_for_everybody() {
 }
 
 #[test]
-fn a_reload_says_what_it_did_or_why_not() {
+fn a_reload_reports_its_result_or_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret-of-ann\n").unwrap();
@@ -272,7 +276,7 @@ fn a_reload_says_what_it_did_or_why_not() {
 }
 
 #[tokio::test]
-async fn a_backup_comes_as_a_file() {
+async fn a_backup_is_downloaded_as_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     let client = client(&server, "writer").await;

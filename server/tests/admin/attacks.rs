@@ -1,9 +1,9 @@
 //! Hostile requests to the HTTP port.
-use crate::http::{TOKEN, answer, bearer, get, get_with, open, raw, server};
+use crate::http::{TOKEN, bearer, get, get_with, open, parse_response, raw, server};
 use std::io::{Read, Write};
 
 #[test]
-fn garbage_is_refused_and_the_port_goes_on() {
+fn garbage_is_refused_and_the_server_keeps_serving() {
     let server = server();
     let address = server.http_address().unwrap();
     for garbage in [
@@ -25,13 +25,16 @@ fn garbage_is_refused_and_the_port_goes_on() {
             let _ = stream.read_to_end(&mut text);
             String::from_utf8(text).unwrap()
         };
-        assert!(text.is_empty() || answer(&text).status == 400, "{text:?}");
+        assert!(
+            text.is_empty() || parse_response(&text).status == 400,
+            "{text:?}"
+        );
     }
     assert_eq!(get(&server, "/healthz").status, 200);
 }
 
 #[test]
-fn a_request_that_never_ends_is_cut_off() {
+fn an_incomplete_request_times_out() {
     let server = server();
     let address = server.http_address().unwrap();
     // The server closes it; a test that waits longer than its patience fails.
@@ -39,11 +42,14 @@ fn a_request_that_never_ends_is_cut_off() {
         address,
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
     );
-    assert!(text.is_empty() || answer(&text).status == 408, "{text:?}");
+    assert!(
+        text.is_empty() || parse_response(&text).status == 408,
+        "{text:?}"
+    );
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_requests_are_refused() {
     let server = server();
     let address = server.http_address().unwrap();
     let lines = format!("X-Large: {}\r\n", "a".repeat(20_000));
@@ -60,7 +66,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn no_request_hides_in_another_one() {
+fn request_smuggling_is_prevented() {
     let server = server();
     let address = server.http_address().unwrap();
     let hidden = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -86,14 +92,14 @@ fn no_request_hides_in_another_one() {
             let text = raw(address, request.as_bytes());
             assert!(!text.contains("statestored_"), "{lines}: {text}");
             assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{lines}: {text}");
-            let status = answer(&text).status;
+            let status = parse_response(&text).status;
             assert!([400, 411].contains(&status), "{lines}: {text}");
         }
     }
 }
 
 #[test]
-fn a_path_is_what_it_says_and_nothing_else() {
+fn paths_are_matched_exactly() {
     let server = server();
     for path in [
         "/../metrics",
@@ -114,12 +120,12 @@ fn a_path_is_what_it_says_and_nothing_else() {
 }
 
 #[test]
-fn only_its_own_names_lead_to_it() {
+fn unknown_host_names_are_refused() {
     let server = server();
     let address = server.http_address().unwrap();
     let ask = |host: &str| {
         let request = format!("GET /metrics HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
-        answer(&raw(address, request.as_bytes())).status
+        parse_response(&raw(address, request.as_bytes())).status
     };
     for host in [
         "localhost",
@@ -146,11 +152,11 @@ fn only_its_own_names_lead_to_it() {
     assert_eq!(ask("Host: localhost\r\nHost: evil.example\r\n"), 400);
     let proxy =
         b"GET http://localhost/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(answer(&raw(address, proxy)).status, 400);
+    assert_eq!(parse_response(&raw(address, proxy)).status, 400);
 }
 
 #[test]
-fn other_sites_get_nothing() {
+fn cross_origin_requests_are_refused() {
     let server = server();
     let address = server.http_address().unwrap();
     let own = format!("Origin: http://{address}\r\nSec-Fetch-Site: same-origin\r\n");
@@ -169,7 +175,7 @@ fn other_sites_get_nothing() {
 }
 
 #[test]
-fn a_wrong_token_is_worse_than_none() {
+fn a_wrong_token_is_refused_even_for_public_paths() {
     let server = server();
     let address = server.http_address().unwrap();
     assert_eq!(get_with(address, "/metrics", &bearer(TOKEN)).status, 200);
@@ -190,7 +196,7 @@ fn a_wrong_token_is_worse_than_none() {
 }
 
 #[test]
-fn the_page_is_small_and_has_no_code_in_its_document() {
+fn the_page_is_small_and_has_no_inline_code() {
     let server = server();
     let parts = ["/", "/page.css", "/page.js", "/icon.svg"].map(|path| get(&server, path));
     assert!(parts.iter().all(|part| part.status == 200));
@@ -222,7 +228,7 @@ fn the_page_is_small_and_has_no_code_in_its_document() {
 }
 
 #[test]
-fn every_answer_tells_browsers_to_be_careful() {
+fn every_response_has_security_headers() {
     let server = server();
     for path in ["/", "/page.js", "/metrics", "/healthz", "/nothing"] {
         let reply = get(&server, path);

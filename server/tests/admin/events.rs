@@ -1,17 +1,17 @@
 //! The figures of every second.
-use crate::http::{TOKEN, answer, bearer, client, open, raw, server, stop};
+use crate::http::{TOKEN, bearer, client, open, parse_response, raw, server, stop};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 
-fn viewer(address: SocketAddr) -> BufReader<TcpStream> {
+fn subscribe(address: SocketAddr) -> BufReader<TcpStream> {
     let mut stream = open(address);
     let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).unwrap();
     BufReader::new(stream)
 }
 
-fn next(viewer: &mut BufReader<TcpStream>) -> Value {
+fn next_event(viewer: &mut BufReader<TcpStream>) -> Value {
     loop {
         let mut line = String::new();
         assert!(
@@ -25,18 +25,18 @@ fn next(viewer: &mut BufReader<TcpStream>) -> Value {
 }
 
 #[tokio::test]
-async fn viewers_see_what_happens() {
+async fn subscribers_receive_status_events() {
     let server = server();
     let address = server.http_address().unwrap();
-    let mut viewers = [viewer(address), viewer(address)];
-    let before: Vec<Value> = viewers.iter_mut().map(next).collect();
+    let mut viewers = [subscribe(address), subscribe(address)];
+    let before: Vec<Value> = viewers.iter_mut().map(next_event).collect();
     assert_eq!(before[0]["counts"]["keys"], 0);
     let client = client(&server, "writer").await;
     client.set("key", "v").await.unwrap();
     for viewer in &mut viewers {
         let mut last = Value::Null;
         while last["counts"]["keys"] != 1 {
-            last = next(viewer);
+            last = next_event(viewer);
         }
         assert_eq!(last["requests"]["set"]["ok"], 1);
         assert!(last["now_ms"].as_u64() > before[0]["now_ms"].as_u64());
@@ -45,12 +45,12 @@ async fn viewers_see_what_happens() {
 }
 
 #[test]
-fn a_viewer_with_the_token_takes_the_place_of_one_without() {
+fn a_subscriber_with_the_token_replaces_one_without() {
     let server = server();
     let address = server.http_address().unwrap();
-    let mut viewers: Vec<_> = (0..16).map(|_| viewer(address)).collect();
+    let mut viewers: Vec<_> = (0..16).map(|_| subscribe(address)).collect();
     for viewer in &mut viewers {
-        next(viewer);
+        next_event(viewer);
     }
     let mut stream = open(address);
     let request = format!(
@@ -58,26 +58,26 @@ fn a_viewer_with_the_token_takes_the_place_of_one_without() {
         bearer(TOKEN)
     );
     stream.write_all(request.as_bytes()).unwrap();
-    next(&mut BufReader::new(stream));
+    next_event(&mut BufReader::new(stream));
     // All of the others but the first go on.
     viewers.remove(0);
     for viewer in &mut viewers {
-        next(viewer);
+        next_event(viewer);
     }
     server.stop().unwrap();
 }
 
 #[test]
-fn viewers_are_few() {
+fn the_number_of_subscribers_is_limited() {
     let server = server();
     let address = server.http_address().unwrap();
-    let mut viewers: Vec<_> = (0..16).map(|_| viewer(address)).collect();
+    let mut viewers: Vec<_> = (0..16).map(|_| subscribe(address)).collect();
     for viewer in &mut viewers {
-        next(viewer);
+        next_event(viewer);
     }
     let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(answer(&raw(address, request)).status, 503);
+    assert_eq!(parse_response(&raw(address, request)).status, 503);
     let head = b"HEAD /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    assert_eq!(answer(&raw(address, head)).status, 404);
+    assert_eq!(parse_response(&raw(address, head)).status, 404);
     server.stop().unwrap();
 }

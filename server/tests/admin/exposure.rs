@@ -1,8 +1,8 @@
 //! Keys and values without the token: shown only where every local user could connect without credentials.
 use crate::authority::{Authority, write};
-use crate::http::{Answer, TOKEN, admin, bearer, get_with, stop};
+use crate::http::{HttpResponse, TOKEN, admin, bearer, get_with, stop};
 use statestored::RunningServer;
-use statestored::config::{ClientCertificates, Config, Doors, Tls, TlsFiles};
+use statestored::config::{ClientCertificates, Config, ListenerConfig, Tls, TlsFiles};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn start(config: Config) -> RunningServer {
     .unwrap()
 }
 
-fn keys(server: &RunningServer, lines: &str) -> Answer {
+fn keys(server: &RunningServer, lines: &str) -> HttpResponse {
     get_with(server.http_address().unwrap(), "/api/keys", lines)
 }
 
@@ -30,12 +30,12 @@ async fn status(config: Config) -> u16 {
 fn socket(folder: &Path, unix_mode: u32) -> Config {
     let mut config = Config::in_memory();
     config.listeners = vec![format!("unix://{}/s", folder.display()).parse().unwrap()];
-    config.doors.unix_mode = unix_mode;
+    config.listener_config.unix_mode = unix_mode;
     config
 }
 
 #[tokio::test]
-async fn a_socket_of_the_file_system_exposes_keys_if_its_permissions_let_every_local_user_in() {
+async fn a_world_accessible_socket_file_exposes_keys() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let allow = |mode| {
         let permissions = std::fs::Permissions::from_mode(mode);
@@ -50,7 +50,7 @@ async fn a_socket_of_the_file_system_exposes_keys_if_its_permissions_let_every_l
 }
 
 #[tokio::test]
-async fn demanded_client_certificates_keep_keys_from_those_without_the_token() {
+async fn required_client_certificates_protect_keys_without_the_token() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("plant");
     let client_ca = write(folder.path(), "ca.pem", &authority.pem());
@@ -68,9 +68,9 @@ async fn demanded_client_certificates_keep_keys_from_those_without_the_token() {
         };
         let mut config = Config::in_memory();
         config.listeners = vec!["tls://127.0.0.1:0".parse().unwrap()];
-        config.doors = Doors {
+        config.listener_config = ListenerConfig {
             tls: Some(Tls::read(files).unwrap()),
-            ..Doors::default()
+            ..ListenerConfig::default()
         };
         assert_eq!(status(config).await, expected, "{client_certificates:?}");
     }

@@ -1,12 +1,12 @@
 //! Alive, and ready.
-use crate::http::{TOKEN, admin, answer, bearer, get, get_with, raw, server, start};
+use crate::http::{TOKEN, admin, bearer, get, get_with, parse_response, raw, server, start};
 use statestored::Server;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
 use std::net::ToSocketAddrs;
 
 #[test]
-fn a_server_that_serves_is_alive_and_ready() {
+fn a_serving_server_is_alive_and_ready() {
     let server = server();
     let alive = get(&server, "/healthz");
     assert_eq!((alive.status, alive.body.as_str()), (200, "alive\n"));
@@ -21,7 +21,7 @@ fn a_server_that_serves_is_alive_and_ready() {
 }
 
 #[tokio::test]
-async fn a_thread_that_does_not_answer_is_not_alive() {
+async fn a_blocked_thread_is_reported_as_not_alive() {
     let server = Server::start(Config {
         admin: Some(admin()),
         ..Config::in_memory()
@@ -39,7 +39,7 @@ async fn a_thread_that_does_not_answer_is_not_alive() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_dropped_frees_its_port() {
+async fn a_dropped_server_frees_its_port() {
     let server = Server::start(Config {
         admin: Some(admin()),
         ..Config::in_memory()
@@ -55,7 +55,7 @@ async fn a_server_that_was_dropped_frees_its_port() {
 fn a_check_in_http_1_0_without_host_is_answered() {
     let server = server();
     let address = server.http_address().unwrap();
-    let ask = |request: &str| answer(&raw(address, request.as_bytes()));
+    let ask = |request: &str| parse_response(&raw(address, request.as_bytes()));
     for path in ["/healthz", "/readyz"] {
         for method in ["OPTIONS", "GET", "HEAD"] {
             let request = format!("{method} {path} HTTP/1.0\r\n\r\n");
@@ -78,7 +78,7 @@ fn a_check_in_http_1_0_without_host_is_answered() {
 }
 
 #[test]
-fn a_port_at_a_name_is_at_all_of_its_addresses() {
+fn a_host_name_is_bound_at_all_of_its_addresses() {
     let admin = AdminConfig::new("http://localhost:0".parse().unwrap(), None).unwrap();
     let server = start(Config {
         admin: Some(admin),
@@ -91,7 +91,7 @@ fn a_port_at_a_name_is_at_all_of_its_addresses() {
 }
 
 #[test]
-fn from_elsewhere_health_is_one_word_and_the_rest_needs_the_token() {
+fn remote_clients_without_the_token_see_only_the_health_status() {
     let token = Some(Token::new(TOKEN).unwrap());
     let admin = AdminConfig::new("http://0.0.0.0:0".parse().unwrap(), token).unwrap();
     let server = start(Config {

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long a test waits for what must happen. Only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const TOKEN: &str = "a-token-that-nobody-guesses";
 
@@ -40,13 +40,13 @@ pub(crate) async fn client(server: &RunningServer, id: &str) -> Client {
 
 /// An answer, as it came.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (its, value) = line.split_once(": ")?;
@@ -58,8 +58,8 @@ impl Answer {
 /// A connection on which nothing has been said.
 pub(crate) fn open(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -87,10 +87,10 @@ pub(crate) fn raw_bytes(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The first answer in what came.
-pub(crate) fn answer(text: &str) -> Answer {
+pub(crate) fn parse_response(text: &str) -> HttpResponse {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok());
-    Answer {
+    HttpResponse {
         status: status.unwrap_or_else(|| panic!("no answer: {text:?}")),
         head: head.replace('\r', ""),
         body: body.into(),
@@ -98,14 +98,14 @@ pub(crate) fn answer(text: &str) -> Answer {
 }
 
 /// Asks for a path with further lines in the head, each with its end.
-pub(crate) fn get_with(address: SocketAddr, path: &str, lines: &str) -> Answer {
+pub(crate) fn get_with(address: SocketAddr, path: &str, lines: &str) -> HttpResponse {
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{lines}\r\n");
-    answer(&raw(address, request.as_bytes()))
+    parse_response(&raw(address, request.as_bytes()))
 }
 
 /// Asks for a path without a token.
-pub(crate) fn get(server: &RunningServer, path: &str) -> Answer {
+pub(crate) fn get(server: &RunningServer, path: &str) -> HttpResponse {
     get_with(server.http_address().unwrap(), path, "")
 }
 
@@ -122,17 +122,22 @@ pub(crate) fn json(server: &RunningServer, path: &str) -> serde_json::Value {
 }
 
 /// Sends a body to be acted upon.
-pub(crate) fn post_with(server: &RunningServer, path: &str, lines: &str, body: &str) -> Answer {
+pub(crate) fn post_with(
+    server: &RunningServer,
+    path: &str,
+    lines: &str,
+    body: &str,
+) -> HttpResponse {
     let address = server.http_address().unwrap();
     let length = body.len();
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{lines}\r\n{body}"
     );
-    answer(&raw(address, request.as_bytes()))
+    parse_response(&raw(address, request.as_bytes()))
 }
 
 /// The same with the token.
-pub(crate) fn post(server: &RunningServer, path: &str, body: &str) -> Answer {
+pub(crate) fn post(server: &RunningServer, path: &str, body: &str) -> HttpResponse {
     post_with(server, path, &bearer(TOKEN), body)
 }
 

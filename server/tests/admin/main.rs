@@ -3,12 +3,12 @@
 #![allow(clippy::float_cmp, reason = "counts are whole")]
 mod api;
 mod attacks;
+mod connection_limiter;
 mod events;
 mod exposure;
 mod health;
 mod http;
 mod metrics;
-mod places;
 mod prometheus;
 mod stopping;
 

@@ -91,7 +91,7 @@ async fn requests_are_counted_by_verb_and_result_and_measured() {
 }
 
 #[test]
-fn the_lengths_are_those_of_the_files() {
+fn size_metrics_equal_the_file_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let options = DurableOptions { log_bytes: 2048 };
     let mut storage = DurableStorage::open(folder.path(), options).unwrap();
@@ -130,7 +130,7 @@ fn the_lengths_are_those_of_the_files() {
 }
 
 #[tokio::test]
-async fn the_deployed_names_are_an_option() {
+async fn deployed_metric_names_are_optional() {
     let mut both = admin();
     both.names = MetricNames::Both;
     both.namespace = "plant".into();
@@ -164,7 +164,7 @@ async fn the_deployed_names_are_an_option() {
 }
 
 #[test]
-fn every_family_says_what_it_is_once_and_openmetrics_ends() {
+fn every_family_has_help_and_type_once_and_openmetrics_has_eof() {
     let server = server();
     let text = get(&server, "/metrics").body;
     let mut families = BTreeSet::new();
@@ -199,7 +199,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn the_documentation_has_exactly_these_metrics() {
+async fn the_documentation_lists_exactly_these_metrics() {
     let mut config = admin();
     config.names = MetricNames::Both;
     let folder = tempfile::tempdir().unwrap();

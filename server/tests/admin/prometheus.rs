@@ -1,5 +1,5 @@
 //! Consumers of the metrics: Prometheus itself, and the dashboard.
-use crate::http::{PATIENCE, get, get_with, server, start, stop};
+use crate::http::{TIMEOUT, get, get_with, server, start, stop};
 use crate::metrics::{samples, work};
 use statestored::config::Config;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn spawn(command: &mut Command) -> Child {
 }
 
 #[tokio::test]
-async fn promtool_has_nothing_to_complain_about() {
+async fn promtool_accepts_the_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     work(&server).await;
@@ -54,7 +54,7 @@ impl Drop for Prometheus {
 }
 
 #[tokio::test]
-async fn prometheus_scrapes_it() {
+async fn prometheus_scrapes_the_server() {
     let server = server();
     work(&server).await;
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ async fn prometheus_scrapes_it() {
     let query = "/api/v1/query?query=statestored_requests_total%7Bverb%3D%22set%22%7D";
     let begin = Instant::now();
     loop {
-        assert!(begin.elapsed() < PATIENCE, "Prometheus has scraped nothing");
+        assert!(begin.elapsed() < TIMEOUT, "Prometheus has scraped nothing");
         // Prometheus may not listen yet.
         if std::net::TcpStream::connect(address).is_ok() {
             let answer = get_with(address, query, "");
@@ -95,7 +95,7 @@ async fn prometheus_scrapes_it() {
 }
 
 #[tokio::test]
-async fn the_dashboard_shows_metrics_that_there_are() {
+async fn the_dashboard_uses_existing_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     work(&server).await;

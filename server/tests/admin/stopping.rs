@@ -1,10 +1,10 @@
 //! The end of a server while something is asked of it over HTTP.
-use crate::http::{PATIENCE, TOKEN, bearer, open, start};
+use crate::http::{TIMEOUT, TOKEN, bearer, open, start};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestored::RunningServer;
 use statestored::access::{Authenticator, Users};
 use statestored::config::{AttachConfig, Config};
-use statestored::hub::BrokerTerms;
+use statestored::hub::BrokerConfig;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,13 +13,13 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 /// Puts something in the place of a file that can be opened and never gives anything, like one of a server that is away.
-fn silence(path: &Path) {
+fn make_fifo(path: &Path) {
     std::fs::remove_file(path).unwrap();
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
 /// Opens the other end of the pipe once the server reads from it.
-fn read_by_somebody(path: &Path) -> File {
+fn open_when_read(path: &Path) -> File {
     let begin = Instant::now();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     loop {
@@ -30,28 +30,28 @@ fn read_by_somebody(path: &Path) -> File {
         if let Ok(other_end) = opened {
             return other_end;
         }
-        assert!(begin.elapsed() < PATIENCE, "nobody reads");
+        assert!(begin.elapsed() < TIMEOUT, "nobody reads");
         std::thread::yield_now();
     }
 }
 
 /// Whether the server ends although the pipe that it reads from stays empty.
-fn ends(server: RunningServer) -> bool {
+fn stops_in_time(server: RunningServer) -> bool {
     let (told, stopped) = channel();
     std::thread::spawn(move || told.send(server.stop().is_ok()));
-    stopped.recv_timeout(PATIENCE) == Ok(true)
+    stopped.recv_timeout(TIMEOUT) == Ok(true)
 }
 
 #[test]
-fn a_password_that_is_waited_for_does_not_keep_the_server_from_its_end() {
+fn a_stalled_password_file_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("password");
     std::fs::write(&file, "secret\n").unwrap();
-    silence(&file);
+    make_fifo(&file);
     let server = start(Config {
         attach: Some(AttachConfig {
             address: "mqtt://127.0.0.1:1".parse().unwrap(),
-            terms: BrokerTerms::default(),
+            terms: BrokerConfig::default(),
             user: Some(("store".into(), file.clone())),
             ca: None,
             identity: None,
@@ -59,13 +59,13 @@ fn a_password_that_is_waited_for_does_not_keep_the_server_from_its_end() {
         }),
         ..Config::in_memory()
     });
-    let other_end = read_by_somebody(&file);
-    assert!(ends(server));
+    let other_end = open_when_read(&file);
+    assert!(stops_in_time(server));
     drop(other_end);
 }
 
 #[test]
-fn a_reload_that_waits_for_a_file_does_not_keep_the_server_from_its_end() {
+fn a_stalled_reload_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
@@ -73,14 +73,14 @@ fn a_reload_that_waits_for_a_file_does_not_keep_the_server_from_its_end() {
         authenticator: Authenticator::from(Users::read(&file).unwrap()),
         ..Config::in_memory()
     });
-    silence(&file);
+    make_fifo(&file);
     let mut asking = open(server.http_address().unwrap());
     let request = format!(
         "POST /api/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n{}\r\n",
         bearer(TOKEN)
     );
     asking.write_all(request.as_bytes()).unwrap();
-    let other_end = read_by_somebody(&file);
-    assert!(ends(server));
+    let other_end = open_when_read(&file);
+    assert!(stops_in_time(server));
     drop(other_end);
 }

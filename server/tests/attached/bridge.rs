@@ -26,7 +26,7 @@ pub(crate) fn bridge_to(broker: &Mosquitto) -> String {
 }
 
 /// Subscribes messages of the plant at one broker, and publishes one at the other, until it comes over the bridge.
-pub(crate) fn until_bridged(from: &mut Peer, to: &mut Peer) {
+pub(crate) fn wait_until_bridged(from: &mut Peer, to: &mut Peer) {
     to.subscribe("plant/#");
     // The bridge may not be there yet.
     loop {

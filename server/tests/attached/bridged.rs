@@ -1,23 +1,23 @@
 //! Two Mosquittos with a bridge, each with a store of its own: nothing of the store crosses the bridge that `docs/cluster.md` describes.
-use super::bridge::{bridge_to, until_bridged};
+use super::bridge::{bridge_to, wait_until_bridged};
 use super::world::{Peer, Store, now};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::Packet;
 
 /// A bridge that carries everything, which no page describes.
-fn bridge_of_all_to(broker: &Mosquitto) -> String {
+fn bridge_all_topics_to(broker: &Mosquitto) -> String {
     bridge_to(broker).replace("plant/#", "#")
 }
 
 #[test]
-fn what_is_asked_at_one_of_two_bridged_brokers_is_answered_there_once() {
+fn a_request_at_a_bridged_broker_gets_one_response() {
     let b = Mosquitto::start();
     let a = Mosquitto::start_with(&bridge_to(&b));
     let stores = [&a, &b].map(|broker| Store::start(broker.address(), &[]));
     let mut plant = [("plant-a", &a), ("plant-b", &b)]
         .map(|(name, broker)| Peer::connect(broker.address(), name));
     let [at_a, at_b] = &mut plant;
-    until_bridged(at_a, at_b);
+    wait_until_bridged(at_a, at_b);
     let stamp = now();
     let stamped: &[(&str, &str)] = &[("__ts", &stamp)];
     // A client of the same name at each: what one is told would come to the other one as well.
@@ -37,8 +37,8 @@ fn what_is_asked_at_one_of_two_bridged_brokers_is_answered_there_once() {
     // The other store has not heard of it, and its client nothing.
     let get = other.request(&["GET", "k"], stamped);
     assert_eq!(get.payload_bytes(), b"$-1\r\n");
-    stores[0].until_metric("statestored_watches", 1);
-    stores[1].until_metric("statestored_watches", 0);
+    stores[0].wait_for_metric("statestored_watches", 1);
+    stores[1].wait_for_metric("statestored_watches", 0);
     // Topics of the plant still pass the bridge.
     at_a.publish("plant/line/2");
     loop {
@@ -51,14 +51,14 @@ fn what_is_asked_at_one_of_two_bridged_brokers_is_answered_there_once() {
 }
 
 #[test]
-fn over_a_bridge_that_carries_requests_each_is_executed_at_both_brokers() {
+fn a_bridge_of_request_topics_executes_each_request_twice() {
     let b = Mosquitto::start();
-    let a = Mosquitto::start_with(&bridge_of_all_to(&b));
+    let a = Mosquitto::start_with(&bridge_all_topics_to(&b));
     let _stores = [&a, &b].map(|broker| Store::start(broker.address(), &[]));
     let mut plant = [("plant-a", &a), ("plant-b", &b)]
         .map(|(name, broker)| Peer::connect(broker.address(), name));
     let [at_a, at_b] = &mut plant;
-    until_bridged(at_a, at_b);
+    wait_until_bridged(at_a, at_b);
     let stamp = now();
     let mut asking = Peer::connect(a.address(), "asking");
     // Both stores answer, and both answers come.

@@ -1,5 +1,5 @@
 //! Identity of the sender, asserted by the broker: rules about keys apply, and cannot be evaded.
-use super::plugin::{Guarded, KEY, PASSWORD, refused};
+use super::plugin::{BrokerWithPlugin, KEY, PASSWORD, refused};
 use super::world::{Peer, Store, command, now};
 use faults::Mosquitto;
 use ring::hmac::{self, HMAC_SHA256};
@@ -36,8 +36,8 @@ fn payload(peer: &mut Peer, parts: &[&str]) -> Vec<u8> {
 }
 
 /// A store with these rules behind a broker with the plugin.
-fn guarded(rules: &str) -> (Guarded, Store) {
-    let guarded = Guarded::start();
+fn guarded(rules: &str) -> (BrokerWithPlugin, Store) {
+    let guarded = BrokerWithPlugin::start();
     let policy = guarded.folder.path().join("policy.yaml");
     std::fs::write(&policy, rules).unwrap();
     let mut options = guarded.options();
@@ -48,7 +48,7 @@ fn guarded(rules: &str) -> (Guarded, Store) {
 }
 
 #[test]
-fn rules_about_keys_hold_by_client_and_by_user() {
+fn key_rules_apply_by_client_id_and_user_name() {
     let (guarded, _store) = guarded(RULES);
     let broker = guarded.broker.address();
     let mut reader = Peer::connect(broker, "reader");
@@ -86,7 +86,7 @@ fn rules_about_keys_hold_by_client_and_by_user() {
 }
 
 #[test]
-fn rules_that_change_end_the_watches_that_they_do_not_allow() {
+fn changed_rules_end_forbidden_watches() {
     let (guarded, store) = guarded(RULES);
     let broker = guarded.broker.address();
     let mut reader = Peer::connect(broker, "reader");
@@ -94,7 +94,7 @@ fn rules_that_change_end_the_watches_that_they_do_not_allow() {
     for peer in [&mut reader, &mut ann] {
         assert_eq!(payload(peer, &["KEYNOTIFY", "shared/a"]), b"+OK\r\n");
     }
-    store.until_metric("statestored_watches", 2);
+    store.wait_for_metric("statestored_watches", 2);
     let policy = guarded.folder.path().join("policy.yaml");
     std::fs::write(
         policy,
@@ -102,14 +102,14 @@ fn rules_that_change_end_the_watches_that_they_do_not_allow() {
     )
     .unwrap();
     store.send("-HUP");
-    store.until_metric("statestored_watches", 1);
+    store.wait_for_metric("statestored_watches", 1);
     assert_eq!(payload(&mut reader, &["GET", "shared/a"]), NOT_AUTHORIZED);
     assert_eq!(payload(&mut reader, &["GET", "other"]), b"$-1\r\n");
     assert_eq!(payload(&mut ann, &["DEL", "shared/a"]), b":0\r\n");
 }
 
 #[test]
-fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+fn another_user_with_the_same_client_id_inherits_nothing() {
     let (guarded, store) = guarded(RULES);
     let broker = guarded.broker.address();
     let now = now();
@@ -121,17 +121,17 @@ fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
     let mut ann = Peer::connect_with(broker, "client", as_user("ann"));
     assert_eq!(payload(&mut ann, &["SET", "secret", "1"]), b"+OK\r\n");
     assert_eq!(payload(&mut ann, &["KEYNOTIFY", "secret"]), b"+OK\r\n");
-    ann.ask(&command(&["GET", "secret"]), &same);
+    ann.send_request(&command(&["GET", "secret"]), &same);
     assert_eq!(ann.message().payload_bytes(), b"$1\r\n1\r\n");
-    store.until_metric("statestored_watches", 1);
+    store.wait_for_metric("statestored_watches", 1);
     let mut bob = Peer::connect_with(broker, "client", as_user("bob"));
-    bob.ask(&command(&["GET", "secret"]), &same);
+    bob.send_request(&command(&["GET", "secret"]), &same);
     assert_eq!(bob.message().payload_bytes(), NOT_AUTHORIZED);
-    store.until_metric("statestored_watches", 0);
+    store.wait_for_metric("statestored_watches", 0);
 }
 
 #[test]
-fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
+fn a_client_cannot_forge_its_identity() {
     let (guarded, store) = guarded(RULES);
     let broker = guarded.broker.address();
     let now = now();
@@ -151,7 +151,7 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
         "answers/me/a",
     ] {
         let response_topic = Some(response_topic);
-        me.ask(
+        me.send_request(
             &command(&["SET", "secret", "forged"]),
             &PublishHeader {
                 response_topic,
@@ -171,7 +171,7 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
         [time, others_too[0], others_too[1], (PROPERTY, "")],
     ] {
         let user_properties = &properties;
-        me.ask(
+        me.send_request(
             &command(&["GET", "shared/a"]),
             &PublishHeader {
                 user_properties,
@@ -210,13 +210,13 @@ fn a_client_can_neither_use_the_name_of_another_nor_say_itself_who_it_is() {
             ..Connect::default()
         },
     ));
-    store.until_metric("statestored_attached_unproven_total", 1);
-    store.until_logged("not signed with the key of this server");
+    store.wait_for_metric("statestored_attached_unproven_total", 1);
+    store.wait_for_log("not signed with the key of this server");
     assert_eq!(payload(&mut ann, &["GET", "secret"]), b"$-1\r\n");
 }
 
 /// The response topic of the vendor's Go client, with these digits for its client id.
-fn of_go(digits: &str) -> String {
+fn go_response_topic(digits: &str) -> String {
     format!(
         "clients/{digits}/statestore/v1/{}/command/invoke/response",
         topic::STORE_GUID
@@ -224,11 +224,11 @@ fn of_go(digits: &str) -> String {
 }
 
 #[test]
-fn a_client_id_in_base_16_is_the_client_and_nobody_else() {
+fn a_hexadecimal_client_id_identifies_the_client() {
     let (guarded, store) = guarded(RULES);
     let broker = guarded.broker.address();
     let now = now();
-    let me_in_hex = of_go("6D65");
+    let me_in_hex = go_response_topic("6D65");
     let ask = |peer: &mut Peer, response_topic: &str| {
         let header = PublishHeader {
             correlation_data: Some(b"1"),
@@ -236,7 +236,7 @@ fn a_client_id_in_base_16_is_the_client_and_nobody_else() {
             user_properties: &[("__ts", &now)],
             ..PublishHeader::default()
         };
-        peer.ask(&command(&["GET", "of/me"]), &header);
+        peer.send_request(&command(&["GET", "of/me"]), &header);
     };
     let mut me = Peer::connect(broker, "me");
     me.subscribe(&me_in_hex);
@@ -244,19 +244,19 @@ fn a_client_id_in_base_16_is_the_client_and_nobody_else() {
     assert_eq!(me.message().payload_bytes(), b"$-1\r\n");
     // Lower case is another client's, and so are the digits of another id.
     for digits in ["6d65", "6D65ff", "6E65"] {
-        ask(&mut me, &of_go(digits));
+        ask(&mut me, &go_response_topic(digits));
         assert_eq!(me.puback(), ReasonCode::NOT_AUTHORIZED);
     }
     // A client may have the digits for an id; the broker says that it is not the one they stand for.
     let mut digits = Peer::connect(broker, "6D65");
     ask(&mut digits, &me_in_hex);
-    store.until_metric("statestored_attached_unproven_total", 1);
-    store.until_logged("another client than the one of its response topic");
+    store.wait_for_metric("statestored_attached_unproven_total", 1);
+    store.wait_for_log("another client than the one of its response topic");
 }
 
 #[test]
 fn a_message_on_another_topic_arrives_unchanged_unless_it_carries_an_assertion() {
-    let guarded = Guarded::start();
+    let guarded = BrokerWithPlugin::start();
     let mut peer = Peer::connect(guarded.broker.address(), "me");
     let response = topic::response("me");
     let header = PublishHeader {
@@ -321,7 +321,7 @@ fn signed(
 
 /// Behind a broker without the plugin, whose work the client does, or does not.
 #[test]
-fn what_is_not_signed_or_not_about_this_request_is_not_executed() {
+fn requests_without_a_valid_assertion_are_not_executed() {
     let broker = Mosquitto::start();
     let folder = tempfile::tempdir().unwrap();
     let (key, policy) = (folder.path().join("key"), folder.path().join("policy"));
@@ -365,7 +365,7 @@ fn what_is_not_signed_or_not_about_this_request_is_not_executed() {
         ..PublishHeader::default()
     };
     for user_properties in &sent {
-        peer.ask(
+        peer.send_request(
             &write,
             &PublishHeader {
                 user_properties,
@@ -378,7 +378,7 @@ fn what_is_not_signed_or_not_about_this_request_is_not_executed() {
     for (payload, answer) in [(&get, &b"$-1\r\n"[..]), (&write, b"+OK\r\n")] {
         let good = signed(KEY, ("me", "ann"), &own, payload, &now);
         let user_properties = &[(PROPERTY, good.as_str()), stamp];
-        peer.ask(
+        peer.send_request(
             payload,
             &PublishHeader {
                 user_properties,
@@ -387,7 +387,7 @@ fn what_is_not_signed_or_not_about_this_request_is_not_executed() {
         );
         assert_eq!(peer.message().payload_bytes(), answer);
     }
-    store.until_metric("statestored_attached_unproven_total", sent.len() as u64);
+    store.wait_for_metric("statestored_attached_unproven_total", sent.len() as u64);
 }
 
 #[test]

@@ -3,15 +3,15 @@
 #[path = "../doors/authority.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod authority;
-mod away;
 mod bridge;
 mod bridged;
-mod ending;
-mod half_dead;
+mod broker_probes;
 mod identity;
 mod options;
 mod plugin;
+mod reconnect;
 mod requests;
 mod secure;
+mod shutdown;
 mod watches;
 mod world;

@@ -8,7 +8,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn rules_about_clients_whom_nobody_knows_are_refused() {
+fn a_policy_without_authenticated_identities_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.yaml");
     std::fs::write(&policy, "rules: []\n").unwrap();
@@ -24,7 +24,7 @@ fn rules_about_clients_whom_nobody_knows_are_refused() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn contradictory_options_are_refused() {
     let mqtts = ["--storage", "memory", "--attach", "mqtts://127.0.0.1"];
     assert!(refused(&mqtts).contains("--attach-ca"));
     let missing = [&mqtts[..], &["--attach-ca", "/nowhere/ca.pem"]].concat();

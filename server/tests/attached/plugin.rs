@@ -42,12 +42,12 @@ fn library() -> &'static Path {
 }
 
 /// A broker with the plugin, and the files of both.
-pub(crate) struct Guarded {
+pub(crate) struct BrokerWithPlugin {
     pub(crate) broker: Mosquitto,
     pub(crate) folder: TempDir,
 }
 
-impl Guarded {
+impl BrokerWithPlugin {
     /// Starts one that knows [`USERS`], and lets others in as well.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();

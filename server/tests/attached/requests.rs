@@ -6,7 +6,7 @@ use statestore_protocol::mqtt::{Packet, Publish, PublishHeader};
 use statestore_protocol::topic;
 
 #[tokio::test]
-async fn our_client_has_all_verbs_observations_and_locks() {
+async fn the_client_library_supports_all_operations() {
     let broker = Mosquitto::start();
     let _store = Store::start(broker.address(), &[]);
     let reader = Client::connect(direct(broker.address())).await.unwrap();
@@ -39,7 +39,7 @@ async fn our_client_has_all_verbs_observations_and_locks() {
 }
 
 /// Returns the parts of a response that do not depend on its time.
-fn said(response: &Publish) -> (String, Vec<(String, String)>, Option<String>, bool) {
+fn response_fields(response: &Publish) -> (String, Vec<(String, String)>, Option<String>, bool) {
     let payload = String::from_utf8_lossy(response.payload_bytes());
     let properties = response.user_properties().map(|(name, value)| {
         let value = if name == "__ts" { "" } else { value };
@@ -55,7 +55,7 @@ fn said(response: &Publish) -> (String, Vec<(String, String)>, Option<String>, b
 }
 
 #[test]
-fn a_response_is_what_the_listener_gives() {
+fn responses_equal_those_of_a_listener() {
     let broker = Mosquitto::start();
     let store = Store::start(broker.address(), &["--listen", "tcp://127.0.0.1:0"]);
     let mut through = Peer::connect(broker.address(), "through");
@@ -93,7 +93,7 @@ fn a_response_is_what_the_listener_gives() {
         let [one, other] = [(&mut through, "one"), (&mut straight, "two")].map(|(peer, name)| {
             let parts = with(name);
             let parts: Vec<_> = parts.iter().map(String::as_str).collect();
-            said(&peer.request(&parts, properties))
+            response_fields(&peer.request(&parts, properties))
         });
         assert_eq!(one, other, "{parts:?}");
     }
@@ -107,7 +107,7 @@ fn a_response_is_what_the_listener_gives() {
 }
 
 #[test]
-fn who_cannot_be_answered_is_not_served_and_keeps_nobody_up() {
+fn requests_with_an_invalid_response_topic_are_ignored() {
     let broker = Mosquitto::start();
     let store = Store::start(broker.address(), &[]);
     let mut peer = Peer::connect(broker.address(), "me");
@@ -122,7 +122,7 @@ fn who_cannot_be_answered_is_not_served_and_keeps_nobody_up() {
     let notification = topic::notification("me", b"k");
     for response_topic in elsewhere.into_iter().chain([notification.as_str()]) {
         let response_topic = Some(response_topic);
-        peer.ask(
+        peer.send_request(
             &set,
             &PublishHeader {
                 response_topic,
@@ -131,7 +131,7 @@ fn who_cannot_be_answered_is_not_served_and_keeps_nobody_up() {
         );
     }
     let correlation_data = None;
-    peer.ask(
+    peer.send_request(
         &set,
         &PublishHeader {
             correlation_data,
@@ -139,11 +139,11 @@ fn who_cannot_be_answered_is_not_served_and_keeps_nobody_up() {
         },
     );
     assert_eq!(peer.request(&["GET", "k"], &[]).payload_bytes(), b"$-1\r\n");
-    store.until_metric("statestored_requests_unanswerable_total", 5);
+    store.wait_for_metric("statestored_requests_unanswerable_total", 5);
 }
 
 #[test]
-fn a_request_that_comes_again_is_answered_again() {
+fn a_redelivered_request_gets_the_same_response() {
     let broker = Mosquitto::start();
     let _store = Store::start(broker.address(), &[]);
     let now = now();
@@ -158,7 +158,7 @@ fn a_request_that_comes_again_is_answered_again() {
     for _ in 0..2 {
         let mut peer = Peer::connect(broker.address(), "me");
         for _ in 0..2 {
-            peer.ask(&set, &header);
+            peer.send_request(&set, &header);
             let response = peer.message();
             let version = response.user_properties().find(|(name, _)| *name == "__ts");
             let version = version.map(|(_, version)| version.to_owned());
@@ -171,12 +171,12 @@ fn a_request_that_comes_again_is_answered_again() {
         "{answers:?}"
     );
     let mut other = Peer::connect(broker.address(), "other");
-    other.ask(&set, &header);
+    other.send_request(&set, &header);
     assert_eq!(other.message().payload_bytes(), b":-1\r\n");
 }
 
 #[test]
-fn a_retained_request_is_not_executed_by_whoever_subscribes_later() {
+fn a_retained_request_is_not_executed() {
     let broker = Mosquitto::start();
     let now = now();
     let header = PublishHeader {
@@ -186,14 +186,14 @@ fn a_retained_request_is_not_executed_by_whoever_subscribes_later() {
         ..PublishHeader::default()
     };
     let mut peer = Peer::connect(broker.address(), "me");
-    peer.ask(&command(&["SET", "k", "old"]), &header);
+    peer.send_request(&command(&["SET", "k", "old"]), &header);
     assert!(matches!(peer.receive(), Some(Packet::PubAck(_))));
     let _store = Store::start(broker.address(), &[]);
     assert_eq!(peer.request(&["GET", "k"], &[]).payload_bytes(), b"$-1\r\n");
 }
 
 #[test]
-fn the_requests_of_one_client_are_executed_in_the_order_of_their_sending() {
+fn the_requests_of_one_client_are_executed_in_order() {
     const ROUNDS: u16 = 100;
     let broker = Mosquitto::start();
     let _store = Store::start(broker.address(), &[]);
@@ -207,7 +207,7 @@ fn the_requests_of_one_client_are_executed_in_the_order_of_their_sending() {
                 user_properties: &[("__ts", &now)],
                 ..PublishHeader::default()
             };
-            peer.ask(&command(parts), &header);
+            peer.send_request(&command(parts), &header);
         }
     }
     for round in 0..ROUNDS {
@@ -223,7 +223,7 @@ fn the_requests_of_one_client_are_executed_in_the_order_of_their_sending() {
 }
 
 #[test]
-fn a_burst_beyond_the_receive_maximum_ends_no_connection() {
+fn a_burst_beyond_the_receive_maximum_does_not_disconnect() {
     const BURST: u16 = 20_000;
     let broker = Mosquitto::start_with("allow_anonymous true\nmax_queued_messages 0\n");
     let store = Store::start(broker.address(), &[]);
@@ -237,7 +237,7 @@ fn a_burst_beyond_the_receive_maximum_ends_no_connection() {
             user_properties: &[("__ts", &now)],
             ..PublishHeader::default()
         };
-        peer.ask(&get, &header);
+        peer.send_request(&get, &header);
     }
     let response = other.request(&["GET", "k"], &[("__ts", &now)]);
     assert_eq!(response.payload_bytes(), b"$-1\r\n");
@@ -245,5 +245,5 @@ fn a_burst_beyond_the_receive_maximum_ends_no_connection() {
         let response = peer.message();
         assert_eq!(response.correlation_data(), Some(&number.to_be_bytes()[..]));
     }
-    store.until_metric("statestored_attachments_total", 1);
+    store.wait_for_metric("statestored_attachments_total", 1);
 }

@@ -19,7 +19,7 @@ fn acls() -> &'static str {
 }
 
 #[test]
-fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
+fn the_documented_tls_and_acl_configuration_works() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("plant");
     let ca = write(folder.path(), "ca.pem", &authority.pem());
@@ -76,7 +76,7 @@ fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
         correlation_data: Some(b"forged"),
         ..PublishHeader::default()
     };
-    other.ask(&command(&["GET", "k"]), &header);
+    other.send_request(&command(&["GET", "k"]), &header);
     assert_eq!(me.message().correlation_data(), Some(&b"forged"[..]));
     // A forged response does not go anywhere.
     other.publish(&response_topic);
@@ -87,11 +87,11 @@ fn tls_and_the_acls_of_the_documentation_let_through_what_they_should() {
             packet => panic!("{packet:?}"),
         }
     }
-    store.until_metric("statestored_attached_refused_total", 0);
+    store.wait_for_metric("statestored_attached_refused_total", 0);
 }
 
 #[test]
-fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
+fn a_corrected_password_file_is_used_by_the_next_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users");
     let users = users.to_str().unwrap();
@@ -116,9 +116,9 @@ fn a_password_that_is_put_right_counts_from_the_next_attempt_on() {
     // The broker decides which clients may use it; a local user without a password there sees no keys here either.
     let keys = store.get("/api/keys");
     assert!(keys.starts_with("HTTP/1.0 401 "), "{keys}");
-    store.until_logged("the broker refused the connection");
-    store.until_said("/readyz", "not_attached");
+    store.wait_for_log("the broker refused the connection");
+    store.wait_until_response_contains("/readyz", "not_attached");
     write(folder.path(), "password", "right\n");
-    store.until_logged("attached to the broker");
-    store.until_said("/readyz", "\r\n\r\nready");
+    store.wait_for_log("attached to the broker");
+    store.wait_until_response_contains("/readyz", "\r\n\r\nready");
 }

@@ -5,7 +5,7 @@ use statestore_protocol::mqtt::PublishHeader;
 use statestore_protocol::topic;
 
 #[test]
-fn the_watches_of_a_client_that_is_gone_end_when_nobody_subscribes_its_notifications() {
+fn watches_end_when_notifications_have_no_subscriber() {
     let broker = Mosquitto::start();
     let store = Store::start(broker.address(), &[]);
     let now = now();
@@ -17,7 +17,7 @@ fn the_watches_of_a_client_that_is_gone_end_when_nobody_subscribes_its_notificat
             peer.request(&["KEYNOTIFY", key], stamped);
         }
     }
-    store.until_metric("statestored_watches", 4);
+    store.wait_for_metric("statestored_watches", 4);
     drop(gone);
     let mut writer = Peer::connect(broker.address(), "writer");
     // The broker may not have noticed yet.
@@ -58,14 +58,14 @@ fn a_lease_ends_the_watches_of_a_silent_client() {
                 user_properties: stamped,
                 ..PublishHeader::default()
             };
-            silent.ask(&command(parts), &header);
+            silent.send_request(&command(parts), &header);
         }
         let mut payloads = [(); 3].map(|()| silent.message().payload_bytes().to_vec());
         payloads.sort();
         let notification =
             format!("*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n$1\r\n{value}\r\n");
         assert_eq!(payloads, [notification.as_bytes(), b"+OK\r\n", b"+OK\r\n"]);
-        store.until_metric("statestored_watches", 0);
+        store.wait_for_metric("statestored_watches", 0);
     }
     // The lease has ended both watches, so there is none to stop.
     let stopped = silent.request(&["KEYNOTIFY", "k", "STOP"], stamped);
@@ -73,7 +73,7 @@ fn a_lease_ends_the_watches_of_a_silent_client() {
 }
 
 #[test]
-fn a_client_that_writes_its_id_in_base_16_is_told_under_its_id() {
+fn a_client_with_a_hexadecimal_id_is_notified_under_its_id() {
     let broker = Mosquitto::start();
     let _store = Store::start(broker.address(), &[]);
     let now = now();
@@ -89,7 +89,7 @@ fn a_client_that_writes_its_id_in_base_16_is_told_under_its_id() {
         user_properties: &[("__ts", &now)],
         ..PublishHeader::default()
     };
-    peer.ask(&command(&["KEYNOTIFY", "k"]), &header);
+    peer.send_request(&command(&["KEYNOTIFY", "k"]), &header);
     assert_eq!(peer.message().payload_bytes(), b"+OK\r\n");
     let mut writer = Peer::connect(broker.address(), "writer");
     writer.request(&["SET", "k", "v"], &[("__ts", &now)]);

@@ -1,6 +1,6 @@
 //! A `statestored` behind a Mosquitto, and a raw client of it.
 use bytes::BytesMut;
-use faults::PATIENCE;
+use faults::WAIT_LIMIT;
 use statestore_protocol::mqtt::{
     Connect, EncodeError, Packet, PacketId, PubAck, Publish, PublishHeader, ReasonCode, Subscribe,
     Subscription, decode,
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const MAX: u32 = u32::MAX;
 /// Between two looks at something that is awaited.
-const PACE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn statestored(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_statestored"));
@@ -51,7 +51,7 @@ impl Store {
     /// Starts one with all of these options, and waits until it is attached.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let store = Self::launch(arguments);
-        store.until_logged("attached to the broker");
+        store.wait_for_log("attached to the broker");
         store
     }
 
@@ -96,15 +96,15 @@ impl Store {
     }
 
     /// Waits for a line of its log with this in it.
-    pub(crate) fn until_logged(&self, text: &str) {
-        self.until_logged_one_of(&[text]);
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        self.wait_for_any_log(&[text]);
     }
 
     /// Waits for a line of its log with one of these in it.
-    pub(crate) fn until_logged_one_of(&self, texts: &[&str]) -> String {
+    pub(crate) fn wait_for_any_log(&self, texts: &[&str]) -> String {
         let begun = Instant::now();
         loop {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let left = WAIT_LIMIT.saturating_sub(begun.elapsed());
             let line = self.log.recv_timeout(left);
             let line = line.unwrap_or_else(|error| panic!("none of {texts:?} is logged: {error}"));
             let is = |text: &&str| line.contains(text) && !line.contains(&format!("not {text}"));
@@ -123,7 +123,7 @@ impl Store {
     /// Returns the response of the HTTP port.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.http).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.http);
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -132,8 +132,8 @@ impl Store {
     }
 
     /// Waits until a metric has this value.
-    pub(crate) fn until_metric(&self, name: &str, value: u64) {
-        self.until_said("/metrics", &format!("\n{name} {value}\n"));
+    pub(crate) fn wait_for_metric(&self, name: &str, value: u64) {
+        self.wait_until_response_contains("/metrics", &format!("\n{name} {value}\n"));
     }
 
     /// The value of a metric without labels.
@@ -146,12 +146,12 @@ impl Store {
     }
 
     /// Waits until it says this over HTTP.
-    pub(crate) fn until_said(&self, path: &str, text: &str) {
+    pub(crate) fn wait_until_response_contains(&self, path: &str, text: &str) {
         let begun = Instant::now();
         while !self.get(path).contains(text) {
-            assert!(begun.elapsed() < PATIENCE, "{}", self.get(path));
+            assert!(begun.elapsed() < WAIT_LIMIT, "{}", self.get(path));
             // Each query takes CPU time from the servers under test.
-            std::thread::sleep(PACE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -198,7 +198,7 @@ impl Peer {
     pub(crate) fn connect_with(address: SocketAddr, client_id: &str, connect: Connect) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         let mut peer = Self {
             stream,
             client_id: client_id.into(),
@@ -276,7 +276,7 @@ impl Peer {
     }
 
     /// Sends a request. `header` says what differs from an ordinary one.
-    pub(crate) fn ask(&mut self, payload: &[u8], header: &PublishHeader<'_>) {
+    pub(crate) fn send_request(&mut self, payload: &[u8], header: &PublishHeader<'_>) {
         let response_topic = topic::response(&self.client_id);
         let header = PublishHeader {
             topic: topic::REQUEST,
@@ -330,7 +330,7 @@ impl Peer {
             user_properties: properties,
             ..PublishHeader::default()
         };
-        self.ask(&command(parts), &header);
+        self.send_request(&command(parts), &header);
         let response = self.message();
         assert_eq!(response.correlation_data(), Some(&correlation[..]));
         response

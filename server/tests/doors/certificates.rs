@@ -1,12 +1,12 @@
 //! Which certificates of clients open the door.
 use crate::authority::{Authority, write};
-use crate::world::{Files, encrypt, is_served};
+use crate::tls_fixture::{TlsFixture, encrypt, is_served};
 use rcgen::{CertificateParams, SerialNumber, date_time_ymd};
 use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use rustls::version::{TLS12, TLS13};
 use statestored::RunningServer;
-use statestored::config::{ClientCertificates, Config, Source, Tls};
+use statestored::config::{ClientCertificates, Config, ConfigSource, Tls};
 use std::sync::Arc;
 
 const REVOKED: u64 = 4711;
@@ -21,12 +21,12 @@ fn expired(params: &mut CertificateParams) {
 }
 
 #[test]
-fn only_good_certificates_open_the_door() {
+fn only_valid_client_certificates_are_accepted() {
     for (demanded, without) in [
         (ClientCertificates::Required, false),
         (ClientCertificates::Optional, true),
     ] {
-        let mut files = Files::new().demand(demanded);
+        let mut files = TlsFixture::new().demand(demanded);
         let list = files.authority.revoke(&[REVOKED]);
         files.tls.client_crl = Some(write(files.folder.path(), "crl.pem", &list));
         let server = files.start(&["tls://127.0.0.1:0"]);
@@ -52,7 +52,7 @@ fn only_good_certificates_open_the_door() {
             ),
         ] {
             for version in [&TLS12, &TLS13] {
-                let config = files.client_of(&[version], identity.as_ref(), &[]);
+                let config = files.client_with_versions(&[version], identity.as_ref(), &[]);
                 let mut stream = encrypt(server.addresses()[0], &Arc::new(config));
                 assert_eq!(is_served(&mut stream), is_good, "{demanded:?}, {what}");
             }
@@ -61,21 +61,21 @@ fn only_good_certificates_open_the_door() {
 }
 
 #[test]
-fn a_ticket_opens_the_door_again_but_not_for_a_certificate_that_was_revoked() {
+fn a_session_ticket_resumes_unless_the_certificate_is_revoked() {
     for version in [&TLS12, &TLS13] {
-        let mut files = Files::new().demand(ClientCertificates::Required);
+        let mut files = TlsFixture::new().demand(ClientCertificates::Required);
         let crl = write(files.folder.path(), "crl.pem", &files.authority.revoke(&[]));
         files.tls.client_crl = Some(crl);
         let identity = files.authority.issue_with("pump", with_number(REVOKED));
-        let mut config = files.client_of(&[version], Some(&identity), &[]);
+        let mut config = files.client_with_versions(&[version], Some(&identity), &[]);
         config.resumption = Resumption::in_memory_sessions(8);
         let config = Arc::new(config);
 
         let mut first = files.config(&["tls://127.0.0.1:0"]);
         let source = files.tls.clone();
-        first.source = Some(Source::new(move || {
+        first.source = Some(ConfigSource::new(move || {
             let mut config = Config::in_memory();
-            config.doors.tls = Some(Tls::read(source.clone())?);
+            config.listener_config.tls = Some(Tls::read(source.clone())?);
             Ok(config)
         }));
         let server = RunningServer::start(first).unwrap();
@@ -90,7 +90,7 @@ fn a_ticket_opens_the_door_again_but_not_for_a_certificate_that_was_revoked() {
             "crl.pem",
             &files.authority.revoke(&[REVOKED]),
         );
-        server.control().reload_blocking().unwrap();
+        server.handle().reload_blocking().unwrap();
         assert_eq!(kind(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Parameters that a TLS handshake negotiates.
 use crate::authority::write;
-use crate::world::{Files, encrypt, is_served};
+use crate::tls_fixture::{TlsFixture, encrypt, is_served};
 use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 use statestored::config::{Tls, TlsError};
@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 #[test]
-fn both_versions_of_tls_are_spoken_and_the_protocol_is_mqtt_if_it_is_named() {
-    let files = Files::new();
+fn tls_1_2_and_1_3_are_accepted_with_alpn_mqtt() {
+    let files = TlsFixture::new();
     let server = files.start(&["tls://127.0.0.1:0"]);
     for (version, spoken) in [
         (&TLS12, ProtocolVersion::TLSv1_2),
@@ -20,20 +20,20 @@ fn both_versions_of_tls_are_spoken_and_the_protocol_is_mqtt_if_it_is_named() {
             (&["x-other", "mqtt"], Some(b"mqtt")),
             (&[], None),
         ] {
-            let config = Arc::new(files.client_of(&[version], None, offered));
+            let config = Arc::new(files.client_with_versions(&[version], None, offered));
             let mut stream = encrypt(server.addresses()[0], &config);
             assert!(is_served(&mut stream));
             assert_eq!(stream.conn.protocol_version(), Some(spoken));
             assert_eq!(stream.conn.alpn_protocol(), agreed);
         }
-        let config = Arc::new(files.client_of(&[version], None, &["h2"]));
+        let config = Arc::new(files.client_with_versions(&[version], None, &["h2"]));
         assert!(!is_served(&mut encrypt(server.addresses()[0], &config)));
     }
 }
 
 #[test]
-fn where_websocket_is_spoken_the_protocol_is_http() {
-    let files = Files::new();
+fn wss_negotiates_alpn_http_1_1() {
+    let files = TlsFixture::new();
     let server = files.start(&["wss://127.0.0.1:0"]);
     for (offered, is_good) in [
         (&["h2", "http/1.1"][..], true),
@@ -54,8 +54,8 @@ fn where_websocket_is_spoken_the_protocol_is_http() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
-    let files = Files::new();
+fn unusable_tls_files_are_reported() {
+    let files = TlsFixture::new();
     let other = files.authority.issue("other");
     let folder = files.folder.path();
     let encrypted =

@@ -1,6 +1,6 @@
 //! Clients that open many connections and do no more.
 use crate::daemon::Daemon;
-use crate::world::{Files, encrypt, is_served, open};
+use crate::tls_fixture::{TlsFixture, encrypt, is_served, open};
 use socket2::{Domain, Socket, Type};
 use statestored::RunningServer;
 use std::io::Write;
@@ -16,8 +16,8 @@ fn from(source: [u8; 4], to: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn handshakes_that_do_not_end_keep_nobody_out() {
-    let files = Files::new();
+fn incomplete_handshakes_do_not_block_other_clients() {
+    let files = TlsFixture::new();
     let mut config = files.config(&["tls://127.0.0.1:0", "tcp://127.0.0.1:0"]);
     config.limits.max_connections = 100;
     let server = RunningServer::start(config).unwrap();
@@ -31,7 +31,7 @@ fn handshakes_that_do_not_end_keep_nobody_out() {
     for stream in &mut streams {
         assert!(is_served(stream));
     }
-    let statistics = server.control().statistics_blocking().unwrap();
+    let statistics = server.handle().metrics_blocking().unwrap();
     assert_eq!(statistics.connections, 5);
     // Addresses with few connections lost none.
     for mut stream in from_elsewhere {
@@ -44,7 +44,7 @@ fn handshakes_that_do_not_end_keep_nobody_out() {
 
 #[test]
 fn handshakes_and_connections_together_are_bounded() {
-    let files = Files::new();
+    let files = TlsFixture::new();
     let mut config = files.config(&["tls://127.0.0.1:0", "tcp://127.0.0.1:0"]);
     config.limits.max_connections = 3;
     let server = RunningServer::start(config).unwrap();
@@ -83,7 +83,7 @@ fn incomplete_hello() -> Vec<u8> {
 fn handshakes_with_large_messages_take_bounded_memory() {
     const FLOOD: usize = 400;
     const MIB: u64 = 1 << 20;
-    let files = Files::new();
+    let files = TlsFixture::new();
     let arguments = [
         "--listen".as_ref(),
         "tls://127.0.0.1:0".as_ref(),

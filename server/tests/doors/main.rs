@@ -1,20 +1,20 @@
 //! Listeners: TCP, TLS, WebSocket, Unix sockets; and the connections that they reject.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod advice;
-mod alike;
+mod anonymous_exposure;
 mod authority;
+mod certificate_errors;
 mod certificates;
+mod client_library;
 mod daemon;
 mod encrypted;
 mod floods;
-mod names;
-mod open;
+mod host_names;
 mod proxies;
 mod reloaded_limits;
 mod reloading;
 mod renewal;
-mod rude;
+mod slow_clients;
 mod supervised;
+mod tls_fixture;
 mod unix;
 mod websocket;
-mod world;

@@ -1,6 +1,6 @@
 //! Addresses that proxies pass on with the PROXY protocol.
 use crate::daemon::{Daemon, run};
-use crate::world::{Files, PATIENCE, connect_packet, is_served, open, until_closed};
+use crate::tls_fixture::{TIMEOUT, TlsFixture, connect_packet, is_served, open, until_closed};
 use bytes::BytesMut;
 use socket2::{Domain, Socket, Type};
 use statestore::{Client, Settings};
@@ -19,7 +19,7 @@ const BINARY: &[u8] =
     b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc6\x33\x64\x01\xc8\x22\x07\x5b";
 
 /// Replaces the last byte of the client's address.
-fn of(header: &[u8], last: u8) -> Vec<u8> {
+fn with_last_byte(header: &[u8], last: u8) -> Vec<u8> {
     if header == TEXT {
         let text = std::str::from_utf8(header).unwrap();
         return text
@@ -32,14 +32,14 @@ fn of(header: &[u8], last: u8) -> Vec<u8> {
 }
 
 /// A server with one user and all listeners of networks, which trusts a network of proxies.
-struct World {
-    files: Files,
+struct ProxyFixture {
+    files: TlsFixture,
     daemon: Daemon,
 }
 
-impl World {
+impl ProxyFixture {
     fn trusting(proxies: &[&str]) -> Self {
-        let files = Files::new();
+        let files = TlsFixture::new();
         let users = files.path("users");
         std::fs::write(&users, "ann:secret\n").unwrap();
         let mut arguments: Vec<String> = ["tcp", "tls", "ws", "wss"]
@@ -100,16 +100,16 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
 }
 
 #[tokio::test]
-async fn the_address_of_a_header_counts_on_every_listener() {
-    let mut world = World::trusting(&["10.0.0.0/8", "127.0.0.0/24"]);
+async fn the_proxy_header_address_applies_on_every_listener() {
+    let mut world = ProxyFixture::trusting(&["10.0.0.0/8", "127.0.0.0/24"]);
     for (version, header) in [TEXT, BINARY].into_iter().enumerate() {
         for listener in 0..4 {
             let last = u8::try_from(10 + version * 4 + listener).unwrap();
             let server = world.address(listener);
-            let wrong = world.settings(listener, proxy(of(header, last), server));
+            let wrong = world.settings(listener, proxy(with_last_byte(header, last), server));
             let line = world.refused(wrong).await;
             assert!(line.contains(&format!("192.0.2.{last}")), "{line}");
-            let right = world.settings(listener, proxy(of(header, last), server));
+            let right = world.settings(listener, proxy(with_last_byte(header, last), server));
             let client = Client::connect(right.password("secret")).await.unwrap();
             client.set("key", "value").await.unwrap();
             client.close().await;
@@ -133,7 +133,7 @@ fn a_header_that_is_malformed_or_missing_is_refused_and_logged() {
         (b"\r\n\r\n\0\r\nQUIT\n\x31\x11\0\0", "its version is not 2"),
         (&connect_packet(), "no PROXY protocol header"),
     ] {
-        let mut world = World::trusting(&["127.0.0.1"]);
+        let mut world = ProxyFixture::trusting(&["127.0.0.1"]);
         let mut stream = open(world.address(0));
         stream.write_all(bytes).unwrap();
         assert_eq!(until_closed(&mut stream), b"");
@@ -151,7 +151,7 @@ fn a_header_that_is_malformed_or_missing_is_refused_and_logged() {
 fn a_header_from_an_address_that_is_not_trusted_is_refused_and_logged() {
     for proxies in [&[][..], &["192.0.2.0/24"]] {
         for (listener, header) in [(0, TEXT), (0, BINARY), (1, TEXT), (1, BINARY), (2, TEXT)] {
-            let mut world = World::trusting(proxies);
+            let mut world = ProxyFixture::trusting(proxies);
             let mut stream = open(world.address(listener));
             stream.write_all(header).unwrap();
             until_closed(&mut stream);
@@ -162,13 +162,13 @@ fn a_header_from_an_address_that_is_not_trusted_is_refused_and_logged() {
             );
             assert!(!line.contains("192.0.2.7"), "{line}");
         }
-        let world = World::trusting(proxies);
+        let world = ProxyFixture::trusting(proxies);
         assert!(world.daemon.listening.len() == 4);
     }
 }
 
 #[test]
-fn networks_of_proxies_that_are_none_are_refused() {
+fn invalid_proxy_networks_are_refused() {
     for text in ["proxy.example", "10.0.0.0/33", ""] {
         let output = run(&[&format!("--trusted-proxy={text}"), "--check"]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -233,12 +233,12 @@ fn from(source: [u8; 4], to: SocketAddr) -> TcpStream {
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
     socket.connect(&to.into()).unwrap();
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 #[test]
-fn behind_the_shipped_haproxy_each_client_has_its_own_address() {
+fn behind_haproxy_each_client_has_its_own_address() {
     let arguments = [
         "--listen=tcp://127.0.0.1:0",
         "--http=http://127.0.0.1:0",

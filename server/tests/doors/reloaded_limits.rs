@@ -1,12 +1,12 @@
 //! Limits of handshakes and of the audit trail that a reload changes.
 use crate::daemon::Daemon;
-use crate::world::{Files, open, until_closed};
+use crate::tls_fixture::{TlsFixture, open, until_closed};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
 /// A server with a configuration file, which has these lines besides those about its listener.
-fn start(files: &Files, path: &Path, lines: &str) -> (Daemon, SocketAddr) {
+fn start(files: &TlsFixture, path: &Path, lines: &str) -> (Daemon, SocketAddr) {
     configure(files, path, lines);
     let daemon = Daemon::start(&["--config".as_ref(), path.as_os_str()], 1);
     let address = daemon.listening[0].strip_prefix("tls://").unwrap();
@@ -14,7 +14,7 @@ fn start(files: &Files, path: &Path, lines: &str) -> (Daemon, SocketAddr) {
     (daemon, address)
 }
 
-fn configure(files: &Files, path: &Path, lines: &str) {
+fn configure(files: &TlsFixture, path: &Path, lines: &str) {
     let config = format!(
         "listen = \"tls://127.0.0.1:0\"\ntls-cert = \"{}\"\ntls-key = \"{}\"\n{lines}",
         files.tls.certificate.display(),
@@ -40,7 +40,7 @@ fn fail(address: SocketAddr) {
 #[test]
 fn the_rate_of_the_audit_trail_about_handshakes_is_reloaded() {
     const FAILURES: usize = 50;
-    let files = Files::new();
+    let files = TlsFixture::new();
     let path = files.path("statestored.toml");
     let (mut daemon, address) = start(&files, &path, "audit-rate = 1\n");
     configure(&files, &path, "audit-rate = 0\n");
@@ -61,7 +61,7 @@ fn the_rate_of_the_audit_trail_about_handshakes_is_reloaded() {
 fn the_number_of_handshakes_is_reloaded() {
     const FLOOD: usize = 150;
     const FEWEST: usize = 64;
-    let files = Files::new();
+    let files = TlsFixture::new();
     let path = files.path("statestored.toml");
     // A quarter of it is room for 204 handshakes.
     let (mut daemon, address) = start(

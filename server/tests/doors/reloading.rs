@@ -1,7 +1,7 @@
 //! Reloads that are rejected: nothing of the new configuration takes effect.
 use crate::authority::write;
 use crate::daemon::{Daemon, get, statestored};
-use crate::world::Files;
+use crate::tls_fixture::TlsFixture;
 use statestore::{Client, Settings};
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn start(config: &Path) -> (Daemon, String, String) {
 /// Rejected by the last check of all: the network would be served without credentials.
 #[tokio::test]
 async fn a_rejected_reload_changes_no_option() {
-    let files = Files::new();
+    let files = TlsFixture::new();
     let users = write(files.folder.path(), "users", "ann:secret\n");
     let policy = write(files.folder.path(), "policy.yaml", "rules: []\n");
     let common = "listen = 'tcp://0.0.0.0:0'\nhttp = 'http://127.0.0.1:0'\n";
@@ -69,7 +69,7 @@ async fn a_rejected_reload_changes_no_option() {
 /// Other listeners need a restart, other users do not.
 #[test]
 fn a_reload_does_not_expose_a_listener_that_the_new_configuration_lacks() {
-    let files = Files::new();
+    let files = TlsFixture::new();
     let users = write(files.folder.path(), "users", "ann:secret\n");
     let users = format!("users-file = '{}'\n", users.display());
     let tls = format!(

@@ -1,14 +1,14 @@
 //! Certificates that change while the server runs.
 use crate::authority::Identity;
 use crate::daemon::Daemon;
-use crate::world::{Files, encrypt, is_served};
+use crate::tls_fixture::{TlsFixture, encrypt, is_served};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-fn start(files: &Files) -> (Daemon, SocketAddr) {
+fn start(files: &TlsFixture) -> (Daemon, SocketAddr) {
     let arguments = [
         "--listen".as_ref(),
         "tls://127.0.0.1:0".as_ref(),
@@ -24,7 +24,7 @@ fn start(files: &Files) -> (Daemon, SocketAddr) {
 }
 
 /// Whether a new connection gets this certificate.
-fn serves(files: &Files, address: SocketAddr, identity: &Identity) -> bool {
+fn serves(files: &TlsFixture, address: SocketAddr, identity: &Identity) -> bool {
     let mut stream = encrypt(address, &Arc::new(files.client(None, &[])));
     assert!(is_served(&mut stream));
     stream.conn.peer_certificates() == Some(&identity.der().0)
@@ -37,10 +37,10 @@ fn replace(path: &Path, content: &str) {
 }
 
 #[test]
-fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
-    let files = Files::new();
+fn a_valid_certificate_is_reloaded_and_an_invalid_one_is_ignored() {
+    let files = TlsFixture::new();
     let (mut daemon, address) = start(&files);
-    assert!(serves(&files, address, &files.own));
+    assert!(serves(&files, address, &files.server_identity));
     let config = Arc::new(files.client(None, &[]));
     let mut open = encrypt(address, &config);
     assert!(is_served(&mut open));
@@ -51,7 +51,7 @@ fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
         line.contains("ERROR") && line.contains("server.crt"),
         "{line}"
     );
-    assert!(serves(&files, address, &files.own));
+    assert!(serves(&files, address, &files.server_identity));
 
     let next = files.authority.issue("server");
     replace(&files.tls.certificate, &next.certificate);
@@ -60,7 +60,7 @@ fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
     assert!(serves(&files, address, &next));
 
     // The same by a signal, which says more if it goes wrong.
-    replace(&files.tls.key, &files.own.key);
+    replace(&files.tls.key, &files.server_identity.key);
     daemon.signal("-HUP");
     let line = daemon.log_line("cannot reload");
     assert!(
@@ -68,10 +68,10 @@ fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
         "{line}"
     );
     assert!(serves(&files, address, &next));
-    replace(&files.tls.certificate, &files.own.certificate);
+    replace(&files.tls.certificate, &files.server_identity.certificate);
     daemon.signal("-HUP");
     daemon.log_line("read again");
-    assert!(serves(&files, address, &files.own));
+    assert!(serves(&files, address, &files.server_identity));
 
     // Connections from before the renewal are not affected.
     open.write_all(&[0xC0, 0]).unwrap();
@@ -83,8 +83,8 @@ fn what_cannot_be_used_changes_nothing_and_what_can_counts_from_then_on() {
 }
 
 #[test]
-fn a_certificate_that_ends_is_told_of() {
-    let mut files = Files::new();
+fn an_expiring_certificate_is_reported() {
+    let mut files = TlsFixture::new();
     let ended = files.authority.issue_with("server", |params| {
         params.not_before = rcgen::date_time_ymd(2001, 1, 1);
         params.not_after = rcgen::date_time_ymd(2001, 2, 1);
@@ -99,8 +99,8 @@ fn a_certificate_that_ends_is_told_of() {
 }
 
 #[test]
-fn a_key_that_others_can_read_is_a_warning() {
-    let files = Files::new();
+fn a_key_readable_by_others_is_a_warning() {
+    let files = TlsFixture::new();
     let set_mode = |mode| {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(&files.tls.key, permissions).unwrap();

@@ -1,6 +1,6 @@
 //! The server as the service manager and its journal see it.
 use crate::daemon::{Daemon, statestored};
-use crate::world::PATIENCE;
+use crate::tls_fixture::TIMEOUT;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
@@ -19,12 +19,12 @@ fn message(socket: &UnixDatagram, line: &str) -> Vec<String> {
 
 fn manager(folder: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(folder.join("notify")).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 
 #[test]
-fn the_manager_of_services_knows_how_it_is() {
+fn systemd_is_notified_of_state_changes() {
     let folder = tempfile::tempdir().unwrap();
     let socket = manager(folder.path());
     let mut command = statestored();
@@ -50,7 +50,7 @@ fn the_manager_of_services_knows_how_it_is() {
 }
 
 #[test]
-fn a_manager_that_asks_for_no_signs_of_life_gets_none() {
+fn without_a_watchdog_interval_no_watchdog_messages_are_sent() {
     let folder = tempfile::tempdir().unwrap();
     let socket = manager(folder.path());
     let mut command = statestored();
@@ -85,7 +85,7 @@ fn log(format: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_journal_gets_priorities_and_no_times() {
+fn journal_lines_have_priorities_and_no_timestamps() {
     let lines = log("journal");
     assert!(lines.iter().any(|line| line == "<6>stopping"), "{lines:?}");
     let warning = lines.iter().find(|line| line.starts_with("<4>everybody"));

@@ -1,11 +1,11 @@
 //! Sockets of the file system.
 use crate::daemon::{Daemon, run};
-use crate::world::is_served;
+use crate::tls_fixture::is_served;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 #[test]
-fn a_socket_that_nobody_listens_on_any_more_is_replaced_and_no_other() {
+fn only_a_stale_socket_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.sock");
     let url = format!("unix://{}", path.display());

@@ -1,9 +1,9 @@
 //! MQTT over WebSocket, said by hand, and by another implementation.
-use crate::world::{Files, connect_packet, encrypt, open, packet, until_closed};
+use crate::tls_fixture::{TlsFixture, connect_packet, encrypt, open, packet, until_closed};
 use bytes::BytesMut;
 use futures_util::{SinkExt, StreamExt};
 use statestore_protocol::mqtt::{Packet, decode};
-use statestore_protocol::websocket::{Kind, put};
+use statestore_protocol::websocket::{Opcode, put_frame};
 use statestored::RunningServer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,9 +13,9 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 const MASK: Option<[u8; 4]> = Some([0x12, 0x34, 0x56, 0x78]);
 
-fn server(files: &Files) -> RunningServer {
+fn server(files: &TlsFixture) -> RunningServer {
     let mut config = files.config(&["ws://127.0.0.1:0", "wss://127.0.0.1:0"]);
-    config.doors.web_origins = vec!["https://page.example".into()];
+    config.listener_config.web_origins = vec!["https://page.example".into()];
     RunningServer::start(config).unwrap()
 }
 
@@ -69,7 +69,7 @@ fn is_connack(mut payload: &[u8]) -> bool {
 
 #[test]
 fn handshakes_are_checked() {
-    let files = Files::new();
+    let files = TlsFixture::new();
     let server = server(&files);
     let host = server.addresses()[0].to_string();
     let protocol = "Sec-WebSocket-Protocol: mqtt\r\n";
@@ -109,25 +109,25 @@ fn handshakes_are_checked() {
 }
 
 #[test]
-fn packets_may_be_cut_into_frames_in_any_way() {
-    let files = Files::new();
+fn packets_may_be_split_across_frames() {
+    let files = TlsFixture::new();
     let server = server(&files);
     let connect = connect_packet();
     let mut stream = upgraded(&server);
     let mut out = BytesMut::new();
     for (index, byte) in connect.iter().enumerate() {
         let kind = if index == 0 {
-            Kind::Binary
+            Opcode::Binary
         } else {
-            Kind::Continuation
+            Opcode::Continuation
         };
         let begin = out.len();
-        put(&mut out, kind, &[*byte], MASK);
+        put_frame(&mut out, kind, &[*byte], MASK);
         if index + 1 < connect.len() {
             // Not the last of its message.
             out[begin] &= 0x7F;
         }
-        put(&mut out, Kind::Pong, b"", MASK);
+        put_frame(&mut out, Opcode::Pong, b"", MASK);
     }
     stream.write_all(&out).unwrap();
     let (first, payload) = frame(&mut stream);
@@ -135,7 +135,7 @@ fn packets_may_be_cut_into_frames_in_any_way() {
     assert!(is_connack(&payload));
     // Two packets in one frame.
     let mut out = BytesMut::new();
-    put(&mut out, Kind::Binary, &[0xC0, 0, 0xC0, 0], MASK);
+    put_frame(&mut out, Opcode::Binary, &[0xC0, 0, 0xC0, 0], MASK);
     stream.write_all(&out).unwrap();
     let mut pongs = Vec::new();
     while pongs.len() < 4 {
@@ -145,35 +145,35 @@ fn packets_may_be_cut_into_frames_in_any_way() {
 }
 
 #[test]
-fn pings_are_answered_and_so_is_a_good_bye() {
-    let files = Files::new();
+fn ping_and_close_frames_are_answered() {
+    let files = TlsFixture::new();
     let server = server(&files);
     let mut stream = upgraded(&server);
     let mut out = BytesMut::new();
-    put(&mut out, Kind::Ping, b"are you there", MASK);
+    put_frame(&mut out, Opcode::Ping, b"are you there", MASK);
     stream.write_all(&out).unwrap();
     assert_eq!(frame(&mut stream), (0x8A, b"are you there".to_vec()));
     out.clear();
-    put(&mut out, Kind::Close, &1000_u16.to_be_bytes(), MASK);
+    put_frame(&mut out, Opcode::Close, &1000_u16.to_be_bytes(), MASK);
     stream.write_all(&out).unwrap();
     assert_eq!(frame(&mut stream), (0x88, 1000_u16.to_be_bytes().to_vec()));
     assert!(until_closed(&mut stream).is_empty());
 }
 
 #[test]
-fn frames_that_break_the_rules_end_the_connection() {
-    let files = Files::new();
+fn invalid_frames_end_the_connection() {
+    let files = TlsFixture::new();
     let server = server(&files);
     let mut unmasked = BytesMut::new();
-    put(&mut unmasked, Kind::Binary, &connect_packet(), None);
+    put_frame(&mut unmasked, Opcode::Binary, &connect_packet(), None);
     let mut text = BytesMut::new();
-    put(&mut text, Kind::Binary, b"text", MASK);
+    put_frame(&mut text, Opcode::Binary, b"text", MASK);
     text[0] = 0x81;
     let mut compressed = BytesMut::new();
-    put(&mut compressed, Kind::Binary, b"x", MASK);
+    put_frame(&mut compressed, Opcode::Binary, b"x", MASK);
     compressed[0] |= 0x40;
     let mut continued = BytesMut::new();
-    put(&mut continued, Kind::Continuation, b"x", MASK);
+    put_frame(&mut continued, Opcode::Continuation, b"x", MASK);
     for bytes in [unmasked, text, compressed, continued] {
         let mut stream = upgraded(&server);
         stream.write_all(&bytes).unwrap();
@@ -183,8 +183,8 @@ fn frames_that_break_the_rules_end_the_connection() {
 }
 
 #[tokio::test]
-async fn another_implementation_understands_it() {
-    let files = Files::new();
+async fn another_implementation_interoperates() {
+    let files = TlsFixture::new();
     let server = server(&files);
     let stream = tokio::net::TcpStream::connect(server.addresses()[0])
         .await

@@ -1,7 +1,7 @@
 //! Backups of a store in an engine, and durable stores that are restored from them.
 use super::world::Store;
-use super::{Engine, block_on, client_of};
-use faults::{Admission, Cut, Proxy};
+use super::{Engine, block_on, connect_to};
+use faults::{AcceptMode, CutKind, Proxy};
 use futures_util::future::join_all;
 use serde_json::Value;
 use statestore::{
@@ -11,7 +11,10 @@ use statestore::{
 use statestored::RunningServer;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
-use statestored::keyspace::remote::{Ask, AskId, Link, News, Place, Put, Unit, Verdict};
+use statestored::keyspace::shared::{
+    CommitOutcome, EngineCommit, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
+    EngineValue, Link,
+};
 use statestored::storage::backup::BackupReader;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -69,21 +72,27 @@ pub(crate) fn tool(arguments: &[&str]) -> String {
 /// Raises the floor of one bucket, as a server does when it purges a tombstone.
 fn raise_floor(engine: &impl Engine, floor: (u64, u64)) {
     let mut link = engine.link("test");
-    let unit = Unit {
+    let unit = EngineCommit {
         compares: Vec::new(),
-        puts: vec![(Place::Floor(7), Put::Floor(floor))],
+        puts: vec![(EngineKey::Floor(7), EngineValue::Floor(floor))],
     };
-    link.ask(AskId(1), Ask::Commit(Arc::new(unit)));
-    link.send();
+    link.request(EngineRequestId(1), EngineRequest::Commit(Arc::new(unit)));
+    link.flush();
     block_on(async {
         loop {
-            poll_fn(|context| link.poll_news(context)).await;
-            match link.news() {
-                Some(News::Committed(_, verdict)) => {
-                    assert!(matches!(verdict, Verdict::Done(_)), "{verdict:?}");
+            poll_fn(|context| link.poll_events(context)).await;
+            match link.next_event() {
+                Some(EngineEvent::Committed(_, verdict)) => {
+                    assert!(
+                        matches!(verdict, CommitOutcome::Committed(_)),
+                        "{verdict:?}"
+                    );
                     return;
                 }
-                other => assert!(!matches!(other, Some(News::WatchLost(..))), "{other:?}"),
+                other => assert!(
+                    !matches!(other, Some(EngineEvent::WatchLost(..))),
+                    "{other:?}"
+                ),
             }
         }
     });
@@ -99,7 +108,7 @@ pub(crate) async fn version(client: &Client, key: &str, options: &SetOptions) ->
 }
 
 /// When an entry ends: not before the first moment, and not after the second one.
-pub(crate) async fn end_of(client: &Client, key: &str) -> (Instant, Instant) {
+pub(crate) async fn expiry_of(client: &Client, key: &str) -> (Instant, Instant) {
     let remaining = GetOptions::new().remaining(true);
     let before = Instant::now();
     let entry = client.get_with(key, &remaining).await.unwrap().unwrap();
@@ -109,7 +118,7 @@ pub(crate) async fn end_of(client: &Client, key: &str) -> (Instant, Instant) {
     (before + left, Instant::now() + left)
 }
 
-pub(crate) fn a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends<E: Engine>() {
+pub(crate) fn a_backup_is_a_consistent_snapshot_with_versions_fences_and_expiries<E: Engine>() {
     let engine = E::start();
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     // Ahead of all clocks, so that nothing else gives versions behind it.
@@ -125,7 +134,7 @@ pub(crate) fn a_backup_is_the_store_at_one_revision_with_versions_fences_and_end
     let address = server.http_address().unwrap();
     let folder = tempfile::tempdir().unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         let plain = SetOptions::new();
         let mut versions = Vec::new();
         let keys: Vec<_> = (0..KEYS).map(|number| format!("key-{number}")).collect();
@@ -146,7 +155,7 @@ pub(crate) fn a_backup_is_the_store_at_one_revision_with_versions_fences_and_end
 
         let is_over = Rc::new(Cell::new(false));
         let writing = {
-            let (client, is_over) = (client_of(&server).await, Rc::clone(&is_over));
+            let (client, is_over) = (connect_to(&server).await, Rc::clone(&is_over));
             spawn_local(async move {
                 let mut number = 0;
                 while !is_over.get() {
@@ -200,7 +209,7 @@ async fn restored_equal(
     assert!(checked.contains("is as it was written"), "{checked}");
     tool(&["restore", file, "--data-dir", data]);
     let restored = RunningServer::start(Config::durable(folder)).unwrap();
-    let other = client_of(&restored).await;
+    let other = connect_to(&restored).await;
     for (key, version) in versions {
         let entry = other.get(key).await.unwrap();
         let entry = entry.unwrap_or_else(|| panic!("{key} is missing"));
@@ -218,7 +227,10 @@ async fn restored_equal(
     let (left, right) = (left.unwrap().unwrap(), right.unwrap().unwrap());
     assert_eq!(left.value, right.value, "of different revisions");
 
-    let (here, there) = (end_of(client, "ends").await, end_of(&other, "ends").await);
+    let (here, there) = (
+        expiry_of(client, "ends").await,
+        expiry_of(&other, "ends").await,
+    );
     assert!(
         there.0 <= here.1 + SLACK && here.0 <= there.1 + SLACK,
         "{here:?}, {there:?}"
@@ -242,7 +254,7 @@ async fn restored_equal(
     std::str::from_utf8(&left.value).unwrap().parse().unwrap()
 }
 
-pub(crate) fn a_backup_that_the_engine_ends_is_an_error_and_no_file<E: Engine>() {
+pub(crate) fn a_backup_aborted_by_the_engine_is_an_error_without_a_file<E: Engine>() {
     let mut engine = E::start();
     let url = engine.url("test");
     let (head, rest) = url.split_once("127.0.0.1:").unwrap();
@@ -282,8 +294,8 @@ pub(crate) fn a_backup_that_the_engine_ends_is_an_error_and_no_file<E: Engine>()
         while proxy.connections() == before {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        proxy.admit(Admission::Refuse);
-        proxy.cut(Cut::Reset);
+        proxy.set_accept_mode(AcceptMode::Reset);
+        proxy.cut(CutKind::Reset);
         let (status, error) = failure(broken.await.unwrap());
         assert_eq!(status, 503, "{error}");
         assert!(
@@ -294,12 +306,12 @@ pub(crate) fn a_backup_that_the_engine_ends_is_an_error_and_no_file<E: Engine>()
 
     engine.kill();
     let server = {
-        engine.start_again();
+        engine.restart();
         RunningServer::start(engine.config("test")).unwrap()
     };
     engine.kill();
     let file = folder.path().join("store.backup");
-    let error = server.control().backup_to_file_blocking(&file, false);
+    let error = server.handle().backup_to_file_blocking(&file, false);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("cannot be reached"), "{error}");
     let names = std::fs::read_dir(folder.path()).unwrap();

@@ -110,7 +110,7 @@ async fn version_ms(client: &Client, key: &str, value: &str) -> u64 {
     version.wall_ms()
 }
 
-async fn is_refused(client: &Client) {
+async fn assert_refused(client: &Client) {
     for error in [
         client.set("k", "of the future").await.unwrap_err(),
         client.del("k").await.unwrap_err(),
@@ -126,7 +126,7 @@ async fn is_refused(client: &Client) {
 }
 
 /// Checks a node whose clock jumps, and a node that starts with such a clock.
-pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early<
+pub(crate) fn a_server_with_a_fast_clock_assigns_no_versions_and_expires_nothing_early<
     E: Engine,
 >() {
     let engine = E::start();
@@ -146,12 +146,12 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
 
         wrong.set_clock(HOUR_MS);
         wrong.is_ahead().await;
-        is_refused(&b).await;
+        assert_refused(&b).await;
         assert!(b.get("lock").await.unwrap().is_some());
         let begun = Server::start(&engine, HOUR_MS);
         begun.is_ahead().await;
         let c = begun.client().await;
-        is_refused(&c).await;
+        assert_refused(&c).await;
         assert!(c.get("lock").await.unwrap().is_some());
         // Another server reports its end, with a version of a correct clock.
         loop {
@@ -181,7 +181,7 @@ pub(crate) fn a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothi
 }
 
 /// Checks that a server notices a clock step without another server to compare with.
-pub(crate) fn a_step_of_the_clock_of_a_server_that_is_alone_is_noticed<E: Engine>() {
+pub(crate) fn a_single_server_detects_a_clock_step<E: Engine>() {
     let engine = E::start();
     let server = Server::start(&engine, 0);
     block_on(async {
@@ -190,7 +190,7 @@ pub(crate) fn a_step_of_the_clock_of_a_server_that_is_alone_is_noticed<E: Engine
         client.set("k", "1").await.unwrap();
         server.set_clock(HOUR_MS);
         server.is_ahead().await;
-        is_refused(&client).await;
+        assert_refused(&client).await;
         server.set_clock(0);
         server.is_ready().await;
         assert!(version_ms(&client, "k", "2").await < now_ms() + 60_000);

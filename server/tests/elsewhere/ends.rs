@@ -5,10 +5,10 @@ use super::world::{Peer, Store};
 use std::time::{Duration, Instant};
 
 /// How long an entry lasts.
-const LASTS: Duration = Duration::from_millis(700);
+const LIFETIME: Duration = Duration::from_millis(700);
 
 /// Maximum delay of the notification after the expiry: each server may start it, within half a second.
-const PROMISED: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// How often it is tried: a machine that has much to do may be late now and then.
 const ROUNDS: u32 = 4;
@@ -19,7 +19,7 @@ fn launch(storage: &str) -> Store {
     Store::launch(&["--storage", storage, "--listen", "tcp://127.0.0.1:0"])
 }
 
-pub(crate) fn an_end_is_told_once_though_its_server_was_killed<E: Engine>() {
+pub(crate) fn an_expiry_is_notified_once_although_its_server_was_killed<E: Engine>() {
     let engine = E::start();
     let storage = &engine.url("ends");
     let goes_on = launch(storage);
@@ -32,7 +32,7 @@ pub(crate) fn an_end_is_told_once_though_its_server_was_killed<E: Engine>() {
         assert_eq!(watched, "+OK\r\n");
         let killed = launch(storage);
         let mut setting = Peer::connect(killed.listener.unwrap(), "setting");
-        let lasts = LASTS.as_millis().to_string();
+        let lasts = LIFETIME.as_millis().to_string();
         let begun = Instant::now();
         let set = ask(
             &mut setting,
@@ -47,12 +47,12 @@ pub(crate) fn an_end_is_told_once_though_its_server_was_killed<E: Engine>() {
         let second = watching.message();
         assert_eq!(second.payload_bytes(), DELETED.as_bytes());
         let took = begun.elapsed();
-        let late = took.checked_sub(LASTS).expect("ended too early");
+        let late = took.checked_sub(LIFETIME).expect("ended too early");
         soonest = soonest.min(late);
         // The next notification is about a new entry, not about the expiry again.
         ask(&mut watching, &["SET", &key, "w"], &mut told);
         ask(&mut watching, &["KEYNOTIFY", &key, "STOP"], &mut told);
         assert_eq!(told.len(), 1, "{told:?}");
     }
-    assert!(soonest <= PROMISED, "{soonest:?} after the end");
+    assert!(soonest <= MAX_DELAY, "{soonest:?} after the end");
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Files that an authority has made.
-pub(crate) struct Files {
+pub(crate) struct TlsFixture {
     folder: TempDir,
 }
 
@@ -17,7 +17,7 @@ fn authority(folder: &Path, name: &str) -> Issuer<'static, KeyPair> {
     Issuer::new(params, key)
 }
 
-impl Files {
+impl TlsFixture {
     pub(crate) fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let files = Self { folder };

@@ -8,10 +8,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Range of times for which a response is kept, with the data to repeat it. A lease that several responses share adds a minute.
-const KEPT: RangeInclusive<Duration> = Duration::from_secs(10 * 60)..=Duration::from_secs(13 * 60);
+const RETENTION: RangeInclusive<Duration> =
+    Duration::from_secs(10 * 60)..=Duration::from_secs(13 * 60);
 
 /// Gives a request to a server that begins with it and ends behind it, so that it knows nothing of itself.
-fn answer_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: &str) -> Vec<u8> {
+fn response_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: &str) -> Vec<u8> {
     let server = node(engine, broker, name);
     let mut peer = Peer::connect(broker.address(), "me");
     while attempt(&mut peer).is_none() {}
@@ -27,19 +28,22 @@ fn answer_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: &s
 }
 
 /// Checks that `kept` gives the time for which the engine keeps each response. `ends` lets that time pass.
-pub(crate) fn an_answer_is_given_again_until_its_time_is_over<E: Engine>(
+pub(crate) fn a_response_is_repeated_until_its_retention_ends<E: Engine>(
     engine: &E,
     kept: impl AsyncFn() -> Vec<Duration>,
     ends: impl AsyncFn(),
 ) {
     let broker = Mosquitto::start();
     let stamp = now();
-    let answer = |name| answer_of(engine, &broker, name, &stamp);
+    let answer = |name| response_of(engine, &broker, name, &stamp);
     assert_eq!(answer("a"), b"+OK\r\n");
     assert_eq!(answer("b"), b"+OK\r\n");
     let times = block_on(kept());
     assert_eq!(times.len(), 1, "{times:?}");
-    assert!(times.iter().all(|time| KEPT.contains(time)), "{times:?}");
+    assert!(
+        times.iter().all(|time| RETENTION.contains(time)),
+        "{times:?}"
+    );
     block_on(ends());
     let left = block_on(kept());
     assert!(left.is_empty(), "it is not forgotten: {left:?}");

@@ -1,6 +1,6 @@
 //! Servers that share the requests of a broker which asserts their senders, with a signature. Rules about keys apply whichever server
 //! is asked.
-use super::keeping::{EACH, KEEPS, STANDS_BY, ask, server_with, until_told};
+use super::keeping::{DELIVERIES, LEADS, STANDS_BY, ask, server_with, wait_for_notification};
 use super::plugin::{Guarded, PASSWORD};
 use super::world::{Peer, Store, command, now};
 use statestore_protocol::mqtt::{Connect, PublishHeader};
@@ -22,12 +22,12 @@ rules:
 ";
 
 /// Two servers with these rules, of which the first one keeps the watches, behind a broker with the plugin.
-struct World {
+struct GuardedServers {
     guarded: Guarded,
     servers: Vec<Store>,
 }
 
-impl World {
+impl GuardedServers {
     fn start(storage: &str) -> Self {
         let guarded = Guarded::start();
         let policy = guarded.folder.path().join("policy.yaml");
@@ -37,7 +37,7 @@ impl World {
         let options: Vec<_> = options.iter().map(String::as_str).collect();
         let launch = |name| server_with(storage, &guarded.broker, name, &options);
         let one = launch("one");
-        one.until_logged(KEEPS);
+        one.until_logged(LEADS);
         let other = launch("other");
         other.until_logged(STANDS_BY);
         let servers = vec![one, other];
@@ -66,12 +66,12 @@ impl World {
     }
 }
 
-pub(crate) fn rules_about_keys_hold_whichever_server_is_asked(storage: &str) {
-    let mut world = World::start(storage);
+pub(crate) fn key_rules_apply_at_every_server(storage: &str) {
+    let mut world = GuardedServers::start(storage);
     let mut reader = world.peer("reader", None);
     let mut ann = world.peer("anything", Some("ann"));
     let mut told = Vec::new();
-    for round in 0..EACH {
+    for round in 0..DELIVERIES {
         for refused in [
             &["SET", "shared/a", "x"][..],
             &["GET", "secret"],
@@ -88,13 +88,13 @@ pub(crate) fn rules_about_keys_hold_whichever_server_is_asked(storage: &str) {
         }
     }
     world.until_watches(1);
-    for round in 0..EACH {
+    for round in 0..DELIVERIES {
         let value = round.to_string();
         assert_eq!(
             ask(&mut ann, &["SET", "secret", &value], &mut Vec::new()),
             OK
         );
-        let before = until_told(&mut ann, &mut reader, "shared/a", &value);
+        let before = wait_for_notification(&mut ann, &mut reader, "shared/a", &value);
         assert!(
             before.iter().all(|text| text.contains("\r\nx\r\n")),
             "{before:?}"
@@ -105,17 +105,17 @@ pub(crate) fn rules_about_keys_hold_whichever_server_is_asked(storage: &str) {
     // The one that stood by goes on with the same rules and watches.
     let other = world.servers.pop().unwrap();
     drop(world.servers.pop());
-    other.until_logged(KEEPS);
+    other.until_logged(LEADS);
     let answer = ask(&mut reader, &["KEYNOTIFY", "secret"], &mut told);
     assert_eq!(answer, NOT_AUTHORIZED);
-    until_told(&mut ann, &mut reader, "shared/a", "after");
+    wait_for_notification(&mut ann, &mut reader, "shared/a", "after");
     let stop = ["KEYNOTIFY", "shared/a", "STOP"];
     assert_eq!(ask(&mut reader, &stop, &mut told), OK);
     assert_eq!(ask(&mut reader, &stop, &mut told), ":0\r\n");
 }
 
-pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(storage: &str) {
-    let world = World::start(storage);
+pub(crate) fn another_user_with_the_same_client_id_inherits_nothing(storage: &str) {
+    let world = GuardedServers::start(storage);
     let stamp = now();
     let header = PublishHeader {
         correlation_data: Some(b"the same"),
@@ -130,7 +130,7 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
         String::from_utf8(answer.payload_bytes().to_vec()).unwrap()
     };
     let mut ann = world.peer("client", Some("ann"));
-    for _ in 0..EACH {
+    for _ in 0..DELIVERIES {
         assert_eq!(again(&mut ann), OK);
     }
     let mut told = Vec::new();
@@ -139,12 +139,12 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
 
     // The identical request of another user: the condition is not met.
     let mut bob = world.peer("client", Some("bob"));
-    for _ in 0..EACH {
+    for _ in 0..DELIVERIES {
         assert_eq!(again(&mut bob), NOT_APPLIED);
     }
     world.until_watches(0);
     let mut other = world.peer("another", Some("ann"));
-    for round in 0..EACH {
+    for round in 0..DELIVERIES {
         assert_eq!(
             ask(&mut bob, &["KEYNOTIFY", "secret"], &mut told),
             NOT_AUTHORIZED
@@ -157,12 +157,12 @@ pub(crate) fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_h
     }
     let watch = ["KEYNOTIFY", "shared/k"];
     assert_eq!(ask(&mut bob, &watch, &mut told), OK);
-    let before = until_told(&mut other, &mut bob, "shared/k", "new");
+    let before = wait_for_notification(&mut other, &mut bob, "shared/k", "new");
     assert_eq!((before, told), (Vec::new(), Vec::new()));
 
     // The owner is answered as before, and receives no notifications of the other user's watches.
     let mut ann = world.peer("client", Some("ann"));
-    for _ in 0..EACH {
+    for _ in 0..DELIVERIES {
         assert_eq!(again(&mut ann), OK);
     }
     world.until_watches(0);

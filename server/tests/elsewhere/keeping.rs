@@ -5,8 +5,8 @@ use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use std::time::Instant;
 
 /// Number of times that a request is sent, so that every server receives it.
-pub(crate) const EACH: usize = 4;
-pub(crate) const KEEPS: &str = "keeps the watches of its group";
+pub(crate) const DELIVERIES: usize = 4;
+pub(crate) const LEADS: &str = "keeps the watches of its group";
 pub(crate) const STANDS_BY: &str = "stands by";
 
 /// A server that shares the requests of the broker.
@@ -32,11 +32,11 @@ pub(crate) fn server_with(storage: &str, broker: &Mosquitto, name: &str, more: &
 
 /// Sends a request, and gives what it is answered; notifications may come before.
 pub(crate) fn ask(peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
-    ask_often(1, peer, parts, told)
+    ask_repeatedly(1, peer, parts, told)
 }
 
 /// The same, so often that not only a server that stands still is given it.
-fn ask_often(times: usize, peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
+fn ask_repeatedly(times: usize, peer: &mut Peer, parts: &[&str], told: &mut Vec<String>) -> String {
     static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let correlation = number.to_be_bytes();
@@ -72,7 +72,7 @@ fn set(value: &str) -> String {
 }
 
 /// Sets the key of a client that watches it, and waits for the notification. Returns the notifications before it.
-pub(crate) fn until_told(
+pub(crate) fn wait_for_notification(
     writer: &mut Peer,
     peer: &mut Peer,
     key: &str,
@@ -96,31 +96,31 @@ pub(crate) fn until_told(
     }
 }
 
-pub(crate) fn a_key_that_is_watched_through_several_servers_is_told_of_once(storage: &str) {
+pub(crate) fn a_key_watched_through_several_servers_is_notified_once(storage: &str) {
     let broker = Mosquitto::start();
     let one = server(storage, &broker, "one");
-    one.until_logged(KEEPS);
+    one.until_logged(LEADS);
     let other = server(storage, &broker, "other");
     other.until_logged(STANDS_BY);
     let mut watcher = Peer::connect(broker.address(), "watcher");
     let mut writer = Peer::connect(broker.address(), "writer");
     let mut early = Vec::new();
-    for _ in 0..EACH {
+    for _ in 0..DELIVERIES {
         let answer = ask(&mut watcher, &["KEYNOTIFY", "k"], &mut early);
         assert_eq!(answer, "+OK\r\n");
     }
     for store in [&one, &other] {
         store.until_metric("statestored_watches", 1);
     }
-    for round in 0..2 * EACH {
-        let before = until_told(&mut writer, &mut watcher, "k", &round.to_string());
+    for round in 0..2 * DELIVERIES {
+        let before = wait_for_notification(&mut writer, &mut watcher, "k", &round.to_string());
         assert_eq!(before, [""; 0], "in round {round}");
     }
     assert_eq!(
         ask(&mut watcher, &["KEYNOTIFY", "end"], &mut early),
         "+OK\r\n"
     );
-    for round in 0..EACH {
+    for round in 0..DELIVERIES {
         let stop = ask(&mut watcher, &["KEYNOTIFY", "k", "STOP"], &mut early);
         assert_eq!(stop, if round == 0 { "+OK\r\n" } else { ":0\r\n" });
         let value = format!("after {round}");
@@ -129,15 +129,15 @@ pub(crate) fn a_key_that_is_watched_through_several_servers_is_told_of_once(stor
             "+OK\r\n"
         );
     }
-    let before = until_told(&mut writer, &mut watcher, "end", "end");
+    let before = wait_for_notification(&mut writer, &mut watcher, "end", "end");
     assert_eq!(before, [""; 0]);
     assert_eq!(early, [""; 0]);
 }
 
-pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
+pub(crate) fn watches_survive_the_group_leader(storage: &str) {
     let broker = Mosquitto::start();
     let first = server(storage, &broker, "first");
-    first.until_logged(KEEPS);
+    first.until_logged(LEADS);
     let mut watcher = Peer::connect(broker.address(), "watcher");
     let mut writer = Peer::connect(broker.address(), "writer");
     let mut early = Vec::new();
@@ -151,12 +151,15 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     let mut second = server(storage, &broker, "second");
     second.until_logged(STANDS_BY);
     second.until_metric("statestored_watches", 3);
-    assert_eq!(until_told(&mut writer, &mut watcher, "k", "1"), [""; 0]);
+    assert_eq!(
+        wait_for_notification(&mut writer, &mut watcher, "k", "1"),
+        [""; 0]
+    );
     // The server is killed, and sends nothing more.
     drop(first);
-    second.until_logged(KEEPS);
+    second.until_logged(LEADS);
     // Notifications that it has sent may be repeated, and no others.
-    let before = until_told(&mut writer, &mut watcher, "k", "2");
+    let before = wait_for_notification(&mut writer, &mut watcher, "k", "2");
     assert!(before.iter().all(|text| *text == set("1")), "{before:?}");
     let stop = ask(&mut watcher, &["KEYNOTIFY", "stopped", "STOP"], &mut early);
     assert_eq!(stop, "+OK\r\n");
@@ -165,17 +168,17 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
     // An orderly end takes over at once as well.
     second.terminate();
     assert!(second.wait().success());
-    third.until_logged(KEEPS);
+    third.until_logged(LEADS);
     third.until_metric("statestored_watches", 2);
-    let before = until_told(&mut writer, &mut watcher, "k", "3");
+    let before = wait_for_notification(&mut writer, &mut watcher, "k", "3");
     assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
     // A server that stops for longer than the lease of the keeper, and then continues, is no longer the keeper.
     let fourth = server(storage, &broker, "fourth");
     fourth.until_logged(STANDS_BY);
     third.send("-STOP");
-    fourth.until_logged(KEEPS);
+    fourth.until_logged(LEADS);
     for key in ["k", "stopped"] {
-        let stop = ask_often(2, &mut watcher, &["KEYNOTIFY", key, "STOP"], &mut early);
+        let stop = ask_repeatedly(2, &mut watcher, &["KEYNOTIFY", key, "STOP"], &mut early);
         assert_eq!(stop, if key == "k" { "+OK\r\n" } else { ":0\r\n" });
     }
     third.send("-CONT");
@@ -187,7 +190,10 @@ pub(crate) fn watches_outlive_the_server_that_keeps_them(storage: &str) {
         );
     }
     third.until_metric("statestored_watches", 1);
-    assert_eq!(until_told(&mut writer, &mut watcher, "end", "end"), [""; 0]);
+    assert_eq!(
+        wait_for_notification(&mut writer, &mut watcher, "end", "end"),
+        [""; 0]
+    );
     assert!(
         early
             .iter()
@@ -209,7 +215,7 @@ pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
     let broker = Mosquitto::start();
     let lease = ["--attach-watch-lease", "2"];
     let one = server_with(storage, &broker, "one", &lease);
-    one.until_logged(KEEPS);
+    one.until_logged(LEADS);
     let other = server_with(storage, &broker, "other", &lease);
     other.until_logged(STANDS_BY);
     let mut silent = Peer::connect(broker.address(), "silent");
@@ -220,7 +226,7 @@ pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
     }
     // Whichever server is asked, that renews the lease at the one that keeps.
     let stores = [&one, &other];
-    let end = Instant::now() + faults::PATIENCE;
+    let end = Instant::now() + faults::WAIT_LIMIT;
     while stores.iter().any(|store| watches(store) != 1) {
         assert_eq!(ask(&mut busy, &["GET", "k"], &mut early), "$-1\r\n");
         assert!(stores.iter().all(|store| watches(store) >= 1));

@@ -30,7 +30,7 @@ use statestore::{Client, Observation, Observer, Outcome, Settings};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::remote::ThreadLink;
+use statestored::keyspace::shared::ThreadLink;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Child;
@@ -61,9 +61,9 @@ pub(crate) trait Engine: Sized {
     fn kill(&mut self);
 
     /// Starts the process again, with the data on its disk.
-    fn start_again(&mut self);
+    fn restart(&mut self);
 
-    /// Stops the process until [`go_on`](Self::go_on). Returns once it has stopped: some of its threads can run for a while after the
+    /// Stops the process until [`resume`](Self::resume). Returns once it has stopped: some of its threads can run for a while after the
     /// signal.
     fn pause(&self) {
         signal(self.child(), Signal::STOP);
@@ -74,7 +74,7 @@ pub(crate) trait Engine: Sized {
         assert!(stopped.unwrap().is_some_and(|status| status.stopped()));
     }
 
-    fn go_on(&self) {
+    fn resume(&self) {
         signal(self.child(), Signal::CONT);
     }
 
@@ -91,7 +91,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// Whether it listens before it ends.
-pub(crate) fn listens(child: &mut Child, port: u16) -> bool {
+pub(crate) fn wait_until_listening(child: &mut Child, port: u16) -> bool {
     let end = Instant::now() + START;
     while child.try_wait().unwrap().is_none() {
         if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
@@ -122,7 +122,7 @@ pub(crate) fn start(engine: &impl Engine) -> RunningServer {
     .unwrap()
 }
 
-pub(crate) async fn client_of(server: &RunningServer) -> Client {
+pub(crate) async fn connect_to(server: &RunningServer) -> Client {
     let settings: Settings = server.url().parse().unwrap();
     Client::connect(settings).await.unwrap()
 }
@@ -183,17 +183,17 @@ pub(crate) struct Cluster<E> {
 
 impl<E: Engine> Cluster<E> {
     pub(crate) fn start(nodes: usize) -> Self {
-        Self::over(E::start(), nodes)
+        Self::with_engine(E::start(), nodes)
     }
 
-    pub(crate) fn over(engine: E, nodes: usize) -> Self {
+    pub(crate) fn with_engine(engine: E, nodes: usize) -> Self {
         let start = |_| RunningServer::start(engine.config("test")).unwrap();
         let nodes = (0..nodes).map(start).collect();
         Self { engine, nodes }
     }
 
     pub(crate) async fn client(&self, node: usize) -> Client {
-        client_of(&self.nodes[node]).await
+        connect_to(&self.nodes[node]).await
     }
 
     pub(crate) fn block_on(&self, test: impl AsyncFnOnce(&Self)) {

@@ -1,5 +1,5 @@
 //! The lists, entries and deletions of operators, over an engine that servers share.
-use super::{Engine, block_on, client_of, until};
+use super::{Engine, block_on, connect_to, until};
 use serde_json::Value;
 use statestore::{Hlc, SetOptions};
 use statestored::RunningServer;
@@ -15,7 +15,7 @@ const TOKEN: &str = "a-token-that-nobody-guesses";
 /// More than one part of a list.
 const KEYS: usize = 450;
 
-fn asked(server: &RunningServer, head: &str, body: &str) -> (String, Value) {
+fn request(server: &RunningServer, head: &str, body: &str) -> (String, Value) {
     let address = server.http_address().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -31,11 +31,11 @@ fn asked(server: &RunningServer, head: &str, body: &str) -> (String, Value) {
 }
 
 /// All items of a list that comes in parts.
-fn listed(server: &RunningServer, path: &str) -> Vec<Value> {
+fn list_all(server: &RunningServer, path: &str) -> Vec<Value> {
     let mut items = Vec::new();
     let mut next = Some(String::new());
     while let Some(cursor) = next {
-        let (head, mut part) = asked(server, &format!("GET {path}&cursor={cursor}"), "");
+        let (head, mut part) = request(server, &format!("GET {path}&cursor={cursor}"), "");
         assert!(head.starts_with("HTTP/1.1 200"), "{head}: {part}");
         items.append(part["items"].as_array_mut().unwrap());
         next = part["next"].as_str().map(str::to_owned);
@@ -43,7 +43,7 @@ fn listed(server: &RunningServer, path: &str) -> Vec<Value> {
     items
 }
 
-pub(crate) fn operators_see_what_there_is_and_delete_it<E: Engine>() {
+pub(crate) fn operators_list_and_delete_entries<E: Engine>() {
     let engine = E::start();
     let token = Token::new(TOKEN).unwrap();
     let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), Some(token)).unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn operators_see_what_there_is_and_delete_it<E: Engine>() {
     });
     let server = server.unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         let keys: Vec<_> = (0..KEYS).map(|number| format!("key-{number}")).collect();
         for key in &keys {
             client.set(key, "value").await.unwrap();
@@ -62,46 +62,46 @@ pub(crate) fn operators_see_what_there_is_and_delete_it<E: Engine>() {
         client.set_with("ends", "soon", &ends).await.unwrap();
         let guard = client.lock("door").await.unwrap();
 
-        let found = listed(&server, "/api/keys?match=key-*");
+        let found = list_all(&server, "/api/keys?match=key-*");
         let found: BTreeSet<_> = found
             .iter()
             .map(|key| key["text"].as_str().unwrap())
             .collect();
         assert_eq!(found.len(), KEYS);
-        let (head, error) = asked(&server, "GET /api/keys?cursor=zz.", "");
+        let (head, error) = request(&server, "GET /api/keys?cursor=zz.", "");
         assert!(head.starts_with("HTTP/1.1 400"), "{head}: {error}");
 
-        let (_, ends) = asked(&server, "GET /api/key?key=ends", "");
+        let (_, ends) = request(&server, "GET /api/key?key=ends", "");
         assert_eq!(ends["entry"]["value"]["text"], "soon", "{ends}");
         assert!(ends["entry"]["expires_in_ms"].as_u64() > Some(0), "{ends}");
         let fence = Hlc::new(1, 2, "holder").unwrap();
         let fenced = SetOptions::new().fencing_token(fence.clone());
         client.set_with("fenced", "value", &fenced).await.unwrap();
-        let shown = || asked(&server, "GET /api/key?key=fenced", "").1["entry"]["fence"].clone();
+        let shown = || request(&server, "GET /api/key?key=fenced", "").1["entry"]["fence"].clone();
         until("the token is known", || {
             shown() == fence.to_string().as_str()
         })
         .await;
         let body = format!("{{\"key\": \"fenced\", \"fence\": {}}}", shown());
-        assert_eq!(asked(&server, "POST /api/delete", &body).1["deleted"], 1);
+        assert_eq!(request(&server, "POST /api/delete", &body).1["deleted"], 1);
 
-        let (_, absent) = asked(&server, "GET /api/key?key=absent", "");
+        let (_, absent) = request(&server, "GET /api/key?key=absent", "");
         assert!(absent["entry"].is_null(), "{absent}");
 
-        let locks = listed(&server, "/api/locks?match=*");
+        let locks = list_all(&server, "/api/locks?match=*");
         let names: Vec<_> = locks.iter().map(|lock| &lock["key"]["text"]).collect();
         assert_eq!(names, ["door"]);
         drop(guard);
 
         let delete = |key: &str| {
             let body = format!("{{\"key\": {key:?}}}");
-            asked(&server, "POST /api/delete", &body).1["deleted"].clone()
+            request(&server, "POST /api/delete", &body).1["deleted"].clone()
         };
         assert_eq!(delete("ends"), 1);
         assert_eq!(delete("ends"), 0);
         assert_eq!(client.get("ends").await.unwrap(), None);
 
-        let (_, status) = asked(&server, "GET /api/status?", "");
+        let (_, status) = request(&server, "GET /api/status?", "");
         assert!(status["counts"]["keys"].is_null(), "{status}");
         assert!(status["counts"]["sessions"].is_u64(), "{status}");
     });

@@ -7,7 +7,7 @@ use statestore::{Client, SetOptions, Settings, Transaction, TransactionOutcome};
 /// Not the order of the keys.
 const KEYS: [&str; 5] = ["order-d", "order-a", "order-e", "order-b", "order-c"];
 
-pub(crate) fn a_transaction_is_told_in_the_order_of_its_operations<E: Engine>() {
+pub(crate) fn notifications_of_a_transaction_follow_its_operation_order<E: Engine>() {
     let engine = E::start();
     let storage = &engine.url("order");
     let [one, other] =

@@ -18,7 +18,7 @@ const MAX: u32 = u32::MAX;
 const FAR_AHEAD_MS: u64 = 3_600_000;
 
 /// A broker as the test wants it: it gives requests to the only server that is there, and looks at each packet that comes.
-struct Script {
+struct ScriptedBroker {
     listener: TcpListener,
     stream: Option<TcpStream>,
     input: BytesMut,
@@ -28,14 +28,14 @@ struct Script {
 
 /// A packet of the server about a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum ServerPacket {
     /// An acknowledgement, of the request under this packet identifier.
     Acknowledged(u16),
     /// A response, with the first of the correlation data: its status, or else its payload.
     Answered(u8, String),
 }
 
-impl Script {
+impl ScriptedBroker {
     fn new() -> Self {
         Self {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -95,7 +95,7 @@ impl Script {
     }
 
     /// Sends the server a request with this byte as its correlation data.
-    fn give(&mut self, packet_id: u16, correlation: u8, parts: &[&str], timestamp: &str) {
+    fn send_request(&mut self, packet_id: u16, correlation: u8, parts: &[&str], timestamp: &str) {
         let response_topic = topic::response("me");
         let header = PublishHeader {
             topic: topic::REQUEST,
@@ -115,10 +115,12 @@ impl Script {
     }
 
     /// Returns the server's next packet about a request. Messages to the other servers are skipped.
-    fn said(&mut self) -> Said {
+    fn next_packet(&mut self) -> ServerPacket {
         loop {
             match self.packet() {
-                Packet::PubAck(puback) => return Said::Acknowledged(puback.packet_id.get()),
+                Packet::PubAck(puback) => {
+                    return ServerPacket::Acknowledged(puback.packet_id.get());
+                }
                 Packet::Publish(publish) => {
                     let mut out = BytesMut::new();
                     let packet_id = publish.packet_id().unwrap();
@@ -127,7 +129,7 @@ impl Script {
                         self.send(&out);
                     }
                     if let Some([correlation]) = publish.correlation_data() {
-                        return Said::Answered(*correlation, answer(&publish));
+                        return ServerPacket::Answered(*correlation, response_text(&publish));
                     }
                 }
                 Packet::PingReq => self.send(&[0xd0, 0]),
@@ -137,7 +139,7 @@ impl Script {
     }
 }
 
-fn answer(publish: &Publish) -> String {
+fn response_text(publish: &Publish) -> String {
     let mut properties = publish.user_properties();
     let status = properties.find(|(name, status)| *name == "__stat" && *status != "200");
     status.map_or_else(
@@ -146,59 +148,59 @@ fn answer(publish: &Publish) -> String {
     )
 }
 
-fn answered(correlation: u8, what: &str) -> Said {
-    Said::Answered(correlation, what.into())
+fn expected_response(correlation: u8, what: &str) -> ServerPacket {
+    ServerPacket::Answered(correlation, what.into())
 }
 
-pub(crate) fn what_others_may_execute_is_not_refused_before_it_is_acknowledged<E: Engine>() {
+pub(crate) fn a_request_that_others_may_execute_is_acknowledged_before_it_is_refused<E: Engine>() {
     const OK: &str = "+OK\r\n";
     let engine = E::start();
-    let mut script = Script::new();
+    let mut script = ScriptedBroker::new();
     let server = node_at(&engine, script.address(), "a");
     script.accept();
     let stamp = now();
     // An executed request is acknowledged as soon as its response is sent.
-    script.give(1, 1, &["SET", "known", "1"], &stamp);
-    assert_eq!(script.said(), answered(1, OK));
-    assert_eq!(script.said(), Said::Acknowledged(1));
+    script.send_request(1, 1, &["SET", "known", "1"], &stamp);
+    assert_eq!(script.next_packet(), expected_response(1, OK));
+    assert_eq!(script.next_packet(), ServerPacket::Acknowledged(1));
     // A clock that is ahead of this server may not be ahead of another one.
     let ahead = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let ahead = u64::try_from(ahead.unwrap().as_millis()).unwrap() + FAR_AHEAD_MS;
-    script.give(2, 2, &["SET", "k", "1"], &format!("{ahead}:0:peer"));
-    assert_eq!(script.said(), Said::Acknowledged(2));
+    script.send_request(2, 2, &["SET", "k", "1"], &format!("{ahead}:0:peer"));
+    assert_eq!(script.next_packet(), ServerPacket::Acknowledged(2));
     // Another server may have received the request before. The only certain fact is that this server did not execute it.
-    assert_eq!(script.said(), answered(2, "503"));
+    assert_eq!(script.next_packet(), expected_response(2, "503"));
     // A result that every server would find is sent unchanged.
-    script.give(3, 3, &["SET", "k"], &stamp);
-    assert_eq!(script.said(), Said::Acknowledged(3));
+    script.send_request(3, 3, &["SET", "k"], &stamp);
+    assert_eq!(script.next_packet(), ServerPacket::Acknowledged(3));
     let arguments = "-ERR wrong number of arguments\r\n";
-    assert_eq!(script.said(), answered(3, arguments));
+    assert_eq!(script.next_packet(), expected_response(3, arguments));
 
     // While the engine is away. The broker does not acknowledge that, so that it may have neither the refusal nor what was before it.
     engine.pause();
     script.acknowledges = false;
-    script.give(4, 4, &["SET", "new", "1"], &stamp);
-    assert_eq!(script.said(), Said::Acknowledged(4));
-    assert_eq!(script.said(), answered(4, "503"));
+    script.send_request(4, 4, &["SET", "new", "1"], &stamp);
+    assert_eq!(script.next_packet(), ServerPacket::Acknowledged(4));
+    assert_eq!(script.next_packet(), expected_response(4, "503"));
     // The broker gives the request to another server, and the refusal is not repeated: the next packet is this one.
     script.acknowledges = true;
     script.accept();
-    script.give(1, 6, &["CAPS"], &stamp);
-    let said = script.said();
-    assert!(matches!(said, Said::Answered(6, _)), "{said:?}");
-    assert_eq!(script.said(), Said::Acknowledged(1));
-    engine.go_on();
+    script.send_request(1, 6, &["CAPS"], &stamp);
+    let said = script.next_packet();
+    assert!(matches!(said, ServerPacket::Answered(6, _)), "{said:?}");
+    assert_eq!(script.next_packet(), ServerPacket::Acknowledged(1));
+    engine.resume();
     let mut packet_id = 2;
     let end = Instant::now() + LONG;
     loop {
-        script.give(packet_id, 4, &["SET", "new", "1"], &stamp);
-        let (one, other) = (script.said(), script.said());
-        if one == answered(4, OK) {
-            break assert_eq!(other, Said::Acknowledged(packet_id));
+        script.send_request(packet_id, 4, &["SET", "new", "1"], &stamp);
+        let (one, other) = (script.next_packet(), script.next_packet());
+        if one == expected_response(4, OK) {
+            break assert_eq!(other, ServerPacket::Acknowledged(packet_id));
         }
         // The engine may take a moment.
-        assert_eq!(one, Said::Acknowledged(packet_id));
-        assert_eq!(other, answered(4, "503"));
+        assert_eq!(one, ServerPacket::Acknowledged(packet_id));
+        assert_eq!(other, expected_response(4, "503"));
         assert!(Instant::now() < end, "it is refused for ever");
         packet_id += 1;
     }

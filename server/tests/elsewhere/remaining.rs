@@ -13,10 +13,10 @@ const NODES: usize = 3;
 const READS: usize = 150;
 
 /// Longer than the test takes between two renewals.
-const LASTS: Duration = Duration::from_secs(60);
+const LIFETIME: Duration = Duration::from_secs(60);
 
 async fn renew(client: Client, key: String, is_over: Rc<Cell<bool>>) {
-    let options = SetOptions::new().expires_in(LASTS);
+    let options = SetOptions::new().expires_in(LIFETIME);
     while !is_over.get() {
         client.set_with(&key, "v", &options).await.unwrap();
     }
@@ -33,11 +33,11 @@ async fn read(client: Client) -> usize {
     without
 }
 
-pub(crate) fn an_entry_that_expires_always_has_time_left<E: Engine>() {
+pub(crate) fn the_remaining_time_is_never_missing_or_zero<E: Engine>() {
     Cluster::<E>::start(NODES).run(async |cluster| {
         let is_over = Rc::new(Cell::new(false));
         let mut renewing = JoinSet::new();
-        let options = SetOptions::new().expires_in(LASTS);
+        let options = SetOptions::new().expires_in(LIFETIME);
         for number in 0..NODES {
             let key = format!("renewed-{number}");
             let client = cluster.client(number).await;

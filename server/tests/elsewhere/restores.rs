@@ -1,6 +1,6 @@
 //! Restores of backups into an engine.
-use super::backups::{SLACK, end_of, tool, version};
-use super::{Engine, block_on, client_of, signal, value};
+use super::backups::{SLACK, expiry_of, tool, version};
+use super::{Engine, block_on, connect_to, signal, value};
 use futures_util::future::join_all;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
@@ -141,7 +141,10 @@ async fn assert_same(client: &Client, other: &Client) {
             assert_eq!(is_endless(&here.expires_in), is_endless(&there.expires_in));
         }
     }
-    let (here, there) = (end_of(client, "ends").await, end_of(other, "ends").await);
+    let (here, there) = (
+        expiry_of(client, "ends").await,
+        expiry_of(other, "ends").await,
+    );
     assert!(there.0 <= here.1 + SLACK, "{here:?}, {there:?}");
     // A server of an engine counts the rest from when it first sees the entry.
     let unseen = Duration::from_secs(300);
@@ -162,19 +165,19 @@ pub(crate) fn a_backup_is_served_from_an_engine_as_from_a_data_folder<E: Engine>
     let shared = RunningServer::start(engine.config("test")).unwrap();
     let own = RunningServer::start(Config::durable(&folder)).unwrap();
     block_on(async {
-        let (shared_client, own_client) = (client_of(&shared).await, client_of(&own).await);
+        let (shared_client, own_client) = (connect_to(&shared).await, connect_to(&own).await);
         assert_same(&shared_client, &own_client).await;
 
         // From one engine into another prefix.
         let file = source.folder.path().join("second.backup");
-        let control = shared.control();
+        let control = shared.handle();
         let to = file.clone();
         let written =
             tokio::task::spawn_blocking(move || control.backup_to_file_blocking(&to, false));
         written.await.unwrap().unwrap();
         tool(&["restore", path(&file), "--storage", &engine.url("second")]);
         let second = RunningServer::start(engine.config("second")).unwrap();
-        assert_same(&client_of(&second).await, &own_client).await;
+        assert_same(&connect_to(&second).await, &own_client).await;
         second.stop().unwrap();
 
         for client in [&shared_client, &own_client] {
@@ -201,7 +204,7 @@ pub(crate) fn a_restore_that_is_refused_or_fails_changes_nothing<E: Engine>() {
     let engine = E::start();
     let server = RunningServer::start(engine.config("test")).unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("key-1", "own").await.unwrap();
         let refused = restore(&source.backup, &engine.url("test")).output();
         let error = refusal(&refused.unwrap());
@@ -225,7 +228,7 @@ pub(crate) fn a_restore_that_is_refused_or_fails_changes_nothing<E: Engine>() {
     assert_eq!(ended.status.code(), Some(130));
     let server = RunningServer::start(engine.config("cut")).unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         assert!(keys(&client).await.is_empty());
     });
     server.stop().unwrap();
@@ -267,7 +270,7 @@ pub(crate) fn a_server_rejects_a_store_that_a_restore_did_not_finish<E: Engine>(
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
     let server = start().unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         assert_eq!(keys(&client).await.len(), KEYS + 2);
     });
     server.stop().unwrap();

@@ -4,7 +4,7 @@ use super::{Engine, block_on};
 use faults::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestored::RunningServer;
-use statestored::config::{AttachConfig, BrokerTerms, Config};
+use statestored::config::{AttachConfig, BrokerConfig, Config};
 use std::net::SocketAddr;
 
 /// How often a request is delivered: the broker takes turns, so that each server gets it.
@@ -21,10 +21,10 @@ pub(crate) fn node_at(engine: &impl Engine, broker: SocketAddr, name: &str) -> R
         listeners: Vec::new(),
         attach: Some(AttachConfig {
             address: format!("mqtt://{broker}").parse().unwrap(),
-            terms: BrokerTerms {
+            terms: BrokerConfig {
                 client_id: name.into(),
                 identity: None,
-                share: Some("nodes".into()),
+                share_name: Some("nodes".into()),
                 watch_lease_ms: None,
             },
             user: None,
@@ -38,10 +38,10 @@ pub(crate) fn node_at(engine: &impl Engine, broker: SocketAddr, name: &str) -> R
 }
 
 /// How many requests each has been given.
-async fn given(nodes: &[RunningServer]) -> Vec<u64> {
+async fn requests_received(nodes: &[RunningServer]) -> Vec<u64> {
     let mut given = Vec::new();
     for node in nodes {
-        given.push(node.control().statistics().await.unwrap().requests);
+        given.push(node.handle().metrics().await.unwrap().requests);
     }
     given
 }
@@ -53,7 +53,7 @@ async fn deliver(
     parts: &[&str],
     properties: &[(&str, &str)],
 ) -> Vec<(Vec<u8>, Option<String>)> {
-    let before = given(nodes).await;
+    let before = requests_received(nodes).await;
     let header = PublishHeader {
         correlation_data: Some(parts.last().unwrap().as_bytes()),
         user_properties: properties,
@@ -67,7 +67,7 @@ async fn deliver(
         let version = version.map(|(_, version)| version.to_owned());
         answers.push((response.payload_bytes().to_vec(), version));
     }
-    let after = given(nodes).await;
+    let after = requests_received(nodes).await;
     assert!(
         before
             .iter()
@@ -78,14 +78,14 @@ async fn deliver(
     answers
 }
 
-pub(crate) fn a_request_that_comes_to_several_servers_is_executed_once<E: Engine>() {
+pub(crate) fn a_request_delivered_to_several_servers_is_executed_once<E: Engine>() {
     let engine = E::start();
     let broker = Mosquitto::start();
     let nodes = ["a", "b"].map(|name| node(&engine, &broker, name));
     block_on(async {
         let mut peer = Peer::connect(broker.address(), "me");
         // Without any server there is an answer of the broker only.
-        while given(&nodes).await.contains(&0) {
+        while requests_received(&nodes).await.contains(&0) {
             if let Some(first) = attempt(&mut peer) {
                 assert_eq!(first, b"$-1\r\n");
             }

@@ -1,10 +1,11 @@
 //! The service over a real engine, under a clock that the test turns: what the tests of the embedded keyspace say holds here as well.
 use super::Engine;
-use crate::Tested;
-use statestored::keyspace::remote::{
-    Ask, AskId, Link, News, Remote, RemoteConfig, Revision, ThreadLink, Verdict,
+use crate::TestEngine;
+use statestored::keyspace::shared::{
+    CommitOutcome, EngineEvent, EngineRequest, EngineRequestId, Link, Revision, SharedKeyspace,
+    SharedKeyspaceConfig, ThreadLink,
 };
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use statestored::storage::{Batch, Record};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -18,74 +19,79 @@ pub(crate) use crate::STORAGE;
 pub(crate) const CASES: u32 = 40;
 
 /// Whether entries expire without a request.
-pub(crate) const ENDS_BY_ITSELF: bool = true;
+pub(crate) const EXPIRES_WITHOUT_REQUESTS: bool = true;
 
 /// Whether the storage of the entries is updated after a jump of the wall clock.
-pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
+pub(crate) const REWRITES_AFTER_CLOCK_JUMPS: bool = false;
 
 /// How long the service is left to itself when nothing wakes it.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Progress of the requests and of the change events.
 #[derive(Debug, Default)]
 struct Progress {
     /// Questions that have no answer yet.
-    waiting: usize,
+    pending: usize,
     /// The last change that was made here.
-    made: Revision,
+    last_commit: Revision,
     /// Revision up to which changes were reported; `None` while they are not followed.
-    told: Option<Revision>,
+    reported: Option<Revision>,
 }
 
 /// A link that counts.
 #[derive(Debug)]
-struct Counted {
+struct CountingLink {
     link: ThreadLink,
     progress: Arc<Mutex<Progress>>,
 }
 
-impl Link for Counted {
+impl Link for CountingLink {
     fn store_secret(&self) -> &[u8] {
         self.link.store_secret()
     }
 
-    fn ask(&mut self, id: AskId, ask: Ask) {
-        if !matches!(ask, Ask::Watch) {
-            self.progress.lock().unwrap().waiting += 1;
+    fn request(&mut self, id: EngineRequestId, ask: EngineRequest) {
+        if !matches!(ask, EngineRequest::Watch) {
+            self.progress.lock().unwrap().pending += 1;
         }
-        self.link.ask(id, ask);
+        self.link.request(id, ask);
     }
 
-    fn news(&mut self) -> Option<News> {
-        let news = self.link.news()?;
+    fn next_event(&mut self) -> Option<EngineEvent> {
+        let news = self.link.next_event()?;
         let mut progress = self.progress.lock().unwrap();
         match &news {
-            News::Read(..) | News::Revision(..) | News::Page(..) | News::Clocks(..) => {
-                progress.waiting -= 1;
+            EngineEvent::Read(..)
+            | EngineEvent::Revision(..)
+            | EngineEvent::Page(..)
+            | EngineEvent::Clocks(..) => {
+                progress.pending -= 1;
             }
-            News::Committed(_, verdict) => {
-                progress.waiting -= 1;
-                if let Verdict::Done(revision) = verdict {
-                    progress.made = progress.made.max(*revision);
+            EngineEvent::Committed(_, verdict) => {
+                progress.pending -= 1;
+                if let CommitOutcome::Committed(revision) = verdict {
+                    progress.last_commit = progress.last_commit.max(*revision);
                 }
             }
-            News::Synced(_, at, _) | News::Changes(_, at, _) => progress.told = Some(*at),
-            News::WatchLost(..) | News::Reverted => progress.told = None,
-            News::Snapshot(..)
-            | News::Watching(..)
-            | News::WatchBroken(_)
-            | News::WatchResumed(_)
-            | News::Writable(_) => {}
+            EngineEvent::Synced(_, at, _) | EngineEvent::Changes(_, at, _) => {
+                progress.reported = Some(*at)
+            }
+            EngineEvent::WatchLost(..) | EngineEvent::Reverted => progress.reported = None,
+            EngineEvent::Snapshot(..)
+            | EngineEvent::WatchProgress(..)
+            | EngineEvent::WatchInterrupted(_)
+            | EngineEvent::WatchResumed(_)
+            | EngineEvent::Writable(_) => {}
         }
         Some(news)
     }
 
-    fn unsent(&self) -> usize {
-        self.link.unsent()
+    fn buffered(&self) -> usize {
+        self.link.buffered()
     }
 
-    fn send(&mut self) {
-        self.link.send();
+    fn flush(&mut self) {
+        self.link.flush();
     }
 
     fn sends_once(&self) -> bool {
@@ -96,51 +102,51 @@ impl Link for Counted {
         self.link.counts_revisions()
     }
 
-    fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.link.poll_news(context)
+    fn poll_events(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.link.poll_events(context)
     }
 }
 
 /// The engine of a test, and the store in it that is in use.
-struct World {
-    engine: Tested,
+struct EngineFixture {
+    engine: TestEngine,
     stores: u32,
     progress: Arc<Mutex<Progress>>,
 }
 
 thread_local! {
     // A test has a thread of its own.
-    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static WORLD: RefCell<Option<EngineFixture>> = const { RefCell::new(None) };
 }
 
 fn service(config: ServiceConfig, is_new: bool) -> Service {
     WORLD.with_borrow_mut(|world| {
-        let world = world.get_or_insert_with(|| World {
-            engine: Tested::start(),
+        let world = world.get_or_insert_with(|| EngineFixture {
+            engine: TestEngine::start(),
             stores: 0,
             progress: Arc::default(),
         });
         world.stores += u32::from(is_new);
         world.progress = Arc::default();
         let link = world.engine.link(&format!("store{}", world.stores));
-        let link = Counted {
+        let link = CountingLink {
             link,
             progress: Arc::clone(&world.progress),
         };
-        let remote = RemoteConfig {
+        let remote = SharedKeyspaceConfig {
             // No other server would do it.
-            patience_ms: 0,
+            removal_delay_ms: 0,
             // Nor are these clocks real.
-            clock_limit_ms: u64::MAX,
-            compare_ms: u64::MAX,
-            ..RemoteConfig::random().unwrap()
+            max_clock_lead_ms: u64::MAX,
+            clock_interval_ms: u64::MAX,
+            ..SharedKeyspaceConfig::random().unwrap()
         };
         // The engine has the entries: there is nothing to be kept here.
         let config = ServiceConfig {
             is_durable: false,
             ..config
         };
-        Service::new(config, Remote::new(remote, link))
+        Service::new(config, SharedKeyspace::new(remote, link))
     })
 }
 
@@ -153,16 +159,16 @@ pub(crate) fn restore<'r>(
     config: ServiceConfig,
     _: impl Iterator<Item = &'r Record>,
     _: Option<(u64, u64)>,
-    now: Now,
+    now: ClockReading,
 ) -> Service {
     let mut service = service(config, false);
     settle(&mut service, now);
     service
 }
 
-struct Unpark(Thread);
+struct UnparkWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -170,26 +176,26 @@ impl Wake for Unpark {
 
 /// Waits for events for the service.
 pub(crate) fn idle(service: &mut Service) {
-    service.ask_gathered();
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    service.flush_gathered();
+    let waker = Waker::from(Arc::new(UnparkWaker(std::thread::current())));
     if service
-        .poll_news(&mut Context::from_waker(&waker))
+        .poll_events(&mut Context::from_waker(&waker))
         .is_pending()
     {
-        std::thread::park_timeout(LOOK_AGAIN);
+        std::thread::park_timeout(POLL_INTERVAL);
     }
 }
 
 /// Waits until all operations have ended, and all due entries have expired.
-pub(crate) fn settle(service: &mut Service, now: Now) {
+pub(crate) fn settle(service: &mut Service, now: ClockReading) {
     let progress = WORLD.with_borrow(|world| Arc::clone(&world.as_ref().unwrap().progress));
     let end = Instant::now() + super::LONG;
     loop {
         service.advance(now);
-        service.ask_gathered();
+        service.flush_gathered();
         {
             let progress = progress.lock().unwrap();
-            if progress.waiting == 0 && progress.told >= Some(progress.made) {
+            if progress.pending == 0 && progress.reported >= Some(progress.last_commit) {
                 return;
             }
             assert!(Instant::now() < end, "not in time: {progress:?}");

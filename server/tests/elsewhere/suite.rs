@@ -1,5 +1,5 @@
 //! Behaviour of every engine, observed through servers that share it.
-use super::{Cluster, Engine, LONG, block_on, client_of, get, next, start, until, value};
+use super::{Cluster, Engine, LONG, block_on, connect_to, get, next, start, until, value};
 use statestore::{
     Condition, DelOptions, DelOutcome, Error, ErrorKind, Expiry, GetOptions, Observation,
     ObserveOptions, Outcome, Overflow, SetOptions, SetOutcome, Transaction, TransactionOutcome,
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) fn what_one_node_stores_the_others_have<E: Engine>() {
+pub(crate) fn a_write_at_one_node_is_visible_at_all_nodes<E: Engine>() {
     Cluster::<E>::start(2).run(async |cluster| {
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
         let SetOutcome::Applied { version: first } = a.set("k", "1").await.unwrap() else {
@@ -48,7 +48,7 @@ pub(crate) fn what_one_node_stores_the_others_have<E: Engine>() {
     });
 }
 
-pub(crate) fn a_transaction_is_one_for_all_nodes<E: Engine>() {
+pub(crate) fn a_transaction_is_atomic_at_all_nodes<E: Engine>() {
     Cluster::<E>::start(2).run(async |cluster| {
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
         a.set("stock", "5").await.unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn a_transaction_is_one_for_all_nodes<E: Engine>() {
     });
 }
 
-pub(crate) fn observers_of_every_node_are_told_and_an_end_is_told_once<E: Engine>() {
+pub(crate) fn observers_at_every_node_are_notified_and_expiry_only_once<E: Engine>() {
     Cluster::<E>::start(2).run(async |cluster| {
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
         let all = ObserveOptions::new().overflow(Overflow::All(10));
@@ -168,7 +168,7 @@ pub(crate) fn updates_through_all_nodes_lose_nothing<E: Engine>() {
     });
 }
 
-pub(crate) fn pages_have_all_keys_once_and_leave_out_what_was_deleted<E: Engine>() {
+pub(crate) fn scans_return_each_existing_key_once<E: Engine>() {
     Cluster::<E>::start(2).run(async |cluster| {
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
         let keys: Vec<_> = (0..2_500).map(|number| format!("p/{number:04}")).collect();
@@ -193,7 +193,7 @@ pub(crate) fn pages_have_all_keys_once_and_leave_out_what_was_deleted<E: Engine>
     });
 }
 
-pub(crate) fn while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on<E: Engine>() {
+pub(crate) fn requests_fail_while_the_engine_is_paused_and_resume_afterwards<E: Engine>() {
     Cluster::<E>::start(2).run(async |cluster| {
         let (a, b) = (cluster.client(0).await, cluster.client(1).await);
         a.set("k", "before").await.unwrap();
@@ -205,7 +205,7 @@ pub(crate) fn while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_
         let options = SetOptions::new().timeout(soon);
         let written = a.set_with("k", "meanwhile", &options).await;
         assert_eq!(written.unwrap_err().kind(), ErrorKind::TimedOut);
-        cluster.engine.go_on();
+        cluster.engine.resume();
         a.set("k", "after").await.unwrap();
         assert_eq!(value(&b, "k").await.as_deref(), Some("after"));
         loop {
@@ -217,10 +217,10 @@ pub(crate) fn while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_
     });
 }
 
-pub(crate) fn nodes_and_the_engine_begin_anew_with_what_there_was<E: Engine>() {
+pub(crate) fn data_survives_restarts_of_nodes_and_engine<E: Engine>() {
     let mut engine = E::start();
     for round in 0..3 {
-        let cluster = Cluster::over(engine, 1);
+        let cluster = Cluster::with_engine(engine, 1);
         cluster.block_on(async |cluster| {
             let client = cluster.client(0).await;
             let former = (round > 0).then(|| format!("{}", round - 1));
@@ -229,11 +229,11 @@ pub(crate) fn nodes_and_the_engine_begin_anew_with_what_there_was<E: Engine>() {
         });
         engine = cluster.into_engine();
         engine.kill();
-        engine.start_again();
+        engine.restart();
     }
 }
 
-fn is_refused(error: &Error) {
+fn assert_refused(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::NoStore, "{error}");
     assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
     assert!(error.is_retryable(), "{error}");
@@ -245,11 +245,11 @@ fn is_refused(error: &Error) {
 
 /// Checks a change of a key that the server has cached. The cached record suffices for a commit, and a commit cannot be
 /// recalled.
-pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Engine>() {
+pub(crate) fn a_write_to_a_cached_key_is_refused_while_the_engine_is_unavailable<E: Engine>() {
     let mut engine = E::start();
     let server = start(&engine);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("known", "1").await.unwrap();
         engine.kill();
         let says = |what: &str| !get(&server, "/readyz").contains(what);
@@ -257,29 +257,31 @@ pub(crate) fn a_change_of_a_known_key_is_refused_while_the_engine_is_away<E: Eng
         let error = client.set("known", "2").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoStore, "{error}");
         assert_eq!(error.outcome(), Outcome::NotDone);
-        engine.start_again();
+        engine.restart();
         until("it is ready", || !says("200 OK")).await;
         assert_eq!(value(&client, "known").await.as_deref(), Some("1"));
     });
     server.stop().unwrap();
 }
 
-pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<E: Engine>() {
+pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_reports_the_reason<
+    E: Engine,
+>() {
     let mut engine = E::start();
     let server = start(&engine);
     block_on(async {
         let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
         until("it is ready", is_ready).await;
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         engine.kill();
 
         let patient = GetOptions::new().timeout(2 * LONG);
         let begun = Instant::now();
-        is_refused(&client.get_with("k", &patient).await.unwrap_err());
+        assert_refused(&client.get_with("k", &patient).await.unwrap_err());
         assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
         // The key is not cached, so it would have to be read before it is written.
-        is_refused(&client.set("other", "1").await.unwrap_err());
+        assert_refused(&client.set("other", "1").await.unwrap_err());
         until("it says why", || {
             get(&server, "/readyz").contains("storage_away")
         })
@@ -294,7 +296,7 @@ pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<
             "{metrics}"
         );
 
-        engine.start_again();
+        engine.restart();
         until("it is ready again", is_ready).await;
         assert_eq!(client.get("other").await.unwrap(), None);
         client.set("k", "2").await.unwrap();
@@ -312,28 +314,28 @@ pub(crate) fn requests_are_refused_before_their_deadline_and_readiness_says_why<
 }
 
 pub(crate) use super::clocks::{
-    a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early,
-    a_step_of_the_clock_of_a_server_that_is_alone_is_noticed,
+    a_server_with_a_fast_clock_assigns_no_versions_and_expires_nothing_early,
+    a_single_server_detects_a_clock_step,
 };
 
 pub(crate) use super::backups::{
-    a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends,
-    a_backup_that_the_engine_ends_is_an_error_and_no_file,
+    a_backup_aborted_by_the_engine_is_an_error_without_a_file,
+    a_backup_is_a_consistent_snapshot_with_versions_fences_and_expiries,
 };
-pub(crate) use super::operators::operators_see_what_there_is_and_delete_it;
-pub(crate) use super::order::a_transaction_is_told_in_the_order_of_its_operations;
-pub(crate) use super::remaining::an_entry_that_expires_always_has_time_left;
+pub(crate) use super::operators::operators_list_and_delete_entries;
+pub(crate) use super::order::notifications_of_a_transaction_follow_its_operation_order;
+pub(crate) use super::remaining::the_remaining_time_is_never_missing_or_zero;
 pub(crate) use super::restores::{
     a_backup_is_served_from_an_engine_as_from_a_data_folder,
     a_restore_that_is_refused_or_fails_changes_nothing,
     a_server_rejects_a_store_that_a_restore_did_not_finish,
 };
 
-pub(crate) use super::ends::an_end_is_told_once_though_its_server_was_killed;
+pub(crate) use super::ends::an_expiry_is_notified_once_although_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
-    a_watch_that_ends_before_it_has_begun_is_answered,
-    each_request_is_given_its_own_answer_though_answers_are_torn_or_late,
-    what_the_engine_has_not_confirmed_is_not_answered,
+    a_watch_that_ends_before_it_is_established_is_answered,
+    responses_match_their_requests_when_replies_are_torn_or_late,
+    unconfirmed_commits_are_not_answered,
 };
 
 /// A test of each, over this engine.

@@ -1,7 +1,7 @@
 //! Changes that an engine has not confirmed get no response, even if its responses are lost. Each response belongs to its request.
 use super::world::{Peer, Store, command, now};
-use super::{Engine, block_on, client_of, start, until, value};
-use faults::{Admission, Cut, Direction, Proxy};
+use super::{Engine, block_on, connect_to, start, until, value};
+use faults::{AcceptMode, CutKind, Direction, Proxy};
 use statestore::{Observation, ObserveOptions, Overflow};
 use statestore_protocol::mqtt::{Packet, Publish, PublishHeader, ReasonCode};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const OK: &[u8] = b"+OK\r\n";
 const KEYS: u8 = 40;
 
 /// A server whose connection to the engine the test breaks, and a client of it.
-struct World {
+struct ProxiedServer {
     proxy: Proxy,
     /// Keeps the thread of the proxy alive.
     _lives: oneshot::Sender<()>,
@@ -24,8 +24,8 @@ struct World {
     peer: Peer,
 }
 
-impl World {
-    fn over(engine: &impl Engine) -> Self {
+impl ProxiedServer {
+    fn with_engine(engine: &impl Engine) -> Self {
         let url = engine.url("test");
         let (head, rest) = url.split_once("127.0.0.1:").unwrap();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -91,14 +91,14 @@ impl World {
     }
 
     /// Waits until the server is ready and has the key cached: a change is then sent without a read before it.
-    fn knows_the_key(&mut self) {
+    fn wait_until_cached(&mut self) {
         self.store.until_said("/readyz", "HTTP/1.0 200");
         self.send(0, &["GET", "k"], None);
         assert_eq!(self.answer().correlation_data(), Some(&[0][..]));
     }
 
     /// Checks that the client has received neither an acknowledgement nor a response.
-    fn hears_nothing(&self) {
+    fn assert_no_response(&self) {
         let stream = &self.peer.stream;
         stream.set_nonblocking(true).unwrap();
         let found = stream.peek(&mut [0]);
@@ -116,7 +116,7 @@ impl World {
 
     /// Asks for all keys at once, and looks whether each answer is that of its request. How many were answered; others were refused, as
     /// the engine was away for too long.
-    fn answered_their_own(&mut self, meanwhile: impl FnOnce(&Proxy)) -> usize {
+    fn count_matching_responses(&mut self, meanwhile: impl FnOnce(&Proxy)) -> usize {
         for key in 0..KEYS {
             self.send(key, &["GET", &format!("key {key}")], None);
         }
@@ -144,13 +144,13 @@ impl World {
     }
 }
 
-pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
+pub(crate) fn unconfirmed_commits_are_not_answered<E: Engine>() {
     let engine = E::start();
     let beside = start(&engine);
-    let mut world = World::over(&engine);
+    let mut world = ProxiedServer::with_engine(&engine);
     world.set(1, "k", "1");
     block_on(async {
-        let client = client_of(&beside).await;
+        let client = connect_to(&beside).await;
         let all = ObserveOptions::new().overflow(Overflow::All(10));
         let mut told = client.observe_with("k", &all).await.unwrap();
         let mut next_is = async |expected: &str| loop {
@@ -162,20 +162,20 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
             }
         };
         // The commit is executed, but the engine's response does not arrive.
-        world.knows_the_key();
+        world.wait_until_cached();
         world.proxy.stall(Direction::ToClient);
         world.send(2, &["SET", "k", "2"], None);
         let made = next_is("2").await;
-        world.hears_nothing();
+        world.assert_no_response();
         // The response is lost for good: the server has to query the outcome instead of repeating the commit.
-        world.proxy.cut(Cut::Reset);
+        world.proxy.cut(CutKind::Reset);
         let answer = world.answer();
         assert_eq!(answer.payload_bytes(), OK);
         let version = answer.user_properties().find(|(name, _)| *name == "__ts");
         assert_eq!(version.unwrap().1, made.to_string());
 
         // The commit does not reach the engine, which the server cannot distinguish from a lost response.
-        world.knows_the_key();
+        world.wait_until_cached();
         let before = world.unanswered();
         world.proxy.stall(Direction::ToServer);
         world.send(3, &["SET", "k", "3"], None);
@@ -189,7 +189,7 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
 
         // The request never reaches the engine, on this connection or a later one, and expires. The server cannot know that nothing was
         // done, so it acknowledges the request and sends no response.
-        world.knows_the_key();
+        world.wait_until_cached();
         world.proxy.block(Direction::ToServer);
         world.send(4, &["SET", "k", "never"], Some(1));
         let said = world.peer.receive();
@@ -197,8 +197,8 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
             matches!(&said, Some(Packet::PubAck(puback)) if puback.reason == ReasonCode::SUCCESS),
             "{said:?}"
         );
-        world.hears_nothing();
-        world.proxy.cut(Cut::Reset);
+        world.assert_no_response();
+        world.proxy.cut(CutKind::Reset);
         world.proxy.unblock();
         world.set(5, "k", "4");
         next_is("4").await;
@@ -207,33 +207,33 @@ pub(crate) fn what_the_engine_has_not_confirmed_is_not_answered<E: Engine>() {
     beside.stop().unwrap();
 }
 
-pub(crate) fn each_request_is_given_its_own_answer_though_answers_are_torn_or_late<E: Engine>() {
+pub(crate) fn responses_match_their_requests_when_replies_are_torn_or_late<E: Engine>() {
     let engine = E::start();
-    let mut world = World::over(&engine);
+    let mut world = ProxiedServer::with_engine(&engine);
     for key in 0..KEYS {
         world.set(key, &format!("key {key}"), &format!("value {key:02}"));
     }
     // Within an answer, and between two, on whichever connection it is.
     for bytes in [1, 40, 300, 900, 2_000] {
-        world.answered_their_own(|proxy| {
-            proxy.cut_after(Direction::ToClient, bytes, Cut::Reset);
+        world.count_matching_responses(|proxy| {
+            proxy.cut_after(Direction::ToClient, bytes, CutKind::Reset);
         });
     }
     // Responses that arrive after their requests have timed out.
     world.store.until_said("/readyz", "HTTP/1.0 200");
     world.proxy.stall(Direction::ToClient);
-    world.proxy.admit(Admission::Silence);
+    world.proxy.set_accept_mode(AcceptMode::Silence);
     world.send(0, &["GET", "key 0"], None);
     let refused = world.peer.puback();
     assert_eq!(refused, ReasonCode::NO_MATCHING_SUBSCRIBERS);
-    world.proxy.admit(Admission::Forward);
+    world.proxy.set_accept_mode(AcceptMode::Forward);
     world.proxy.resume(Direction::ToClient);
     world.store.until_said("/readyz", "HTTP/1.0 200");
-    assert_eq!(world.answered_their_own(|_| {}), usize::from(KEYS));
+    assert_eq!(world.count_matching_responses(|_| {}), usize::from(KEYS));
 }
 
 /// A watch that ends before the engine has said what its key holds.
-pub(crate) fn a_watch_that_ends_before_it_has_begun_is_answered<E: Engine>() {
+pub(crate) fn a_watch_that_ends_before_it_is_established_is_answered<E: Engine>() {
     let engine = E::start();
     let server = start(&engine);
     block_on(until("it is ready", || {
@@ -265,6 +265,6 @@ pub(crate) fn a_watch_that_ends_before_it_has_begun_is_answered<E: Engine>() {
             other => panic!("{other:?}"),
         }
     }
-    engine.go_on();
+    engine.resume();
     server.stop().unwrap();
 }

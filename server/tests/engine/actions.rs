@@ -13,8 +13,8 @@ pub(crate) enum Action {
         token: Option<u64>,
     },
     Get(usize, bool),
-    Del(usize, Named, Option<u64>),
-    Vdel(usize, usize, Named, Option<u64>),
+    Del(usize, VersionCondition, Option<u64>),
+    Vdel(usize, usize, VersionCondition, Option<u64>),
     Watch(usize, usize),
     Unwatch(usize, usize),
     Disconnect(usize),
@@ -29,7 +29,7 @@ pub(crate) enum Action {
 
 /// Which version an IFV names, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Named {
+pub(crate) enum VersionCondition {
     None,
     /// The one that the key has.
     Present,
@@ -53,9 +53,9 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
     };
     let named = || {
         prop_oneof![
-            2 => Just(Named::None),
-            1 => Just(Named::Present),
-            1 => Just(Named::Other),
+            2 => Just(VersionCondition::None),
+            1 => Just(VersionCondition::Present),
+            1 => Just(VersionCondition::Other),
         ]
     };
     let ahead = prop_oneof![

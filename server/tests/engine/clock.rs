@@ -1,7 +1,7 @@
 //! A wall clock that jumps while the store runs: what the storage has of leases holds for the next start.
 use crate::simulation::{Simulation, WALL, config, hlc};
 use statestored::access::policy::{KeyPatterns, KeyType};
-use statestored::service::{Now, Retention, ServiceConfig};
+use statestored::service::{ClockReading, Retention, ServiceConfig};
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -22,12 +22,12 @@ fn restart(sim: &mut Simulation, config: ServiceConfig) {
 }
 
 #[test]
-fn a_lease_is_not_over_at_the_next_start() {
+fn a_lease_survives_a_restart_after_a_clock_jump() {
     let mut sim = Simulation::new();
     let token = hlc(20, 3, "holder");
     sim.run_as("watcher", "KEYNOTIFY lease");
     let set = sim
-        .draft()
+        .request()
         .token(token.clone())
         .run("SET lease holder PX 60000");
     let version = set.strip_prefix("+OK ").unwrap().to_owned();
@@ -48,7 +48,7 @@ fn a_lease_is_not_over_at_the_next_start() {
 }
 
 #[test]
-fn it_holds_for_many_leases_and_after_several_jumps() {
+fn many_leases_survive_several_clock_jumps() {
     const LEASES: u64 = 3_000;
     let mut sim = Simulation::new();
     sim.now.wall_ms -= DAY_MS;
@@ -71,7 +71,7 @@ fn it_holds_for_many_leases_and_after_several_jumps() {
 }
 
 #[test]
-fn a_lease_that_a_former_process_has_stored_is_kept_too() {
+fn a_lease_stored_by_a_former_process_survives_a_clock_jump() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 60000");
     restart(&mut sim, config());
@@ -82,7 +82,7 @@ fn a_lease_that_a_former_process_has_stored_is_kept_too() {
 }
 
 #[test]
-fn nothing_is_stored_for_a_clock_that_is_right_or_set_back_or_while_there_is_no_room() {
+fn expiry_is_rewritten_only_after_a_forward_jump_with_free_space() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 600000");
     let stored = sim.stored.clone();
@@ -101,7 +101,7 @@ fn nothing_is_stored_for_a_clock_that_is_right_or_set_back_or_while_there_is_no_
 }
 
 #[test]
-fn what_is_not_to_be_kept_does_not_get_there() {
+fn keys_without_retention_are_not_rewritten() {
     let mut keys = KeyPatterns::default();
     keys.add(KeyType::Pattern, "kept/*").unwrap();
     let config = ServiceConfig {
@@ -114,7 +114,7 @@ fn what_is_not_to_be_kept_does_not_get_there() {
     let mut sim = Simulation::with(config);
     sim.run("SET kept/a v PX 60000");
     sim.run("SET other v PX 60000");
-    sim.now = Now {
+    sim.now = ClockReading {
         wall_ms: WALL + DAY_MS,
         ..sim.now
     };

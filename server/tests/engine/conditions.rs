@@ -7,7 +7,7 @@ fn ifv(counter: u64) -> String {
 }
 
 #[test]
-fn a_set_applies_to_the_version_that_it_names() {
+fn a_set_applies_only_to_the_named_version() {
     let mut sim = Simulation::new();
     sim.run("SET k a");
     assert_eq!(
@@ -46,7 +46,7 @@ fn an_absent_key_has_no_version() {
 }
 
 #[test]
-fn a_del_and_a_vdel_apply_to_the_version_that_they_name() {
+fn del_and_vdel_apply_only_to_the_named_version() {
     let mut sim = Simulation::new();
     sim.run("SET k a");
     assert_eq!(
@@ -70,14 +70,14 @@ fn a_del_and_a_vdel_apply_to_the_version_that_they_name() {
 }
 
 #[test]
-fn the_fence_comes_before_the_condition() {
+fn the_fencing_token_is_checked_before_the_condition() {
     let mut sim = Simulation::new();
-    sim.draft().token(hlc(WALL, 5, "lock")).run("SET k a");
+    sim.request().token(hlc(WALL, 5, "lock")).run("SET k a");
     let refused = "-ERR a fencing token is required for this request";
     for command in ["SET k b", "DEL k", "VDEL k a"] {
         assert_eq!(sim.run(&format!("{command} {}", ifv(7))), refused);
         let fenced = sim
-            .draft()
+            .request()
             .token(hlc(WALL, 5, "lock"))
             .run(&format!("{command} {}", ifv(7)));
         assert_eq!(fenced, format!(":-1 @{WALL}+1"));
@@ -86,7 +86,7 @@ fn the_fence_comes_before_the_condition() {
 }
 
 #[test]
-fn a_get_tells_the_time_that_is_left() {
+fn a_get_returns_the_remaining_time() {
     let mut sim = Simulation::new();
     assert_eq!(sim.run("GET k PTTL"), "$-1");
     sim.run("SET k a PX 10");

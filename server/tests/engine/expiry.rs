@@ -1,9 +1,9 @@
 //! Expiry, exact to the millisecond of the monotonic clock.
 use crate::simulation::{MONO, Simulation, WALL};
-use statestored::service::Now;
+use statestored::service::ClockReading;
 
 #[test]
-fn an_entry_lives_up_to_its_last_millisecond_and_not_in_the_next() {
+fn an_entry_expires_exactly_at_its_deadline() {
     let mut sim = Simulation::new();
     assert!(sim.run("SET k v PX 100").starts_with("+OK"));
     assert_eq!(sim.service.next_ms(), Some(MONO + 100));
@@ -16,7 +16,7 @@ fn an_entry_lives_up_to_its_last_millisecond_and_not_in_the_next() {
 }
 
 #[test]
-fn every_command_sees_the_key_gone_at_the_very_millisecond() {
+fn every_command_treats_an_expired_key_as_absent() {
     for (command, answer) in [
         ("GET k", "$-1"),
         ("DEL k", ":0"),
@@ -27,7 +27,7 @@ fn every_command_sees_the_key_gone_at_the_very_millisecond() {
         ("SCAN *", "*1\r\n*0"),
     ] {
         let mut sim = Simulation::new();
-        sim.draft()
+        sim.request()
             .token(crate::simulation::hlc(9, 0, "l"))
             .run("SET k v PX 100");
         sim.pass(100);
@@ -38,11 +38,11 @@ fn every_command_sees_the_key_gone_at_the_very_millisecond() {
 }
 
 #[test]
-fn a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lease() {
+fn a_wall_clock_jump_does_not_change_a_lease() {
     for wall_ms in [1, WALL + 86_400_000] {
         let mut sim = Simulation::new();
         sim.run("SET k v PX 100");
-        sim.now = Now {
+        sim.now = ClockReading {
             wall_ms,
             mono_ms: MONO + 99,
         };
@@ -69,7 +69,7 @@ fn expiry_is_notified_with_a_higher_version() {
 }
 
 #[test]
-fn a_set_at_the_end_of_a_lease_is_notified_behind_its_end() {
+fn a_set_at_the_deadline_is_notified_after_the_expiry() {
     let mut sim = Simulation::new();
     sim.run_as("w", "KEYNOTIFY k");
     sim.run("SET k v PX 100");
@@ -114,7 +114,7 @@ fn a_renewal_counts_from_its_own_time() {
 }
 
 #[test]
-fn a_time_beyond_the_clock_is_never() {
+fn an_expiry_beyond_the_clock_range_never_happens() {
     let mut sim = Simulation::new();
     let ok = sim.run(&format!("SET k v PX {}", u64::MAX));
     assert!(ok.starts_with("+OK"));
@@ -126,7 +126,7 @@ fn a_time_beyond_the_clock_is_never() {
 }
 
 #[test]
-fn a_hundred_thousand_entries_that_end_at_once_go_in_slices_and_are_never_seen() {
+fn a_hundred_thousand_simultaneous_expiries_are_processed_in_slices() {
     let keys = 100_000;
     let mut sim = Simulation::new();
     for key in 0..keys {
@@ -151,7 +151,7 @@ fn a_hundred_thousand_entries_that_end_at_once_go_in_slices_and_are_never_seen()
 }
 
 #[test]
-fn requests_alone_outrun_expiry() {
+fn requests_alone_keep_up_with_expiry() {
     let mut sim = Simulation::new();
     for key in 0..1_000 {
         sim.run(&format!("SET old-{key} v PX 100"));

@@ -2,7 +2,7 @@
 use crate::simulation::{Simulation, config, page, payload, text};
 use statestored::service::ServiceConfig;
 
-fn with_room_for(max_keys: u64) -> Simulation {
+fn with_max_keys(max_keys: u64) -> Simulation {
     Simulation::with(ServiceConfig {
         max_keys,
         ..config()
@@ -11,7 +11,7 @@ fn with_room_for(max_keys: u64) -> Simulation {
 
 #[test]
 fn a_full_store_refuses_new_keys_only() {
-    let mut sim = with_room_for(2);
+    let mut sim = with_max_keys(2);
     sim.run("SET a 1");
     sim.run("SET b 1");
     for command in ["SET c 1", "SET c 1 NX", "SET c 1 NEX"] {
@@ -29,16 +29,16 @@ fn a_full_store_refuses_new_keys_only() {
 }
 
 #[test]
-fn an_expired_key_makes_room_at_once() {
-    let mut sim = with_room_for(1);
+fn an_expired_key_frees_its_quota_immediately() {
+    let mut sim = with_max_keys(1);
     sim.run("SET a 1 PX 10");
     sim.pass(10);
     assert!(sim.run("SET b 1").starts_with("+OK"));
 }
 
 #[test]
-fn a_quota_below_what_is_stored_keeps_what_is_stored() {
-    let mut sim = with_room_for(3);
+fn a_quota_below_the_current_size_deletes_nothing() {
+    let mut sim = with_max_keys(3);
     for key in ["a", "b", "c"] {
         sim.run(&format!("SET {key} 1"));
     }
@@ -53,12 +53,12 @@ fn a_quota_below_what_is_stored_keeps_what_is_stored() {
 }
 
 #[test]
-fn keys_have_a_longest_length() {
+fn keys_have_a_maximum_length() {
     let mut sim = Simulation::new();
     let longest = vec![b'k'; 16_384];
     let too_long = vec![b'k'; 16_385];
     let huge = vec![b'k'; 1 << 20];
-    let mut run = |words: &[&[u8]]| text(&sim.draft().send(&payload(words.iter().copied())));
+    let mut run = |words: &[&[u8]]| text(&sim.request().send(&payload(words.iter().copied())));
     assert!(run(&[b"SET", &longest, b"v"]).starts_with("+OK"));
     assert!(run(&[b"GET", &longest]).starts_with("$1"));
     for key in [&too_long[..], &huge[..]] {
@@ -82,8 +82,8 @@ fn a_value_may_be_large() {
     let mut sim = Simulation::new();
     let value = vec![b'v'; 1 << 20];
     let set = payload([&b"SET"[..], b"k", &value]);
-    assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
-    let got = sim.draft().send(&payload([&b"GET"[..], b"k"]));
+    assert!(text(&sim.request().send(&set)).starts_with("+OK"));
+    let got = sim.request().send(&payload([&b"GET"[..], b"k"]));
     assert_eq!(
         got.reply,
         statestore_protocol::Reply::Value(value.into()),
@@ -95,13 +95,13 @@ fn a_value_may_be_large() {
 fn a_key_with_line_ends_is_a_key() {
     let mut sim = Simulation::new();
     let set = payload([&b"SET"[..], b"*1\r\n", b"v"]);
-    assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
-    let (keys, _) = page(sim.draft().send(&payload([&b"SCAN"[..], b"*"])));
+    assert!(text(&sim.request().send(&set)).starts_with("+OK"));
+    let (keys, _) = page(sim.request().send(&payload([&b"SCAN"[..], b"*"])));
     assert_eq!(keys, [&b"*1\r\n"[..]]);
 }
 
 #[test]
-fn the_entries_have_a_quota_in_bytes() {
+fn entries_are_limited_in_bytes() {
     const MOST: u64 = 1_000_000;
     let mut sim = Simulation::with(ServiceConfig {
         max_bytes: MOST,
@@ -145,7 +145,7 @@ fn the_entries_have_a_quota_in_bytes() {
 }
 
 #[test]
-fn an_entry_that_is_larger_than_all_there_may_be_is_refused() {
+fn an_entry_larger_than_the_quota_is_refused() {
     let mut sim = Simulation::with(ServiceConfig {
         max_bytes: 10_000,
         ..config()

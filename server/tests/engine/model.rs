@@ -4,17 +4,17 @@ mod actions;
 
 use crate::simulation::{MONO, Simulation, config, hlc, payload, text};
 use crate::store;
-use crate::terms::Terms;
-use actions::{Action, CLIENTS, KEYS, Named, VALUES, action};
+use crate::terms::StorageTraits;
+use actions::{Action, CLIENTS, KEYS, VALUES, VersionCondition, action};
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
-use statestored::service::Now;
+use statestored::service::ClockReading;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Version = (u64, u64);
 
 #[derive(Debug, Clone)]
-struct Item {
+struct ModelEntry {
     value: String,
     version: Version,
     token: Option<Hlc>,
@@ -26,8 +26,8 @@ struct Item {
 
 #[derive(Debug)]
 struct Model {
-    terms: Terms,
-    items: BTreeMap<String, Item>,
+    terms: StorageTraits,
+    items: BTreeMap<String, ModelEntry>,
     /// The last deletion of each key.
     deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
@@ -40,7 +40,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         Self {
-            terms: Terms::of(store::STORAGE),
+            terms: StorageTraits::of(store::STORAGE),
             items: BTreeMap::new(),
             deleted: BTreeMap::new(),
             watchers: BTreeMap::new(),
@@ -52,14 +52,14 @@ impl Model {
 
     /// Returns the lower bound of the version of a new key.
     fn floor(&self, key: &str) -> Version {
-        if self.terms.has_floor_of_key {
+        if self.terms.has_version_floor_per_key {
             self.deleted.get(key).copied().unwrap_or_default()
         } else {
             self.highest_deletion
         }
     }
 
-    fn after(now: Now, highest: Version) -> Version {
+    fn after(now: ClockReading, highest: Version) -> Version {
         if now.wall_ms > highest.0 {
             (now.wall_ms, 0)
         } else {
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    fn delete(&mut self, key: &str, now: Now) -> Version {
+    fn delete(&mut self, key: &str, now: ClockReading) -> Version {
         let item = self.items.remove(key).unwrap();
         let version = Self::after(now, item.version);
         self.deleted.insert(key.into(), version);
@@ -83,7 +83,7 @@ impl Model {
         version
     }
 
-    fn expire(&mut self, now: Now) {
+    fn expire(&mut self, now: ClockReading) {
         for key in KEYS {
             let item = self.items.get(key);
             if item.is_some_and(|item| item.deadline.is_some_and(|at| now.mono_ms >= at)) {
@@ -109,7 +109,7 @@ impl Model {
         ttl: Option<u64>,
         timestamp: &Hlc,
         token: Option<Hlc>,
-        now: Now,
+        now: ClockReading,
     ) -> String {
         if timestamp.wall_ms() > now.wall_ms + 60_000 {
             return "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into();
@@ -130,7 +130,7 @@ impl Model {
         }
         let request = (timestamp.wall_ms(), timestamp.counter());
         let version = Self::after(now, previous.max(request));
-        let item = Item {
+        let item = ModelEntry {
             value: value.into(),
             version,
             token,
@@ -147,22 +147,22 @@ impl Model {
 
     fn del(
         &mut self,
-        (key, value, named): (&str, Option<&str>, Named),
+        (key, value, named): (&str, Option<&str>, VersionCondition),
         token: Option<&Hlc>,
-        now: Now,
+        now: ClockReading,
     ) -> String {
         if let Some(error) = skewed(token, now, self.highest()) {
             return error;
         }
         let Some(item) = self.items.get(key) else {
-            let is_conditional = named != Named::None;
+            let is_conditional = named != VersionCondition::None;
             return if is_conditional { ":-1" } else { ":0" }.into();
         };
         if let Some(error) = self.fence(key, token) {
             return error;
         }
         let differs = value.is_some_and(|value| item.value != value);
-        if named == Named::Other || (differs && named == Named::Present) {
+        if named == VersionCondition::Other || (differs && named == VersionCondition::Present) {
             return format!(":-1 @{}+{}", item.version.0, item.version.1);
         }
         if value.is_some_and(|value| item.value != value) {
@@ -173,21 +173,21 @@ impl Model {
     }
 
     /// The words of an IFV.
-    fn condition(&self, key: &str, named: Named) -> Vec<String> {
+    fn condition(&self, key: &str, named: VersionCondition) -> Vec<String> {
         let (wall, counter) = self.items.get(key).map_or((1, 1), |item| item.version);
         let counter = match named {
-            Named::None => return Vec::new(),
-            Named::Present => counter,
-            Named::Other => counter + 1,
+            VersionCondition::None => return Vec::new(),
+            VersionCondition::Present => counter,
+            VersionCondition::Other => counter + 1,
         };
         vec!["IFV".into(), format!("{wall}:{counter}:StateStore")]
     }
 
-    fn get_with_time(&self, key: &str, now: Now) -> String {
+    fn get_with_time(&self, key: &str, now: ClockReading) -> String {
         match self.items.get(key) {
             None => "$-1".into(),
             Some(item) => {
-                let Item { value, version, .. } = item;
+                let ModelEntry { value, version, .. } = item;
                 let left = item.deadline.map(|at| (at - now.mono_ms).to_string());
                 let left = left.unwrap_or("-1".into());
                 let len = value.len();
@@ -200,7 +200,7 @@ impl Model {
     fn get(&self, key: &str) -> String {
         match self.items.get(key) {
             None => "$-1".into(),
-            Some(Item { value, version, .. }) => {
+            Some(ModelEntry { value, version, .. }) => {
                 let len = value.len();
                 format!("${len}\r\n{value} @{}+{}", version.0, version.1)
             }
@@ -213,15 +213,15 @@ impl Model {
     }
 
     /// The storage has the end of an entry by the wall clock of now.
-    fn stored(&mut self, now: Now) {
+    fn stored(&mut self, now: ClockReading) {
         self.ahead = Some(self.ahead.map_or(ahead(now), |least| least.min(ahead(now))));
     }
 
     /// Lets time pass. If the wall clock has jumped ahead, the remaining time of each entry is stored again.
-    fn pass(&mut self, now: Now) {
+    fn pass(&mut self, now: ClockReading) {
         self.expire(now);
         let has_jumped = self.ahead.is_some_and(|least| ahead(now) > least + 1_000);
-        if has_jumped && store::IS_TOLD_OF_JUMPS {
+        if has_jumped && store::REWRITES_AFTER_CLOCK_JUMPS {
             self.ahead = Some(ahead(now));
             for item in self.items.values_mut() {
                 let left = item.deadline.map(|deadline| deadline - now.mono_ms);
@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    fn restart(&mut self, now: Now) {
+    fn restart(&mut self, now: ClockReading) {
         self.watchers.clear();
         self.ahead = None;
         if self.items.values().any(|item| item.end.is_some()) {
@@ -240,7 +240,7 @@ impl Model {
             item.deadline = item.end.map(|(end, ttl)| {
                 let left = end.saturating_sub(now.wall_ms).min(ttl);
                 now.mono_ms
-                    + if self.terms.begins_time_anew {
+                    + if self.terms.restarts_expiry {
                         ttl
                     } else {
                         left
@@ -250,11 +250,11 @@ impl Model {
     }
 }
 
-fn ahead(now: Now) -> i64 {
+fn ahead(now: ClockReading) -> i64 {
     i64::try_from(now.wall_ms).unwrap() - i64::try_from(now.mono_ms).unwrap()
 }
 
-fn skewed(token: Option<&Hlc>, now: Now, (highest_ms, _): Version) -> Option<String> {
+fn skewed(token: Option<&Hlc>, now: ClockReading, (highest_ms, _): Version) -> Option<String> {
     let reference_ms = now.wall_ms.max(highest_ms);
     let skewed = token.is_some_and(|token| token.wall_ms() > reference_ms + 60_000);
     skewed.then(|| "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized".into())
@@ -271,7 +271,7 @@ fn words(words: &[&str]) -> bytes::Bytes {
 fn delete(
     sim: &mut Simulation,
     model: &mut Model,
-    (key, value, named): (&str, Option<&str>, Named),
+    (key, value, named): (&str, Option<&str>, VersionCondition),
     token: Option<u64>,
 ) -> (String, String) {
     model.expire(sim.now);
@@ -280,7 +280,7 @@ fn delete(
     let mut command = vec![if value.is_some() { "VDEL" } else { "DEL" }, key];
     command.extend(value);
     command.extend(ifv.iter().map(String::as_str));
-    let draft = sim.draft().token(token.clone());
+    let draft = sim.request().token(token.clone());
     let got = text(&draft.send(&words(&command)));
     let expected = model.del((key, value, named), token.as_ref(), sim.now);
     (got, expected)
@@ -303,15 +303,15 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let px = ttl.map(|ttl| ttl.to_string());
             let mut command = vec!["SET", key, value];
             let named = match condition {
-                3 => Named::Present,
-                4 => Named::Other,
-                _ => Named::None,
+                3 => VersionCondition::Present,
+                4 => VersionCondition::Other,
+                _ => VersionCondition::None,
             };
             let ifv = model.condition(key, named);
             command.extend(["", "NX", "NEX"].get(condition).filter(|it| !it.is_empty()));
             command.extend(ifv.iter().map(String::as_str));
             command.extend(px.iter().flat_map(|px| ["PX", px]));
-            let draft = sim.draft().token(token.clone());
+            let draft = sim.request().token(token.clone());
             let draft = draft.timestamp(Some(Ok(timestamp.clone())));
             let got = text(&draft.send(&words(&command)));
             let expected = model.set((key, value, condition), ttl, &timestamp, token, now);
@@ -319,12 +319,12 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
         }
         Action::Get(key, true) => {
             model.expire(sim.now);
-            let got = text(&sim.draft().send(&words(&["GET", KEYS[key], "PTTL"])));
+            let got = text(&sim.request().send(&words(&["GET", KEYS[key], "PTTL"])));
             (got, model.get_with_time(KEYS[key], sim.now))
         }
         Action::Get(key, false) => {
             model.expire(sim.now);
-            let got = text(&sim.draft().send(&words(&["GET", KEYS[key]])));
+            let got = text(&sim.request().send(&words(&["GET", KEYS[key]])));
             (got, model.get(KEYS[key]))
         }
         Action::Del(key, named, token) => delete(sim, model, (KEYS[key], None, named), token),
@@ -347,7 +347,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             (got, if was { "+OK" } else { ":0" }.into())
         }
         Action::Disconnect(client) => {
-            sim.service.disconnected(CLIENTS[client]);
+            sim.service.end_watches(CLIENTS[client]);
             for watchers in model.watchers.values_mut() {
                 watchers.remove(CLIENTS[client]);
             }
@@ -356,7 +356,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
         Action::Scan => {
             model.expire(sim.now);
             let (mut keys, token) =
-                crate::simulation::page(sim.draft().send(&words(&["SCAN", "*"])));
+                crate::simulation::page(sim.request().send(&words(&["SCAN", "*"])));
             keys.sort();
             assert!(token.is_none());
             assert!(keys.iter().eq(model.items.keys()));
@@ -365,7 +365,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
         Action::Pass { mono, wall } => {
             sim.now.mono_ms += mono;
             sim.now.wall_ms = sim.now.wall_ms.saturating_add_signed(wall);
-            if store::ENDS_BY_ITSELF {
+            if store::EXPIRES_WITHOUT_REQUESTS {
                 model.pass(sim.now);
                 sim.expire();
             }
@@ -389,7 +389,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(store::CASES))]
 
     #[test]
-    fn the_engine_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
+    fn the_engine_matches_the_model(actions in prop::collection::vec(action(), 1..80)) {
         let mut sim = Simulation::new();
         let mut model = Model::new();
         let mut versions: BTreeMap<String, Vec<Version>> = BTreeMap::new();
@@ -409,7 +409,7 @@ proptest! {
             notified.sort();
             expected.sort();
             prop_assert_eq!(notified, expected);
-            if !model.terms.counts {
+            if !model.terms.counts_keys {
                 continue;
             }
             if model.items.values().all(|item| item.deadline.is_none_or(|at| at > sim.now.mono_ms)) {

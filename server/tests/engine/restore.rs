@@ -1,28 +1,28 @@
 //! State that survives a restart.
 use crate::simulation::{Simulation, WALL, config, hlc, version};
-use statestored::service::{Now, ServiceConfig};
+use statestored::service::{ClockReading, ServiceConfig};
 
 #[test]
 fn values_versions_and_tokens_survive() {
     let mut sim = Simulation::new();
     sim.run("SET a 1");
     let token = hlc(20, 3, "a node id that is longer than most node ids are");
-    sim.draft().token(token.clone()).run("SET b 2");
+    sim.request().token(token.clone()).run("SET b 2");
     sim.restart(config());
     assert_eq!(sim.run("GET a"), format!("$1\r\n1 @{WALL}+1"));
     assert_eq!(
         sim.run("DEL b"),
         "-ERR a fencing token is required for this request"
     );
-    let version = sim.draft().token(token).run("DEL b");
+    let version = sim.request().token(token).run("DEL b");
     assert_eq!(version, format!(":1 @{WALL}+2"));
 }
 
 #[test]
-fn a_lease_goes_on_for_the_time_it_has_left() {
+fn a_lease_keeps_its_remaining_time_after_a_restart() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 1000");
-    sim.now = Now {
+    sim.now = ClockReading {
         wall_ms: WALL + 400,
         mono_ms: 17,
     };
@@ -35,10 +35,10 @@ fn a_lease_goes_on_for_the_time_it_has_left() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_does_not_prolong_a_lease_beyond_its_length() {
+fn a_clock_set_back_does_not_extend_a_lease_beyond_its_duration() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 1000");
-    sim.now = Now {
+    sim.now = ClockReading {
         wall_ms: WALL - 86_400_000,
         mono_ms: 0,
     };
@@ -47,11 +47,11 @@ fn a_clock_that_was_set_back_does_not_prolong_a_lease_beyond_its_length() {
 }
 
 #[test]
-fn a_lease_that_ended_meanwhile_is_not_seen_and_is_deleted_from_the_storage() {
+fn a_lease_that_expired_during_downtime_is_deleted() {
     let mut sim = Simulation::new();
     sim.run("SET k v PX 1000");
     sim.run("SET l v");
-    sim.now = Now {
+    sim.now = ClockReading {
         wall_ms: WALL + 1000,
         mono_ms: 0,
     };
@@ -65,7 +65,7 @@ fn a_lease_that_ended_meanwhile_is_not_seen_and_is_deleted_from_the_storage() {
 }
 
 #[test]
-fn a_key_deleted_before_the_restart_comes_back_with_a_higher_version() {
+fn a_key_recreated_after_a_restart_has_a_higher_version() {
     let mut sim = Simulation::new();
     sim.run("SET k v");
     sim.run("SET k v");
@@ -82,7 +82,7 @@ fn a_key_deleted_before_the_restart_comes_back_with_a_higher_version() {
 const HOUR_MS: u64 = 3_600_000;
 
 #[test]
-fn tokens_stay_usable_when_the_clock_was_ahead_for_a_time() {
+fn fencing_tokens_stay_usable_after_a_clock_was_ahead() {
     let mut sim = Simulation::new();
     sim.now.wall_ms += HOUR_MS;
     sim.run("SET lease a PX 1000");
@@ -100,17 +100,20 @@ fn tokens_stay_usable_when_the_clock_was_ahead_for_a_time() {
             format!("+OK @{}+{counter}", WALL + HOUR_MS + 1000)
         );
         let token = version(WALL + HOUR_MS + 1000, counter);
-        let fenced = sim.draft().token(token.clone()).run("SET protected value");
+        let fenced = sim
+            .request()
+            .token(token.clone())
+            .run("SET protected value");
         assert!(fenced.starts_with("+OK"), "{fenced}");
-        let renewed = sim.draft().token(token.clone()).run("SET lease b");
+        let renewed = sim.request().token(token.clone()).run("SET lease b");
         assert!(renewed.starts_with("+OK"), "{renewed}");
-        let released = sim.draft().token(token).run("DEL lease");
+        let released = sim.request().token(token).run("DEL lease");
         assert!(released.starts_with(":1"), "{released}");
     }
 }
 
 #[test]
-fn a_token_is_not_further_ahead_than_a_minute_of_clock_and_versions() {
+fn a_fencing_token_more_than_a_minute_ahead_is_refused_after_a_restart() {
     const SKEWED: &str = "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
     let mut sim = Simulation::new();
     sim.now.wall_ms += HOUR_MS;
@@ -121,14 +124,19 @@ fn a_token_is_not_further_ahead_than_a_minute_of_clock_and_versions() {
             sim.restart(config());
         }
         let minute = hlc(WALL + HOUR_MS + 60_000, 9, "c");
-        assert!(sim.draft().token(minute).run("SET l v").starts_with("+OK"));
+        assert!(
+            sim.request()
+                .token(minute)
+                .run("SET l v")
+                .starts_with("+OK")
+        );
         let more = hlc(WALL + HOUR_MS + 60_001, 0, "c");
-        assert_eq!(sim.draft().token(more).run("SET l v"), SKEWED);
+        assert_eq!(sim.request().token(more).run("SET l v"), SKEWED);
     }
 }
 
 #[test]
-fn watches_do_not_survive() {
+fn watches_do_not_survive_a_restart() {
     let mut sim = Simulation::new();
     sim.run("KEYNOTIFY k");
     sim.restart(config());

@@ -1,7 +1,7 @@
 //! Commands, conditions, versions, fencing and errors, row by row.
 use crate::simulation::{MONO, Simulation, WALL, hlc, payload, text, version};
 use statestore_protocol::HlcError;
-use statestored::service::Now;
+use statestored::service::ClockReading;
 
 const SKEW: &str = "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
 const TOKEN_SKEW: &str = "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
@@ -62,12 +62,12 @@ fn values_are_any_bytes_and_may_be_empty() {
     let mut sim = Simulation::new();
     for value in [&b""[..], b"\r\n", b"\0\xff$-1\r\n"] {
         let set = payload([&b"SET"[..], b"k\r\n", value]);
-        assert!(text(&sim.draft().send(&set)).starts_with("+OK"));
-        let got = sim.draft().send(&payload([&b"GET"[..], b"k\r\n"]));
+        assert!(text(&sim.request().send(&set)).starts_with("+OK"));
+        let got = sim.request().send(&payload([&b"GET"[..], b"k\r\n"]));
         let expected = statestore_protocol::Reply::Value(value.to_vec().into());
         assert_eq!(got.reply, expected);
         let vdel = payload([&b"VDEL"[..], b"k\r\n", value]);
-        assert!(text(&sim.draft().send(&vdel)).starts_with(":1"));
+        assert!(text(&sim.request().send(&vdel)).starts_with(":1"));
     }
 }
 
@@ -90,7 +90,7 @@ fn malformed_payloads_are_refused() {
     ] {
         assert_eq!(sim.run(command), format!("-ERR {error}"), "{command}");
     }
-    let raw = |sim: &mut Simulation, bytes: &'static [u8]| text(&sim.draft().send(&bytes.into()));
+    let raw = |sim: &mut Simulation, bytes: &'static [u8]| text(&sim.request().send(&bytes.into()));
     assert_eq!(raw(&mut sim, b""), "-ERR syntax error");
     assert_eq!(raw(&mut sim, b"*1\r\n$-1\r\n"), "-ERR syntax error");
     assert!(sim.service.size().keys == 0);
@@ -99,7 +99,7 @@ fn malformed_payloads_are_refused() {
 #[test]
 fn only_set_needs_a_timestamp() {
     let mut sim = Simulation::new();
-    let without = |sim: &mut Simulation, command| sim.draft().timestamp(None).run(command);
+    let without = |sim: &mut Simulation, command| sim.request().timestamp(None).run(command);
     assert_eq!(without(&mut sim, "SET k v"), "-ERR missing timestamp");
     assert_eq!(without(&mut sim, "GET k"), "$-1");
     assert_eq!(without(&mut sim, "DEL k"), ":0");
@@ -120,37 +120,37 @@ fn a_malformed_timestamp_is_refused_on_every_command() {
         "KEYNOTIFY k STOP",
         "SCAN *",
     ] {
-        let malformed = sim.draft().timestamp(Some(Err(HlcError::Wall)));
+        let malformed = sim.request().timestamp(Some(Err(HlcError::Wall)));
         assert_eq!(malformed.run(command), "-ERR malformed timestamp");
-        let malformed = sim.draft().malformed_token();
+        let malformed = sim.request().malformed_token();
         assert_eq!(malformed.run(command), "-ERR malformed timestamp");
     }
-    let neither = sim.draft().timestamp(None).malformed_token();
+    let neither = sim.request().timestamp(None).malformed_token();
     assert_eq!(neither.run("SET k v"), "-ERR malformed timestamp");
 }
 
 #[test]
-fn a_timestamp_may_be_a_minute_ahead_and_no_more() {
+fn a_timestamp_more_than_a_minute_ahead_is_refused() {
     let mut sim = Simulation::new();
     let ahead = |ms| Some(Ok(hlc(WALL + ms, 7, "c")));
-    let too_far = sim.draft().timestamp(ahead(60_001));
+    let too_far = sim.request().timestamp(ahead(60_001));
     assert_eq!(too_far.run("SET k v"), SKEW);
-    let reading = sim.draft().timestamp(ahead(60_001));
+    let reading = sim.request().timestamp(ahead(60_001));
     assert_eq!(reading.run("GET k"), "$-1");
-    let deleting = sim.draft().timestamp(ahead(60_001));
+    let deleting = sim.request().timestamp(ahead(60_001));
     assert_eq!(deleting.run("DEL k"), ":0");
-    let most = sim.draft().timestamp(ahead(60_000));
+    let most = sim.request().timestamp(ahead(60_000));
     assert_eq!(most.run("SET k v"), format!("+OK @{}+8", WALL + 60_000));
 }
 
 #[test]
-fn a_fencing_token_may_be_a_minute_ahead_and_no_more() {
+fn a_fencing_token_more_than_a_minute_ahead_is_refused() {
     let mut sim = Simulation::new();
     for command in ["SET k v", "DEL k", "VDEL k v", "GET k"] {
-        let too_far = sim.draft().token(hlc(WALL + 60_001, 0, "l"));
+        let too_far = sim.request().token(hlc(WALL + 60_001, 0, "l"));
         assert_eq!(too_far.run(command), TOKEN_SKEW, "{command}");
     }
-    let most = sim.draft().token(hlc(WALL + 60_000, 0, "l"));
+    let most = sim.request().token(hlc(WALL + 60_000, 0, "l"));
     assert_eq!(most.run("SET k v"), ok(1));
 }
 
@@ -158,25 +158,25 @@ fn a_fencing_token_may_be_a_minute_ahead_and_no_more() {
 fn a_version_exceeds_the_request_the_former_version_and_the_clock() {
     let mut sim = Simulation::new();
     let at = |wall, counter| Some(Ok(hlc(wall, counter, "zzz")));
-    let behind = sim.draft().timestamp(at(WALL - 1, 9));
+    let behind = sim.request().timestamp(at(WALL - 1, 9));
     assert_eq!(behind.run("SET k v"), ok(0));
-    let behind = sim.draft().timestamp(at(1, 0));
+    let behind = sim.request().timestamp(at(1, 0));
     assert_eq!(behind.run("SET k v"), ok(1));
-    let equal = sim.draft().timestamp(at(WALL, 5));
+    let equal = sim.request().timestamp(at(WALL, 5));
     assert_eq!(equal.run("SET k v"), ok(6));
-    let ahead = sim.draft().timestamp(at(WALL + 50, 3));
+    let ahead = sim.request().timestamp(at(WALL + 50, 3));
     assert_eq!(ahead.run("SET k v"), format!("+OK @{}+4", WALL + 50));
     assert_eq!(sim.run("SET k v"), format!("+OK @{}+5", WALL + 50));
     sim.pass(51);
-    let behind = sim.draft().timestamp(at(WALL, 0));
+    let behind = sim.request().timestamp(at(WALL, 0));
     assert_eq!(behind.run("SET k v"), format!("+OK @{}+0", WALL + 51));
 }
 
 #[test]
-fn a_client_ahead_of_time_moves_only_its_own_keys() {
+fn a_client_with_a_fast_clock_affects_only_its_own_keys() {
     let mut sim = Simulation::new();
     let ahead = sim
-        .draft()
+        .request()
         .timestamp(Some(Ok(hlc(WALL + 60_000, 0, "fast"))));
     ahead.run("SET its v");
     assert_eq!(sim.run("SET other v"), ok(1));
@@ -186,12 +186,12 @@ fn a_client_ahead_of_time_moves_only_its_own_keys() {
 fn versions_of_a_key_rise_through_deletion_even_if_the_clock_is_set_back() {
     let mut sim = Simulation::new();
     let ahead = sim
-        .draft()
+        .request()
         .timestamp(Some(Ok(hlc(WALL + 60_000, 0, "fast"))));
     let far = WALL + 60_000;
     assert_eq!(ahead.run("SET k v"), format!("+OK @{far}+1"));
     assert_eq!(sim.run("DEL k"), format!(":1 @{far}+2"));
-    sim.now = Now {
+    sim.now = ClockReading {
         wall_ms: WALL - 3_600_000,
         mono_ms: MONO,
     };
@@ -202,11 +202,11 @@ fn versions_of_a_key_rise_through_deletion_even_if_the_clock_is_set_back() {
 }
 
 #[test]
-fn a_fenced_key_asks_for_a_token_not_lower_than_its_own() {
+fn a_set_with_a_lower_fencing_token_is_rejected() {
     let mut sim = Simulation::new();
     let run = |sim: &mut Simulation, token: Option<u64>, command: &str| {
         let token = token.map(|wall| hlc(wall, 5, "lock"));
-        sim.draft().token(token).run(command)
+        sim.request().token(token).run(command)
     };
     assert_eq!(run(&mut sim, None, "SET k v"), ok(1));
     assert_eq!(run(&mut sim, Some(20), "SET k v"), ok(2));
@@ -238,7 +238,7 @@ fn a_fenced_key_asks_for_a_token_not_lower_than_its_own() {
 #[test]
 fn tokens_are_ordered_by_wall_clock_counter_and_node() {
     let mut sim = Simulation::new();
-    let mut run = |token, command| sim.draft().token(token).run(command);
+    let mut run = |token, command| sim.request().token(token).run(command);
     assert_eq!(run(hlc(20, 5, "b"), "SET k v"), ok(1));
     for lower in [hlc(19, 9, "z"), hlc(20, 4, "z"), hlc(20, 5, "a")] {
         assert_eq!(run(lower, "SET k v"), TOKEN_LOWER);
@@ -250,9 +250,9 @@ fn tokens_are_ordered_by_wall_clock_counter_and_node() {
 }
 
 #[test]
-fn a_set_that_is_not_applied_leaves_the_token_alone() {
+fn a_set_that_is_not_applied_keeps_the_token() {
     let mut sim = Simulation::new();
-    let mut run = |token, command| sim.draft().token(token).run(command);
+    let mut run = |token, command| sim.request().token(token).run(command);
     run(hlc(20, 0, "l"), "SET k v");
     assert_eq!(run(hlc(30, 0, "l"), "SET k w NX"), format!(":-1 @{WALL}+1"));
     assert_eq!(
@@ -265,8 +265,8 @@ fn a_set_that_is_not_applied_leaves_the_token_alone() {
 #[test]
 fn deleting_an_absent_key_ignores_the_token() {
     let mut sim = Simulation::new();
-    assert_eq!(sim.draft().token(hlc(1, 0, "l")).run("DEL k"), ":0");
-    assert_eq!(sim.draft().token(hlc(1, 0, "l")).run("VDEL k v"), ":0");
+    assert_eq!(sim.request().token(hlc(1, 0, "l")).run("DEL k"), ":0");
+    assert_eq!(sim.request().token(hlc(1, 0, "l")).run("VDEL k v"), ":0");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_lock_is_taken_renewed_fenced_and_handed_over() {
         format!(":-1 @{WALL}+1")
     );
     let of_a = version(WALL, 1);
-    let guarded = sim.draft().client("a").token(of_a.clone());
+    let guarded = sim.request().client("a").token(of_a.clone());
     assert!(guarded.run("SET data 1").starts_with("+OK"));
     sim.pass(999);
     let renewed = sim.run_as("a", "SET lock a NEX PX 1000");
@@ -286,9 +286,9 @@ fn a_lock_is_taken_renewed_fenced_and_handed_over() {
     sim.pass(1000);
     let taken = sim.run_as("b", "SET lock b NEX PX 1000");
     assert_eq!(taken, format!("+OK @{}+1", WALL + 1999));
-    let guarded = sim.draft().client("b").token(version(WALL + 1999, 1));
+    let guarded = sim.request().client("b").token(version(WALL + 1999, 1));
     assert!(guarded.run("SET data 2").starts_with("+OK"));
-    let late = sim.draft().client("a").token(of_a);
+    let late = sim.request().client("a").token(of_a);
     assert_eq!(late.run("SET data 3"), TOKEN_LOWER);
     assert_eq!(sim.run_as("a", "VDEL lock a"), ":-1");
     assert!(sim.run_as("b", "VDEL lock b").starts_with(":1 "));

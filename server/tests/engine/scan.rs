@@ -6,25 +6,29 @@ use statestore_protocol::{Reply, ServiceError};
 use statestored::service::ServiceConfig;
 use std::collections::BTreeSet;
 
-fn next(sim: &mut Simulation, pattern: &str, token: Option<&[u8]>) -> (Vec<Bytes>, Option<Bytes>) {
-    page(ask(sim, pattern, token))
-}
-
-fn ask(
+fn next_page(
     sim: &mut Simulation,
     pattern: &str,
     token: Option<&[u8]>,
-) -> statestored::service::Response {
+) -> (Vec<Bytes>, Option<Bytes>) {
+    page(request_page(sim, pattern, token))
+}
+
+fn request_page(
+    sim: &mut Simulation,
+    pattern: &str,
+    token: Option<&[u8]>,
+) -> statestored::service::ReplyEnvelope {
     let words = [&b"SCAN"[..], pattern.as_bytes()].into_iter().chain(token);
-    sim.draft().send(&payload(words))
+    sim.request().send(&payload(words))
 }
 
 /// All keys that match, and how many pages they took.
-fn all(sim: &mut Simulation, pattern: &str) -> (Vec<Bytes>, usize) {
-    let (mut keys, mut token) = next(sim, pattern, None);
+fn scan_all(sim: &mut Simulation, pattern: &str) -> (Vec<Bytes>, usize) {
+    let (mut keys, mut token) = next_page(sim, pattern, None);
     let mut pages = 1;
     while let Some(last) = token {
-        let (more, after) = next(sim, pattern, Some(&last));
+        let (more, after) = next_page(sim, pattern, Some(&last));
         keys.extend(more);
         token = after;
         pages += 1;
@@ -43,17 +47,17 @@ fn paged(max_page_keys: usize) -> Simulation {
 #[test]
 fn an_empty_store_has_one_empty_page() {
     let mut sim = Simulation::new();
-    assert_eq!(next(&mut sim, "*", None), (vec![], None));
+    assert_eq!(next_page(&mut sim, "*", None), (vec![], None));
 }
 
 #[test]
-fn patterns_choose_keys() {
+fn only_matching_keys_are_returned() {
     let mut sim = Simulation::new();
     for key in ["line-1", "line-2", "line-x", "other"] {
         sim.run(&format!("SET {key} v"));
     }
     let mut found = |pattern: &str| {
-        let (keys, _) = all(&mut sim, pattern);
+        let (keys, _) = scan_all(&mut sim, pattern);
         keys.iter()
             .map(|key| String::from_utf8_lossy(key).into_owned())
             .collect::<Vec<_>>()
@@ -68,31 +72,31 @@ fn patterns_choose_keys() {
 }
 
 #[test]
-fn pages_hold_every_key_once() {
+fn pages_contain_each_key_once() {
     for max_page_keys in [1, 7, 100, 100_000] {
         let mut sim = paged(max_page_keys);
         let keys: BTreeSet<_> = (0..3_000).map(|i| Bytes::from(format!("{i}"))).collect();
         for key in &keys {
             sim.run(&format!("SET {} v", String::from_utf8_lossy(key)));
         }
-        let (found, pages) = all(&mut sim, "*");
+        let (found, pages) = scan_all(&mut sim, "*");
         assert!(found.iter().eq(&keys));
         assert!(pages >= 3_000 / max_page_keys);
     }
 }
 
 #[test]
-fn a_page_does_as_much_work_for_nothing_as_for_something() {
+fn the_work_of_a_page_does_not_depend_on_matches() {
     let mut sim = Simulation::new();
     for key in 0..20_000 {
         sim.run(&format!("SET {key} v"));
     }
-    let (keys, token) = next(&mut sim, "no such*", None);
+    let (keys, token) = next_page(&mut sim, "no such*", None);
     assert!(keys.is_empty() && token.is_some());
-    let (found, pages) = all(&mut sim, "no such*");
+    let (found, pages) = scan_all(&mut sim, "no such*");
     assert!(found.is_empty());
     assert!((5..1_000).contains(&pages), "{pages}");
-    let (_, long) = all(&mut sim, &format!("*{}*", "x".repeat(16_000)));
+    let (_, long) = scan_all(&mut sim, &format!("*{}*", "x".repeat(16_000)));
     assert!(
         long < 2 * pages,
         "a pattern longer than the keys is not compared"
@@ -113,7 +117,7 @@ fn a_page_is_bounded_in_bytes_but_one_long_key_fits_alone() {
     }
     let (mut token, mut seen, mut alone) = (None, 0, false);
     loop {
-        let (keys, after) = next(&mut sim, "*", token.as_deref());
+        let (keys, after) = next_page(&mut sim, "*", token.as_deref());
         seen += keys.len();
         if keys.iter().any(|key| key.len() == long.len()) {
             assert_eq!(keys.len(), 1);
@@ -146,7 +150,7 @@ fn no_page_exceeds_its_bytes() {
         }
         let mut token = None;
         loop {
-            let response = ask(&mut sim, "*", token.as_deref());
+            let response = request_page(&mut sim, "*", token.as_deref());
             assert!(response.reply.encoded_len() <= max_page_bytes);
             token = page(response).1;
             if token.is_none() {
@@ -157,16 +161,16 @@ fn no_page_exceeds_its_bytes() {
 }
 
 #[test]
-fn what_has_expired_is_not_found_and_costs_no_more_than_what_does_not_match() {
+fn expired_keys_are_skipped_at_the_cost_of_a_mismatch() {
     let mut sim = Simulation::new();
     for key in 0..20_000 {
         sim.run(&format!("SET {key} v PX 10"));
     }
     sim.run("SET lives v");
     sim.pass(10);
-    let (keys, token) = next(&mut sim, "*", None);
+    let (keys, token) = next_page(&mut sim, "*", None);
     assert!(keys.len() <= 1 && token.is_some());
-    assert_eq!(all(&mut sim, "*").0, ["lives"]);
+    assert_eq!(scan_all(&mut sim, "*").0, ["lives"]);
     assert!(
         sim.service.size().keys > 10_000,
         "they are still to be removed"
@@ -174,7 +178,7 @@ fn what_has_expired_is_not_found_and_costs_no_more_than_what_does_not_match() {
 }
 
 #[test]
-fn a_page_is_bounded_by_its_work_whatever_pattern_and_keys() {
+fn the_work_of_a_page_is_bounded_for_any_pattern_and_keys() {
     // A segment of the longest keys, one comparison of them, and what a page may take otherwise.
     const MOST: usize = 400_000 + 56 * 17_000 + 2_500_000 + 16 * 16_384;
     let mut sim = Simulation::new();
@@ -193,7 +197,7 @@ fn a_page_is_bounded_by_its_work_whatever_pattern_and_keys() {
         let (mut found, mut token) = (0, None);
         loop {
             let before = sim.work;
-            let (keys, after) = next(&mut sim, &pattern, token.as_deref());
+            let (keys, after) = next_page(&mut sim, &pattern, token.as_deref());
             let work = sim.work - before;
             assert!(work < MOST, "{work} steps");
             found += keys.len();
@@ -207,15 +211,15 @@ fn a_page_is_bounded_by_its_work_whatever_pattern_and_keys() {
 }
 
 #[test]
-fn what_is_no_token_is_a_syntax_error() {
+fn an_invalid_page_token_is_a_syntax_error() {
     let mut sim = paged(10);
     for key in 0..100 {
         sim.run(&format!("SET {key} v"));
     }
-    let (_, token) = next(&mut sim, "*", None);
+    let (_, token) = next_page(&mut sim, "*", None);
     let token = token.unwrap();
     let refused = |sim: &mut Simulation, token: &[u8]| {
-        let response = ask(sim, "*", Some(token));
+        let response = request_page(sim, "*", Some(token));
         response.reply == Reply::Error(ServiceError::Syntax)
     };
     for garbage in [&b""[..], b"0", &[0; 16], &[0xff; 16], &[7; 1_000]] {
@@ -241,32 +245,32 @@ fn a_token_of_another_store_is_refused() {
         for key in 0..100 {
             sim.run(&format!("SET {key} v"));
         }
-        let token = next(&mut sim, "*", None).1.unwrap();
+        let token = next_page(&mut sim, "*", None).1.unwrap();
         (sim, token)
     };
     let (mut sim, own) = token_of([7, 11]);
     let (_, other) = token_of([7, 12]);
-    let response = ask(&mut sim, "*", Some(&other));
+    let response = request_page(&mut sim, "*", Some(&other));
     assert_eq!(response.reply, Reply::Error(ServiceError::Syntax));
     assert!(matches!(
-        ask(&mut sim, "*", Some(&own)).reply,
+        request_page(&mut sim, "*", Some(&own)).reply,
         Reply::Page { .. }
     ));
 }
 
 #[test]
-fn a_scan_goes_on_after_a_restart() {
+fn a_scan_continues_after_a_restart() {
     let mut sim = paged(10);
     for key in 0..100 {
         sim.run(&format!("SET {key} v"));
     }
-    let (mut found, mut token) = next(&mut sim, "*", None);
+    let (mut found, mut token) = next_page(&mut sim, "*", None);
     while let Some(last) = token {
         sim.restart(ServiceConfig {
             max_page_keys: 10,
             ..config()
         });
-        let (more, after) = next(&mut sim, "*", Some(&last));
+        let (more, after) = next_page(&mut sim, "*", Some(&last));
         found.extend(more);
         token = after;
     }
@@ -283,31 +287,31 @@ fn a_seed_gives_the_same_order_of_keys() {
         for key in 0..100 {
             sim.run(&format!("SET {key} v"));
         }
-        next(&mut sim, "*", None).0
+        next_page(&mut sim, "*", None).0
     };
     assert_eq!(order(7), order(7));
     assert_ne!(order(7), order(8));
 }
 
 #[test]
-fn a_token_outlives_the_growth_and_the_shrinking_of_the_store() {
+fn a_page_token_survives_resizing_of_the_store() {
     let mut sim = paged(10);
     let kept: Vec<_> = (0..40).map(|i| format!("kept-{i:02}")).collect();
     for key in &kept {
         sim.run(&format!("SET {key} v"));
     }
-    let (mut found, token) = next(&mut sim, "kept*", None);
+    let (mut found, token) = next_page(&mut sim, "kept*", None);
     for key in 0..5_000 {
         sim.run(&format!("SET {key} v"));
     }
-    let (more, token) = next(&mut sim, "kept*", token.as_deref());
+    let (more, token) = next_page(&mut sim, "kept*", token.as_deref());
     found.extend(more);
     for key in 0..5_000 {
         sim.run(&format!("DEL {key}"));
     }
     let mut token = token;
     while let Some(last) = token {
-        let (more, after) = next(&mut sim, "kept*", Some(&last));
+        let (more, after) = next_page(&mut sim, "kept*", Some(&last));
         found.extend(more);
         token = after;
     }
@@ -332,7 +336,7 @@ proptest! {
         let mut found = Vec::new();
         let mut token: Option<Bytes> = None;
         loop {
-            let (keys, after) = next(&mut sim, "*", token.as_deref());
+            let (keys, after) = next_page(&mut sim, "*", token.as_deref());
             found.extend(keys);
             token = after;
             if token.is_none() {

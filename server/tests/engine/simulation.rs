@@ -1,13 +1,13 @@
 //! A service with a clock that the test turns, and requests written as words.
 use crate::store;
-use crate::terms::Terms;
+use crate::terms::StorageTraits;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Event, Hlc, HlcError, Reply};
 use statestored::access::Principal;
 use statestored::service::{
-    Answered, Envelope, Notify, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
-    Ticket,
+    ChangeNotification, ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request,
+    RequestEnvelope, RequestProgress, Service, ServiceConfig, Ticket,
 };
 use statestored::storage::{Record, Write};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub(crate) const MONO: u64 = 5_000;
 
 pub(crate) struct Simulation {
     pub(crate) service: Service,
-    pub(crate) now: Now,
-    pub(crate) notifications: Vec<Notify>,
+    pub(crate) now: ClockReading,
+    pub(crate) notifications: Vec<ChangeNotification>,
     /// Records of a storage after all writes so far.
     pub(crate) stored: BTreeMap<Bytes, Record>,
     pub(crate) stored_clock: Option<(u64, u64)>,
@@ -32,7 +32,7 @@ pub(crate) struct Simulation {
 }
 
 /// A request on its way.
-pub(crate) struct Draft<'s> {
+pub(crate) struct RequestBuilder<'s> {
     simulation: &'s mut Simulation,
     client: Arc<str>,
     correlation: Vec<u8>,
@@ -72,7 +72,7 @@ pub(crate) fn version(wall_ms: u64, counter: u64) -> Hlc {
 }
 
 /// A response as text: the payload without its last line end, and the version if there is one.
-pub(crate) fn text(response: &Response) -> String {
+pub(crate) fn text(response: &ReplyEnvelope) -> String {
     let mut out = bytes::BytesMut::new();
     response.reply.encode(&mut out);
     let payload = String::from_utf8_lossy(&out).trim_end().to_string();
@@ -90,7 +90,7 @@ impl Simulation {
     pub(crate) fn with(config: ServiceConfig) -> Self {
         Self {
             service: store::open(config),
-            now: Now {
+            now: ClockReading {
                 wall_ms: WALL,
                 mono_ms: MONO,
             },
@@ -114,9 +114,9 @@ impl Simulation {
     }
 
     /// A request of client `c` whose `__ts` is the wall clock.
-    pub(crate) fn draft(&mut self) -> Draft<'_> {
+    pub(crate) fn request(&mut self) -> RequestBuilder<'_> {
         self.sent += 1;
-        Draft {
+        RequestBuilder {
             client: "c".into(),
             correlation: u128::from(self.sent).to_be_bytes().to_vec(),
             properties: RequestProperties {
@@ -131,17 +131,17 @@ impl Simulation {
 
     /// Whether this is the number of keys. Always true if the keyspace does not count them.
     pub(crate) fn has_keys(&self, keys: u64) -> bool {
-        !Terms::of(store::STORAGE).counts || self.service.size().keys == keys
+        !StorageTraits::of(store::STORAGE).counts_keys || self.service.size().keys == keys
     }
 
     /// Executes a request whose arguments are the words of `command`; see [`text`].
     pub(crate) fn run(&mut self, command: &str) -> String {
-        self.draft().run(command)
+        self.request().run(command)
     }
 
     /// Executes a request of this client.
     pub(crate) fn run_as(&mut self, client: &str, command: &str) -> String {
-        self.draft().client(client).run(command)
+        self.request().client(client).run(command)
     }
 
     /// The notifications since they were taken last, as `client key SET value @version` or `client key DELETE ...`.
@@ -186,7 +186,7 @@ impl Simulation {
     fn take(&mut self) {
         store::settle(&mut self.service, self.now);
         self.work += self.service.work();
-        self.service.begin_turn();
+        self.service.begin_quantum();
         let mut notifications = Vec::new();
         self.service.take_notifications(&mut notifications);
         self.notifications.extend(notifications);
@@ -194,7 +194,7 @@ impl Simulation {
             return;
         };
         store::keep(&batch);
-        self.service.durable(commit);
+        self.service.mark_durable(commit);
         for write in batch.writes {
             match write {
                 Write::Put(record) => {
@@ -209,7 +209,7 @@ impl Simulation {
     }
 }
 
-impl Draft<'_> {
+impl RequestBuilder<'_> {
     /// The client's session ends with its connection.
     pub(crate) fn ephemeral(mut self) -> Self {
         self.may_return = false;
@@ -251,7 +251,7 @@ impl Draft<'_> {
         text(&self.send(&payload(command.split(' ').map(str::as_bytes))))
     }
 
-    pub(crate) fn send(self, payload: &Bytes) -> Response {
+    pub(crate) fn send(self, payload: &Bytes) -> ReplyEnvelope {
         let request = Request {
             client: &self.client,
             principal: &self.principal,
@@ -259,29 +259,31 @@ impl Draft<'_> {
             correlation: &self.correlation,
             payload,
             properties: self.properties,
-            may_return: self.may_return,
+            may_be_redelivered: self.may_return,
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request,
             deadline_ms: None,
-            has_room: true,
+            has_capacity: true,
             is_shared: false,
         };
         let simulation = self.simulation;
-        let outcome = match simulation.service.ask(&envelope, simulation.now) {
-            Reception::Ended(outcome) => outcome,
-            Reception::Later(ticket) => simulation.wait(ticket),
+        let outcome = match simulation.service.submit(&envelope, simulation.now) {
+            RequestProgress::Complete(outcome) => outcome,
+            RequestProgress::Pending(ticket) => simulation.wait(ticket),
         };
         simulation.take();
         match outcome {
-            Outcome::Answered(Answered { response, .. }) => response,
+            Outcome::Replied(CommittedReply {
+                envelope: response, ..
+            }) => response,
             other => panic!("{other:?}"),
         }
     }
 }
 
 /// The keys of a page and its token.
-pub(crate) fn page(response: Response) -> (Vec<Bytes>, Option<Bytes>) {
+pub(crate) fn page(response: ReplyEnvelope) -> (Vec<Bytes>, Option<Bytes>) {
     match response.reply {
         Reply::Page { keys, token } => (keys, token),
         other => panic!("not a page: {other:?}"),

@@ -1,6 +1,6 @@
 //! A service with the embedded keyspace.
-use statestored::keyspace::Embedded;
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::keyspace::EmbeddedKeyspace;
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use statestored::storage::{Batch, Record};
 
 /// Which one that is, in `tests/vectors/storages.json`.
@@ -10,16 +10,16 @@ pub(crate) const STORAGE: &str = "memory";
 pub(crate) const CASES: u32 = 400;
 
 /// Whether entries expire without a request.
-pub(crate) const ENDS_BY_ITSELF: bool = false;
+pub(crate) const EXPIRES_WITHOUT_REQUESTS: bool = false;
 
 /// Whether the storage of the entries is updated after a jump of the wall clock.
-pub(crate) const IS_TOLD_OF_JUMPS: bool = true;
+pub(crate) const REWRITES_AFTER_CLOCK_JUMPS: bool = true;
 
 /// Waits for events for the service; here they are available at once.
 pub(crate) fn idle(_: &mut Service) {}
 
 /// Waits until all operations have ended.
-pub(crate) fn settle(_: &mut Service, _: Now) {}
+pub(crate) fn settle(_: &mut Service, _: ClockReading) {}
 
 /// Keeps what has changed.
 pub(crate) fn keep(_: &Batch) {}
@@ -33,9 +33,9 @@ pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,
     clock: Option<(u64, u64)>,
-    now: Now,
+    now: ClockReading,
 ) -> Service {
-    let mut keyspace = Embedded::new(&config.keyspace());
+    let mut keyspace = EmbeddedKeyspace::new(&config.keyspace());
     for record in records {
         keyspace.restore(&record.view(), now);
     }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 /// Differences between the storages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct StorageTraits {
     /// A key that is made anew is above its own deletion, not above all.
-    pub(crate) has_floor_of_key: bool,
+    pub(crate) has_version_floor_per_key: bool,
     /// The time to live (if it is 10 minutes or less) starts again when all servers have restarted.
-    pub(crate) begins_time_anew: bool,
+    pub(crate) restarts_expiry: bool,
     /// The number of keys is known.
-    pub(crate) counts: bool,
+    pub(crate) counts_keys: bool,
 }
 
-impl Terms {
+impl StorageTraits {
     pub(crate) fn of(storage: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/storages.json");
         let text = std::fs::read(path).unwrap();
@@ -24,9 +24,9 @@ impl Terms {
             &found.unwrap()[storage]
         };
         Self {
-            has_floor_of_key: value("floor") == "the key",
-            begins_time_anew: value("begins_time_anew") == true,
-            counts: value("counts") == true,
+            has_version_floor_per_key: value("floor") == "the key",
+            restarts_expiry: value("begins_time_anew") == true,
+            counts_keys: value("counts") == true,
         }
     }
 }

@@ -18,7 +18,7 @@ fn txn(operations: &[&str]) -> bytes::Bytes {
 }
 
 fn run(sim: &mut Simulation, operations: &[&str]) -> String {
-    text(&sim.draft().send(&txn(operations)))
+    text(&sim.request().send(&txn(operations)))
 }
 
 /// The answer to a transaction that gave these versions; `None` for a DEL of an absent key.
@@ -46,7 +46,7 @@ fn unmet(operation: usize, version: Option<(u64, u64)>) -> String {
 }
 
 #[test]
-fn all_operations_are_carried_out_in_their_order() {
+fn operations_are_executed_in_order() {
     let mut sim = Simulation::new();
     for key in ["a", "b", "c"] {
         sim.run(&format!("KEYNOTIFY {key}"));
@@ -71,7 +71,7 @@ fn all_operations_are_carried_out_in_their_order() {
 }
 
 #[test]
-fn a_long_transaction_finds_its_own_changes() {
+fn a_long_transaction_sees_its_own_changes() {
     let mut sim = Simulation::new();
     let mut operations = (0..60)
         .map(|key| format!("SET k{key} 1"))
@@ -95,7 +95,7 @@ fn a_long_transaction_finds_its_own_changes() {
 }
 
 #[test]
-fn nothing_is_changed_if_one_operation_cannot_be_carried_out() {
+fn a_failed_operation_aborts_the_transaction() {
     let mut sim = Simulation::new();
     sim.run("SET a old");
     sim.run("KEYNOTIFY a");
@@ -153,22 +153,22 @@ fn each_operation_has_its_own_fencing_token() {
 }
 
 #[test]
-fn the_whole_has_a_timestamp_and_no_token() {
+fn a_transaction_has_a_timestamp_and_no_token() {
     let mut sim = Simulation::new();
     let payload = txn(&["DEL a"]);
-    let missing = sim.draft().timestamp(None).send(&payload);
+    let missing = sim.request().timestamp(None).send(&payload);
     assert_eq!(text(&missing), "-ERR missing timestamp");
     let skewed = Some(Ok(hlc(WALL + 60_001, 0, "c")));
-    let skewed = sim.draft().timestamp(skewed).send(&payload);
+    let skewed = sim.request().timestamp(skewed).send(&payload);
     assert!(text(&skewed).starts_with("-ERR the request timestamp is too far in the future"));
-    let token = sim.draft().token(hlc(WALL, 0, "lock")).send(&payload);
+    let token = sim.request().token(hlc(WALL, 0, "lock")).send(&payload);
     assert_eq!(text(&token), "-ERR syntax error");
-    let malformed = sim.draft().malformed_token().send(&payload);
+    let malformed = sim.request().malformed_token().send(&payload);
     assert_eq!(text(&malformed), "-ERR malformed timestamp");
 }
 
 #[test]
-fn the_quota_is_for_what_the_whole_makes() {
+fn the_quota_applies_to_the_result_of_the_transaction() {
     let mut sim = Simulation::with(ServiceConfig {
         max_keys: 2,
         ..config()
@@ -184,7 +184,7 @@ fn the_quota_is_for_what_the_whole_makes() {
 }
 
 #[test]
-fn a_limit_of_a_prefix_is_for_what_the_whole_makes() {
+fn a_prefix_limit_applies_to_the_result_of_the_transaction() {
     let mut sim = Simulation::with(ServiceConfig {
         prefixes: vec![PrefixLimit::parse("p/ keys=2").unwrap()],
         ..config()
@@ -199,11 +199,11 @@ fn a_limit_of_a_prefix_is_for_what_the_whole_makes() {
 }
 
 #[test]
-fn a_transaction_that_is_delivered_again_is_answered_again() {
+fn a_redelivered_transaction_gets_the_same_response() {
     let mut sim = Simulation::new();
     let again = |sim: &mut Simulation, correlation: &[u8], operations: &[&str]| {
         let timestamp = Some(Ok(hlc(WALL, 0, "c")));
-        let draft = sim.draft().correlation(correlation).timestamp(timestamp);
+        let draft = sim.request().correlation(correlation).timestamp(timestamp);
         text(&draft.send(&txn(operations)))
     };
     let first = again(&mut sim, b"1", &["SET a 1", "DEL b"]);
@@ -218,7 +218,7 @@ fn a_transaction_that_is_delivered_again_is_answered_again() {
     let operation = ["DEL x"; 1_000];
     again(&mut sim, b"3", &operation);
     assert!(sim.service.client_bytes() > before + 1_000 * 16);
-    sim.service.session_ended("c");
+    sim.service.forget_replies("c");
     assert_eq!(sim.service.client_bytes(), 0);
 }
 
@@ -238,7 +238,7 @@ fn an_expired_entry_is_absent() {
 }
 
 #[test]
-fn a_store_says_what_it_can_do() {
+fn the_store_reports_its_capabilities() {
     let mut sim = Simulation::new();
     let all =
         "*8\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000\r\n$8\r\nEVENTUAL\r\n:1";
@@ -288,16 +288,16 @@ fn operation() -> impl Strategy<Value = String> {
 }
 
 /// The same operation as a command of its own.
-fn alone(sim: &mut Simulation, operation: &str) -> String {
+fn execute_alone(sim: &mut Simulation, operation: &str) -> String {
     let (command, token) = match operation.split_once(" FT ") {
         Some((command, token)) => (command, Some(token.parse().unwrap())),
         None => (operation, None),
     };
-    sim.draft().token(token).run(command)
+    sim.request().token(token).run(command)
 }
 
 /// Returns the response of a transaction whose operations have these responses, in their order.
-fn together(answers: &[String]) -> String {
+fn combined_response(answers: &[String]) -> String {
     let mut versions = Vec::new();
     for (index, answer) in answers.iter().enumerate() {
         let version = answer.split_once(" @").map(|(_, version)| {
@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn a_transaction_does_what_its_operations_do_one_after_the_other(
+    fn a_transaction_equals_its_operations_in_sequence(
         transactions in prop::collection::vec((prop::collection::vec(operation(), 1..7), 0..4u64), 1..8),
     ) {
         let limits = || ServiceConfig {
@@ -342,11 +342,11 @@ proptest! {
             other.restart(limits());
             other.run("KEYNOTIFY p/a");
             other.run("KEYNOTIFY q");
-            let answers = operations.iter().map(|it| alone(&mut other, it)).collect::<Vec<_>>();
+            let answers = operations.iter().map(|it| execute_alone(&mut other, it)).collect::<Vec<_>>();
             let before = (sim.stored.clone(), sim.service.size());
             let words = operations.iter().map(String::as_str).collect::<Vec<_>>();
             let answer = run(&mut sim, &words);
-            prop_assert_eq!(&answer, &together(&answers), "{:?} {:?}", operations, answers);
+            prop_assert_eq!(&answer, &combined_response(&answers), "{:?} {:?}", operations, answers);
             let size = sim.service.size();
             if answer.contains(":-1\r\n") {
                 prop_assert_eq!((sim.stored.clone(), size), before);
@@ -361,7 +361,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_below_new_prefixes_is_counted_in_parts_and_right_whatever_changes_meanwhile() {
+fn new_prefixes_are_counted_incrementally_during_changes() {
     const KEYS: u32 = 10_000;
     let mut sim = Simulation::new();
     for number in 0..KEYS {

@@ -19,14 +19,14 @@ fn cases(file: &str, list: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_vector_gets_its_error_and_disturbs_nothing() {
+fn every_vector_returns_its_error_and_changes_nothing() {
     let mut malformed = 0;
     for case in cases("requests", "payloads") {
         let name = &case["name"];
         let payload = bytes(case["payload"].as_str().unwrap()).into();
         let mut sim = Simulation::new();
         sim.run("SET before v");
-        let reply = sim.draft().send(&payload).reply;
+        let reply = sim.request().send(&payload).reply;
         if let Some(error) = case["decode"]["error"].as_str() {
             malformed += 1;
             match reply {
@@ -43,12 +43,12 @@ fn every_vector_gets_its_error_and_disturbs_nothing() {
 }
 
 #[test]
-fn every_extension_gets_its_error_or_is_carried_out() {
+fn every_extension_vector_returns_its_result() {
     for case in cases("extensions", "requests") {
         let name = &case["name"];
         let payload = bytes(case["payload"].as_str().unwrap()).into();
         let mut sim = Simulation::new();
-        let reply = sim.draft().send(&payload).reply;
+        let reply = sim.request().send(&payload).reply;
         match case["decode"]["error"].as_str() {
             Some(error) => match reply {
                 Reply::Error(refusal) => assert_eq!(refusal.to_string(), error, "{name}"),

@@ -3,7 +3,7 @@ use crate::simulation::{Simulation, WALL, config, hlc};
 use statestored::service::ServiceConfig;
 
 #[test]
-fn every_watching_client_learns_of_sets_and_deletions_the_setter_too() {
+fn every_watcher_including_the_writer_is_notified() {
     let mut sim = Simulation::new();
     for client in ["b", "a", "c"] {
         assert_eq!(sim.run_as(client, "KEYNOTIFY k"), "+OK");
@@ -24,12 +24,12 @@ fn every_watching_client_learns_of_sets_and_deletions_the_setter_too() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_notified() {
+fn unchanged_keys_are_not_notified() {
     let mut sim = Simulation::new();
     sim.run("KEYNOTIFY k");
     sim.run("KEYNOTIFY fenced");
     sim.run("SET k v");
-    sim.draft().token(hlc(9, 0, "l")).run("SET fenced v");
+    sim.request().token(hlc(9, 0, "l")).run("SET fenced v");
     sim.notified();
     for command in [
         "SET k w NX",
@@ -54,7 +54,7 @@ fn what_changes_nothing_is_not_notified() {
 }
 
 #[test]
-fn stop_ends_one_watch_of_one_client() {
+fn unwatch_ends_one_watch_of_one_client() {
     let mut sim = Simulation::new();
     assert_eq!(sim.run_as("a", "KEYNOTIFY k STOP"), ":0");
     sim.run_as("a", "KEYNOTIFY k");
@@ -79,8 +79,8 @@ fn watches_end_with_the_connection() {
     sim.run_as("a", "KEYNOTIFY k");
     sim.run_as("a", "KEYNOTIFY l");
     sim.run_as("b", "KEYNOTIFY k");
-    sim.service.disconnected("a");
-    sim.service.disconnected("nobody");
+    sim.service.end_watches("a");
+    sim.service.end_watches("nobody");
     sim.run("SET k v");
     sim.run("SET l v");
     assert_eq!(sim.notified(), [format!("b k SET v @{WALL}+1")]);
@@ -130,7 +130,7 @@ fn a_client_has_a_limit_of_bytes_that_it_watches() {
     assert_eq!(sim.run_as("a", "KEYNOTIFY 1234 STOP"), "+OK");
     assert_eq!(sim.run_as("a", "KEYNOTIFY 1"), "+OK");
     assert!(sim.service.bytes_of("a") > sim.service.bytes_of("b"));
-    sim.service.disconnected("a");
-    sim.service.disconnected("b");
+    sim.service.end_watches("a");
+    sim.service.end_watches("b");
     assert_eq!(sim.service.client_bytes(), 0);
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 const KEYS: usize = 40;
 
 /// Waits until a node gets requests.
-async fn until_attached(client: &Client, node: &RunningServer) {
+async fn wait_until_attached(client: &Client, node: &RunningServer) {
     let asked = async {
-        while node.control().statistics().await.unwrap().requests == 0 {
+        while node.handle().metrics().await.unwrap().requests == 0 {
             // Without any node there is an error.
             let _ = client.get("k").await;
         }
@@ -22,18 +22,18 @@ async fn until_attached(client: &Client, node: &RunningServer) {
 }
 
 #[tokio::test]
-async fn servers_share_the_requests_of_a_broker_and_one_of_them_can_go() {
+async fn servers_share_the_requests_of_a_broker_and_one_may_leave() {
     let etcd = Etcd::start();
     let broker = Mosquitto::start();
     let nodes = ["a", "b"].map(|name| node(&etcd, &broker, name));
     let client = Client::connect(direct(broker.address())).await.unwrap();
     for node in &nodes {
-        until_attached(&client, node).await;
+        wait_until_attached(&client, node).await;
     }
     let executed = async || {
         let mut all = [0; 2];
         for (node, count) in nodes.iter().zip(&mut all) {
-            *count = node.control().statistics().await.unwrap().requests;
+            *count = node.handle().metrics().await.unwrap().requests;
         }
         all
     };
@@ -79,22 +79,22 @@ async fn servers_share_the_requests_of_a_broker_and_one_of_them_can_go() {
 }
 
 #[test]
-fn a_request_that_comes_to_several_servers_is_executed_once() {
-    shared::a_request_that_comes_to_several_servers_is_executed_once::<Etcd>();
+fn a_request_delivered_to_several_servers_is_executed_once() {
+    shared::a_request_delivered_to_several_servers_is_executed_once::<Etcd>();
 }
 
 #[test]
-fn a_key_that_is_watched_through_several_servers_is_told_of_once() {
+fn a_key_watched_through_several_servers_is_notified_once() {
     let etcd = Etcd::start();
     let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);
-    keeping::a_key_that_is_watched_through_several_servers_is_told_of_once(&storage);
+    keeping::a_key_watched_through_several_servers_is_notified_once(&storage);
 }
 
 #[test]
-fn watches_outlive_the_server_that_keeps_them() {
+fn watches_survive_the_group_leader() {
     let etcd = Etcd::start();
     let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);
-    keeping::watches_outlive_the_server_that_keeps_them(&storage);
+    keeping::watches_survive_the_group_leader(&storage);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn the_watches_of_a_silent_client_end_at_all_servers() {
 }
 
 #[test]
-fn an_answer_is_given_again_until_its_lease_ends() {
+fn a_response_is_repeated_until_its_lease_ends() {
     let etcd = Etcd::start();
     // The leases of the answers; the clocks of servers have others.
     let leases = async || {
@@ -129,25 +129,25 @@ fn an_answer_is_given_again_until_its_lease_ends() {
             etcd.client().await.lease_revoke(lease).await.unwrap();
         }
     };
-    forgotten::an_answer_is_given_again_until_its_time_is_over(&etcd, kept, ends);
+    forgotten::a_response_is_repeated_until_its_retention_ends(&etcd, kept, ends);
 }
 
 #[test]
-fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
-    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Etcd>();
+fn a_request_that_others_may_execute_is_acknowledged_before_it_is_refused() {
+    refusals::a_request_that_others_may_execute_is_acknowledged_before_it_is_refused::<Etcd>();
 }
 
 #[test]
-fn rules_about_keys_hold_whichever_server_is_asked() {
+fn key_rules_apply_at_every_server() {
     let etcd = Etcd::start();
-    guarded::rules_about_keys_hold_whichever_server_is_asked(&etcd.url("guarded"));
+    guarded::key_rules_apply_at_every_server(&etcd.url("guarded"));
 }
 
 #[test]
-fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+fn another_user_with_the_same_client_id_inherits_nothing() {
     let etcd = Etcd::start();
     let storage = etcd.url("guarded");
-    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+    guarded::another_user_with_the_same_client_id_inherits_nothing(&storage);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! An etcd of its own for a test.
-use crate::elsewhere::{Engine, block_on, listens};
+use crate::elsewhere::{Engine, block_on, wait_until_listening};
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
 use faults::free_port;
 use statestored::config::StorageConfig;
-use statestored::keyspace::remote::ThreadLink;
-use statestored::keyspace::remote::etcd::{EtcdConfig, connect};
+use statestored::keyspace::shared::ThreadLink;
+use statestored::keyspace::shared::etcd::{EtcdConfig, connect};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ impl Etcd {
         for _ in 0..10 {
             let (port, peer_port) = (free_port(), free_port());
             let mut child = spawn(&folder, port, peer_port, arguments);
-            if listens(&mut child, port) {
+            if wait_until_listening(&mut child, port) {
                 return Self {
                     folder,
                     child,
@@ -78,7 +78,7 @@ impl Etcd {
     }
 
     /// Forgets what was, and takes writes again: what an operator does when it is full.
-    pub(crate) async fn make_room(&self) {
+    pub(crate) async fn compact_and_disarm(&self) {
         let mut client = self.client().await;
         let found = client.get("k", None).await.unwrap();
         let revision = found.header().unwrap().revision();
@@ -128,9 +128,9 @@ impl Engine for Etcd {
         self.child.wait().unwrap();
     }
 
-    fn start_again(&mut self) {
+    fn restart(&mut self) {
         self.child = spawn(&self.folder, self.port, self.peer_port, &self.arguments);
-        assert!(listens(&mut self.child, self.port));
+        assert!(wait_until_listening(&mut self.child, self.port));
     }
 }
 

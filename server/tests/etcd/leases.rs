@@ -2,12 +2,14 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on};
 use etcd_client::GetOptions;
-use statestored::keyspace::remote::{Ask, AskId, CLOCK_LIFETIME, Link, News, ThreadLink};
+use statestored::keyspace::shared::{
+    CLOCK_LIFETIME, EngineEvent, EngineRequest, EngineRequestId, Link, ThreadLink,
+};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 /// etcd looks every half a second which leases have ended, and may be slow.
-const LATE: Duration = Duration::from_secs(30);
+const EXPIRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the clock readings that are stored in etcd.
 async fn shown(etcd: &Etcd) -> Vec<String> {
@@ -20,17 +22,17 @@ async fn shown(etcd: &Etcd) -> Vec<String> {
     shown.collect()
 }
 
-async fn tell(link: &mut ThreadLink, number: u64) {
-    let ask = Ask::Clocks {
+async fn publish_clock(link: &mut ThreadLink, number: u64) {
+    let ask = EngineRequest::Clocks {
         process: 7,
-        shown_ms: number,
+        reading_ms: number,
     };
-    link.ask(AskId(number), ask);
-    link.send();
+    link.request(EngineRequestId(number), ask);
+    link.flush();
     loop {
-        poll_fn(|context| link.poll_news(context)).await;
-        while let Some(news) = link.news() {
-            if matches!(news, News::Clocks(ask, Ok(_)) if ask == AskId(number)) {
+        poll_fn(|context| link.poll_events(context)).await;
+        while let Some(news) = link.next_event() {
+            if matches!(news, EngineEvent::Clocks(ask, Ok(_)) if ask == EngineRequestId(number)) {
                 return;
             }
         }
@@ -38,17 +40,17 @@ async fn tell(link: &mut ThreadLink, number: u64) {
 }
 
 #[test]
-fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() {
+fn the_clock_lease_of_a_silent_server_expires() {
     let etcd = Etcd::start();
     let mut link = etcd.link("test");
     block_on(async {
         let mut told = Instant::now();
         for number in 1..=4 {
             told = Instant::now();
-            tell(&mut link, number).await;
+            publish_clock(&mut link, number).await;
             // The clock reading is stored after the response.
             while shown(&etcd).await != [number.to_string()] {
-                assert!(told.elapsed() < LATE, "it is not told");
+                assert!(told.elapsed() < EXPIRY_TIMEOUT, "it is not told");
             }
             let leases = etcd.client().await.leases().await.unwrap();
             assert_eq!(leases.leases().len(), 1);
@@ -60,9 +62,9 @@ fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() 
         assert_eq!(shown(&etcd).await, [""; 0]);
         for number in 5..=6 {
             told = Instant::now();
-            tell(&mut link, number).await;
+            publish_clock(&mut link, number).await;
             while shown(&etcd).await != [number.to_string()] {
-                assert!(told.elapsed() < LATE, "it is not told");
+                assert!(told.elapsed() < EXPIRY_TIMEOUT, "it is not told");
             }
         }
         let lease = etcd.client().await.leases().await.unwrap().leases()[0].id();
@@ -70,7 +72,7 @@ fn a_server_has_one_lease_for_its_clock_which_ends_when_it_tells_nothing_more() 
         drop(link);
         while !shown(&etcd).await.is_empty() {
             assert!(
-                told.elapsed() < CLOCK_LIFETIME + LATE,
+                told.elapsed() < CLOCK_LIFETIME + EXPIRY_TIMEOUT,
                 "it is not forgotten"
             );
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
 mod cluster;
-mod compacting;
+mod compaction;
 #[path = "../process/disk.rs"]
 mod disk;
 #[path = "../elsewhere/mod.rs"]
 mod elsewhere;
-mod groups;
+mod group_commit;
 mod leases;
 mod replaced;
 mod secure;
@@ -32,22 +32,22 @@ mod vectors;
 
 use cluster::Etcd;
 use elsewhere::store;
-use elsewhere::{Cluster, Engine, block_on, client_of, get, start, until};
+use elsewhere::{Cluster, Engine, block_on, connect_to, get, start, until};
 use statestore::Outcome;
 use statestored::RunningServer;
-use statestored::keyspace::remote::{Content, Record, WriteId, bucket_of};
+use statestored::keyspace::shared::{Record, RecordContent, WriteId, bucket_of};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Name of the storage in `tests/vectors/storages.json`.
 const STORAGE: &str = "etcd";
 
 /// The engine that the model runs with.
-type Tested = Etcd;
+type TestEngine = Etcd;
 
 elsewhere::suite::suite!(crate::cluster::Etcd);
 
 #[test]
-fn what_the_engine_does_not_take_is_refused_by_name() {
+fn a_value_too_large_for_etcd_is_refused_with_the_limit() {
     Cluster::<Etcd>::start(1).run(async |cluster| {
         let client = cluster.client(0).await;
         let error = client.set("k", vec![b'v'; 1_500_000]).await.unwrap_err();
@@ -63,7 +63,7 @@ fn what_the_engine_does_not_take_is_refused_by_name() {
 }
 
 #[test]
-fn a_store_of_another_format_is_not_touched() {
+fn a_store_of_another_format_is_left_unchanged() {
     let etcd = Etcd::start();
     block_on(etcd.put("foreign/m", "something else"));
     let error = RunningServer::start(etcd.config("foreign")).unwrap_err();
@@ -76,7 +76,7 @@ fn a_store_of_another_format_is_not_touched() {
 }
 
 #[test]
-fn an_engine_that_does_not_answer_is_named() {
+fn an_unreachable_etcd_is_reported() {
     let etcd = Etcd::start();
     let config = etcd.config("test");
     drop(etcd);
@@ -88,7 +88,7 @@ fn an_engine_that_does_not_answer_is_named() {
 }
 
 #[test]
-fn a_version_of_a_clock_far_ahead_is_noticed() {
+fn a_version_far_ahead_is_detected() {
     const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
     let etcd = Etcd::start();
     let server = start(&etcd);
@@ -99,7 +99,7 @@ fn a_version_of_a_clock_far_ahead_is_noticed() {
         found.unwrap().parse::<u64>().unwrap()
     };
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         assert_eq!(ahead(), 0);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -110,7 +110,7 @@ fn a_version_of_a_clock_far_ahead_is_noticed() {
                 process: 1,
                 number: 1,
             },
-            content: Content::Entry {
+            content: RecordContent::Entry {
                 value: "of somebody else".into(),
                 token: None,
                 expiry: None,
@@ -125,7 +125,7 @@ fn a_version_of_a_clock_far_ahead_is_noticed() {
 }
 
 #[test]
-fn what_is_not_of_this_program_is_not_touched() {
+fn foreign_keys_are_left_unchanged() {
     let etcd = Etcd::start();
     let refusal = |prefix: &str| {
         let error = RunningServer::start(etcd.config(prefix)).unwrap_err();

@@ -1,16 +1,16 @@
 //! An etcd that does not go on with what it held: a server must not take one history for another.
 use crate::cluster::Etcd;
-use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
+use crate::elsewhere::{Engine, LONG, block_on, connect_to, get, refuses_all, start, until, value};
 use statestore::{ErrorKind, ObserveOptions, Outcome};
 use statestored::RunningServer;
 use std::time::Instant;
 
 #[test]
-fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
+fn a_removed_store_is_not_treated_as_empty() {
     let etcd = Etcd::start();
     let server = start(&etcd);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         let told = ObserveOptions::new();
         let mut told = client.observe_with("k", &told).await.unwrap();
@@ -19,7 +19,7 @@ fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
 
         // Another server makes it anew; this one does not go on there.
         let other = start(&etcd);
-        let of_other = client_of(&other).await;
+        let of_other = connect_to(&other).await;
         assert_eq!(value(&of_other, "k").await, None);
         of_other.set("k", "anew").await.unwrap();
         refuses_all(&server, &client, "its manifest was removed").await;
@@ -32,15 +32,15 @@ fn a_store_that_was_removed_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_backup_that_was_restored_is_noticed() {
+fn a_restored_etcd_backup_is_detected() {
     let mut etcd = Etcd::start();
     let server = start(&etcd);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         etcd.kill();
         let backup = etcd.copy();
-        etcd.start_again();
+        etcd.restart();
         let end = Instant::now() + LONG;
         while let Err(error) = client.set("k", "2").await {
             assert!(
@@ -50,12 +50,12 @@ fn a_backup_that_was_restored_is_noticed() {
         }
         etcd.kill();
         etcd.restore(&backup);
-        etcd.start_again();
+        etcd.restart();
         refuses_all(&server, &client, "a backup was restored").await;
         server.stop().unwrap();
 
         let anew = start(&etcd);
-        let client = client_of(&anew).await;
+        let client = connect_to(&anew).await;
         assert_eq!(value(&client, "k").await.as_deref(), Some("1"));
         client.set("k", "3").await.unwrap();
         anew.stop().unwrap();
@@ -63,11 +63,11 @@ fn a_backup_that_was_restored_is_noticed() {
 }
 
 #[test]
-fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
+fn a_full_etcd_is_readable_and_recovers() {
     let etcd = Etcd::with(&["--quota-backend-bytes=4194304".into()]);
     let server = start(&etcd);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("small", "kept").await.unwrap();
         let end = Instant::now() + LONG;
         let refused = loop {
@@ -82,7 +82,7 @@ fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
         until("it says so", is_full).await;
         assert_eq!(value(&client, "small").await.as_deref(), Some("kept"));
 
-        etcd.make_room().await;
+        etcd.compact_and_disarm().await;
         client.set("small", "written").await.unwrap();
         let is_ready = || get(&server, "/readyz").starts_with("HTTP/1.1 200");
         until("it is ready again", is_ready).await;
@@ -91,7 +91,7 @@ fn an_etcd_that_is_full_can_be_read_and_takes_writes_again_when_it_has_room() {
 }
 
 #[test]
-fn a_newer_format_is_named() {
+fn a_newer_format_is_reported() {
     let etcd = Etcd::start();
     block_on(etcd.put("newer/m", "libstatestore 2"));
     let error = RunningServer::start(etcd.config("newer")).unwrap_err();

@@ -1,6 +1,6 @@
 //! An etcd with authentication, over TLS.
 use crate::cluster::Etcd;
-use crate::elsewhere::files::Files;
+use crate::elsewhere::files::TlsFixture;
 use crate::elsewhere::world::Store;
 use crate::elsewhere::{Engine, LONG};
 use etcd_client::{
@@ -10,8 +10,8 @@ use etcd_client::{
 use statestore::{Client, Settings};
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::remote::EngineTls;
-use statestored::keyspace::remote::etcd::EtcdConfig;
+use statestored::keyspace::shared::EngineTls;
+use statestored::keyspace::shared::etcd::EtcdConfig;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
@@ -23,11 +23,11 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-fn text(files: &Files, name: &str) -> String {
+fn text(files: &TlsFixture, name: &str) -> String {
     std::fs::read_to_string(files.path(name)).unwrap()
 }
 
-async fn connect(files: &Files, etcd: &Etcd, options: ConnectOptions) -> EtcdClient {
+async fn connect(files: &TlsFixture, etcd: &Etcd, options: ConnectOptions) -> EtcdClient {
     let tls = TlsOptions::new()
         .ca_certificate(Pem::from_pem(text(files, "ca.pem")))
         .identity(Identity::from_pem(
@@ -39,7 +39,7 @@ async fn connect(files: &Files, etcd: &Etcd, options: ConnectOptions) -> EtcdCli
     client.await.unwrap()
 }
 
-async fn root(files: &Files, etcd: &Etcd) -> EtcdClient {
+async fn root(files: &TlsFixture, etcd: &Etcd) -> EtcdClient {
     connect(files, etcd, ConnectOptions::new().with_user("root", "root")).await
 }
 
@@ -48,7 +48,7 @@ fn allowed() -> Permission {
 }
 
 /// Starts an etcd that trusts certificates of this authority, with a user who has all permissions below `allowed/`.
-fn etcd(files: &Files) -> Etcd {
+fn etcd(files: &TlsFixture) -> Etcd {
     let file = |option, name| format!("--{option}={}", files.path(name).display());
     let etcd = Etcd::with(&[
         file("cert-file", "engine.pem"),
@@ -71,7 +71,7 @@ fn etcd(files: &Files) -> Etcd {
     etcd
 }
 
-fn config(files: &Files, etcd: &Etcd, change: impl FnOnce(&mut EtcdConfig)) -> Config {
+fn config(files: &TlsFixture, etcd: &Etcd, change: impl FnOnce(&mut EtcdConfig)) -> Config {
     let mut config = etcd.config("allowed");
     if let StorageConfig::Etcd(etcd) = &mut config.storage {
         etcd.tls = Some(EngineTls {
@@ -85,8 +85,8 @@ fn config(files: &Files, etcd: &Etcd, change: impl FnOnce(&mut EtcdConfig)) -> C
 }
 
 #[test]
-fn a_server_shows_a_certificate_and_a_password() {
-    let files = Files::make();
+fn a_server_authenticates_with_certificate_and_password() {
+    let files = TlsFixture::make();
     let etcd = etcd(&files);
     let server = RunningServer::start(config(&files, &etcd, |_| {})).unwrap();
     LocalSet::new().block_on(&runtime(), async {
@@ -100,7 +100,7 @@ fn a_server_shows_a_certificate_and_a_password() {
 }
 
 /// A server that lets etcd forget each second what was.
-fn launch(files: &Files, etcd: &Etcd) -> Store {
+fn launch(files: &TlsFixture, etcd: &Etcd) -> Store {
     let storage = format!("etcds://127.0.0.1:{}/allowed", etcd.port);
     let path = |name: &str| files.path(name).to_str().unwrap().to_owned();
     Store::launch(&[
@@ -127,8 +127,8 @@ fn launch(files: &Files, etcd: &Etcd) -> Store {
 
 /// Releases differ in whether a user other than root may compact: 3.4.23 allows it, 3.6.16 does not.
 #[test]
-fn who_may_not_compact_says_so_once_and_serves_on() {
-    let files = Files::make();
+fn without_compaction_permission_the_server_warns_once() {
+    let files = TlsFixture::make();
     let etcd = etcd(&files);
     let launch = || launch(&files, &etcd);
     let mut first = launch();
@@ -158,8 +158,8 @@ fn who_may_not_compact_says_so_once_and_serves_on() {
 
 /// An operator may take a right away, and give it back.
 #[test]
-fn who_may_compact_goes_on_after_a_time_without_rights() {
-    let files = Files::make();
+fn compaction_resumes_after_the_permission_is_restored() {
+    let files = TlsFixture::make();
     let etcd = etcd(&files);
     let server = launch(&files, &etcd);
     let compacted = "etcd was compacted";
@@ -188,8 +188,8 @@ fn who_may_compact_goes_on_after_a_time_without_rights() {
 }
 
 #[test]
-fn what_etcd_does_not_accept_is_named_with_what_there_is_to_do() {
-    let files = Files::make();
+fn rejections_by_etcd_are_reported_with_advice() {
+    let files = TlsFixture::make();
     let etcd = etcd(&files);
     let error = |change: &dyn Fn(&mut EtcdConfig)| {
         let config = config(&files, &etcd, change);
@@ -236,8 +236,8 @@ async fn client_at(server: &Store) -> Client {
 }
 
 #[test]
-fn a_password_that_was_changed_is_read_anew() {
-    let files = Files::make();
+fn a_changed_password_file_is_reread() {
+    let files = TlsFixture::make();
     let etcd = etcd(&files);
     let server = launch(&files, &etcd);
     LocalSet::new().block_on(&runtime(), async {
@@ -256,8 +256,8 @@ fn a_password_that_was_changed_is_read_anew() {
 }
 
 #[test]
-fn a_certificate_that_was_replaced_is_read_anew() {
-    let files = Files::make();
+fn a_replaced_certificate_is_reread() {
+    let files = TlsFixture::make();
     let copy = |from: &str, to: &str| {
         std::fs::copy(files.path(from), files.path(to)).unwrap();
     };
@@ -278,7 +278,7 @@ fn a_certificate_that_was_replaced_is_read_anew() {
         copy("other-ca.pem", "clients-ca.pem");
         copy("next.pem", "server.pem");
         copy("next.key", "server.key");
-        etcd.start_again();
+        etcd.restart();
         sets(&client).await;
     });
     server.stop().unwrap();

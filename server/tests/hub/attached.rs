@@ -1,10 +1,10 @@
 //! The hub as a client of a broker.
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, ReasonCode, decode};
-use statestored::hub::{BrokerTerms, Hub, HubConfig, HubLimits};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::hub::{BrokerConfig, Hub, HubConfig, HubLimits};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,
     mono_ms: 1_000,
 };
@@ -21,9 +21,9 @@ fn max_packet_bytes(hub: &mut Hub) -> u32 {
 }
 
 #[test]
-fn a_changed_packet_size_counts_from_the_next_connection_to_the_broker() {
+fn a_changed_packet_size_applies_from_the_next_broker_connection() {
     let config = HubConfig {
-        broker: Some(BrokerTerms::default()),
+        broker: Some(BrokerConfig::default()),
         ..HubConfig::default()
     };
     let service = ServiceConfig::default();

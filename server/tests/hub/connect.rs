@@ -1,12 +1,12 @@
 //! CONNECT and CONNACK.
-use crate::world::{MAX, PEER, World, connect, resume};
+use crate::world::{HubSimulation, MAX, PEER, connect, resume};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
 use statestored::access::{Authenticator, Users};
-use statestored::hub::{Closing, HubConfig, HubLimits};
+use statestored::hub::{CloseAction, HubConfig, HubLimits};
 
 #[test]
-fn connack_says_what_is_offered() {
-    let mut world = World::new();
+fn connack_reports_the_server_limits() {
+    let mut world = HubSimulation::new();
     let (_, connack) = world.join(&connect("me"));
     let limits = HubLimits::default();
     assert_eq!(
@@ -32,10 +32,10 @@ fn connack_says_what_is_offered() {
 }
 
 #[test]
-fn a_login_that_waits_ends_with_the_server() {
+fn a_pending_login_ends_when_the_server_stops() {
     let mut users = Users::default();
     users.add("ann", b"secret");
-    let mut world = World::with(HubConfig {
+    let mut world = HubSimulation::with(HubConfig {
         authenticator: Authenticator::from(users),
         ..HubConfig::default()
     });
@@ -52,20 +52,23 @@ fn a_login_that_waits_ends_with_the_server() {
     world.send(&mut client, |out| login(b"secret").encode(MAX, out));
     assert!(world.packets(&client).is_empty(), "it waits for its turn");
     world.hub.shut_down(world.now);
-    world.pass(10_000);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+    world.advance(10_000);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
     assert!(world.packets(&client).is_empty(), "its turn never came");
-    assert_eq!(world.hub.statistics().sessions, 0);
+    assert_eq!(world.hub.metrics().sessions, 0);
 }
 
 #[test]
-fn long_times_are_capped_and_said_so() {
+fn long_intervals_are_capped_and_reported() {
     let limits = HubLimits {
         max_keep_alive_s: 30,
         max_session_expiry_s: 100,
         ..HubLimits::default()
     };
-    let mut world = World::limited(limits);
+    let mut world = HubSimulation::limited(limits);
     let asked = Connect {
         session_expiry_s: u32::MAX,
         keep_alive_s: 0,
@@ -89,8 +92,8 @@ fn long_times_are_capped_and_said_so() {
 }
 
 #[test]
-fn an_empty_client_id_gets_one_that_nobody_has() {
-    let mut world = World::new();
+fn an_empty_client_id_is_assigned_a_unique_one() {
+    let mut world = HubSimulation::new();
     let (_, first) = world.join(&connect(""));
     let (_, second) = world.join(&connect(""));
     let (first, second) = (
@@ -98,14 +101,14 @@ fn an_empty_client_id_gets_one_that_nobody_has() {
         second.assigned_client_id.unwrap(),
     );
     assert_ne!(first, second);
-    let (_, other) = World::new().join(&connect(""));
+    let (_, other) = HubSimulation::new().join(&connect(""));
     assert_ne!(other.assigned_client_id.unwrap(), first);
 }
 
 #[test]
-fn clients_of_mqtt_3_are_told_in_their_words() {
+fn clients_of_mqtt_3_are_refused_with_an_mqtt_3_connack() {
     for (name, level) in [("MQTT", 4), ("MQIsdp", 3)] {
-        let mut world = World::new();
+        let mut world = HubSimulation::new();
         let mut client = world.open();
         let mut packet = vec![0x10, 0];
         packet.extend([0, u8::try_from(name.len()).unwrap()]);
@@ -114,13 +117,16 @@ fn clients_of_mqtt_3_are_told_in_their_words() {
         packet[1] = u8::try_from(packet.len() - 2).unwrap();
         world.bytes(&mut client, &packet);
         assert_eq!(world.output(&client)[..], [0x20, 2, 0, 1]);
-        assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
     }
 }
 
 #[test]
 fn an_unknown_version_is_refused_with_0x84() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.open();
     world.bytes(
         &mut client,
@@ -135,25 +141,28 @@ fn an_unknown_version_is_refused_with_0x84() {
 }
 
 #[test]
-fn what_is_not_a_connect_is_closed_without_an_answer() {
+fn a_first_packet_other_than_connect_closes_the_connection() {
     for bytes in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[0xC0, 0],
         &[0; 16],
         &[0xFF; 16],
     ] {
-        let mut world = World::new();
+        let mut world = HubSimulation::new();
         let mut client = world.open();
         world.bytes(&mut client, bytes);
         assert_eq!(world.output(&client).len(), 0);
-        assert_eq!(world.hub.closing(client.connection), Closing::Now);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::Immediately
+        );
         assert!(client.unread.is_empty());
     }
 }
 
 #[test]
 fn a_malformed_connect_is_answered() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.open();
     // The reserved flag is set.
     world.bytes(
@@ -164,12 +173,15 @@ fn a_malformed_connect_is_answered() {
         [Packet::ConnAck(connack)] => assert_eq!(connack.reason, ReasonCode::MALFORMED_PACKET),
         other => panic!("{other:?}"),
     }
-    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::AfterOutput
+    );
 }
 
 #[test]
-fn a_connect_may_come_in_pieces() {
-    let mut world = World::new();
+fn a_connect_may_arrive_in_fragments() {
+    let mut world = HubSimulation::new();
     let mut client = world.open();
     let mut packet = bytes::BytesMut::new();
     connect("me").encode(MAX, &mut packet).unwrap();
@@ -185,7 +197,7 @@ fn a_connect_may_come_in_pieces() {
 
 #[test]
 fn a_second_connect_is_a_protocol_error() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.send(&mut client, |out| connect("me").encode(MAX, out));
     assert_eq!(world.disconnected(&client), ReasonCode::PROTOCOL_ERROR);
@@ -193,13 +205,19 @@ fn a_second_connect_is_a_protocol_error() {
 
 #[test]
 fn a_silent_connection_is_closed() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let client = world.open();
-    world.pass(9_999);
-    assert_eq!(world.hub.closing(client.connection), Closing::No);
-    world.pass(1);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
-    world.lose(&client);
+    world.advance(9_999);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::KeepOpen
+    );
+    world.advance(1);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
+    world.drop_connection(&client);
     assert_eq!(world.hub.next_wakeup(), None);
 }
 
@@ -212,7 +230,7 @@ fn users_are_checked() {
         authenticator: Authenticator::from(users),
         ..HubConfig::default()
     };
-    let mut world = World::with(config);
+    let mut world = HubSimulation::with(config);
     let login = |name: &str, password: &'static [u8]| Connect {
         user_name: Some(name.into()),
         password: Some(password.into()),
@@ -220,7 +238,10 @@ fn users_are_checked() {
     };
     let (client, connack) = world.try_join(&connect("me"));
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::AfterOutput
+    );
     let (_, connack) = world.try_join(&login("ann", b"wrong"));
     assert_eq!(connack.reason, ReasonCode::BAD_USER_NAME_OR_PASSWORD);
     let (mut ann, _) = world.join(&login("ann", b"secret"));
@@ -231,16 +252,16 @@ fn users_are_checked() {
         "the session is of another user"
     );
     world.assert_alive(&mut ann);
-    assert_eq!(world.hub.statistics().connects_refused, 3);
+    assert_eq!(world.hub.metrics().connects_refused, 3);
 }
 
 #[test]
-fn a_session_that_waits_does_not_keep_a_client_id_from_another_user() {
+fn a_disconnected_session_does_not_reserve_its_client_id() {
     let mut users = Users::default();
     for user in ["ann", "bob"] {
         users.add(user, b"secret");
     }
-    let mut world = World::with(HubConfig {
+    let mut world = HubSimulation::with(HubConfig {
         authenticator: Authenticator::from(users),
         ..HubConfig::default()
     });
@@ -257,10 +278,10 @@ fn a_session_that_waits_does_not_keep_a_client_id_from_another_user() {
         ReasonCode::NOT_AUTHORIZED,
         "he is connected"
     );
-    world.lose(&bob);
+    world.drop_connection(&bob);
     let (ann, connack) = world.join(&login("ann", "device"));
     assert!(!connack.session_present, "his subscriptions are not hers");
-    world.lose(&ann);
+    world.drop_connection(&ann);
     assert!(world.join(&login("ann", "device")).1.session_present);
 
     // An id with her name is hers at any time.
@@ -273,7 +294,7 @@ fn a_session_that_waits_does_not_keep_a_client_id_from_another_user() {
 
 #[test]
 fn enhanced_authentication_is_refused_with_0x8c() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let asked = Connect {
         authentication: Some(("K8S-SAT".into(), b"token"[..].into())),
         ..connect("me")
@@ -326,7 +347,7 @@ fn wills_that_cannot_be_published_are_refused() {
             will: Some(will),
             ..connect("me")
         };
-        assert_eq!(World::new().try_join(&asked).1.reason, reason);
+        assert_eq!(HubSimulation::new().try_join(&asked).1.reason, reason);
     }
 }
 
@@ -337,20 +358,20 @@ fn connections_and_sessions_are_limited() {
         max_sessions: 2,
         ..HubLimits::default()
     };
-    let mut world = World::limited(limits);
+    let mut world = HubSimulation::limited(limits);
     let first = world.client("a");
     let _second = world.client("b");
     let (third, connack) = world.try_join(&connect("c"));
     assert_eq!(connack.reason, ReasonCode::QUOTA_EXCEEDED);
     assert_eq!(world.hub.opened(PEER, world.now), None);
-    world.lose(&third);
-    world.lose(&first);
+    world.drop_connection(&third);
+    world.drop_connection(&first);
     world.client("c");
 }
 
 #[test]
 fn a_too_long_client_id_is_refused() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (_, connack) = world.try_join(&connect(&"x".repeat(1025)));
     assert_eq!(connack.reason, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
     world.join(&connect(&"x".repeat(1024)));
@@ -365,28 +386,31 @@ fn log_in(password: &'static [u8]) -> Connect {
     }
 }
 
-fn with_users() -> World {
+fn with_users() -> HubSimulation {
     let mut users = Users::default();
     users.add("ann", b"secret");
-    World::with(HubConfig {
+    HubSimulation::with(HubConfig {
         authenticator: Authenticator::from(users),
         ..HubConfig::default()
     })
 }
 
 #[test]
-fn a_guesser_waits_longer_and_longer_whether_the_guess_is_right_or_not() {
+fn login_delays_grow_regardless_of_the_guess() {
     let mut world = with_users();
     let mut waited_ms = 0;
     for _ in 0..8 {
         let mut client = world.open();
         world.send(&mut client, |out| log_in(b"guess").encode(u32::MAX, out));
         while world.packets(&client).is_empty() {
-            world.pass(50);
+            world.advance(50);
             waited_ms += 50;
         }
-        assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
-        world.lose(&client);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
+        world.drop_connection(&client);
     }
     assert!((1_500..10_000).contains(&waited_ms), "{waited_ms} ms");
 
@@ -395,7 +419,7 @@ fn a_guesser_waits_longer_and_longer_whether_the_guess_is_right_or_not() {
     world.bytes(&mut client, &[0xC0, 0]);
     assert!(world.packets(&client).is_empty());
     assert!(!world.hub.accepts_input(client.connection));
-    world.pass(5_000);
+    world.advance(5_000);
     // Input after the CONNECT was not read before it.
     assert!(world.hub.accepts_input(client.connection));
     world.bytes(&mut client, &[]);
@@ -412,12 +436,12 @@ fn a_guesser_waits_longer_and_longer_whether_the_guess_is_right_or_not() {
 }
 
 #[test]
-fn too_many_guesses_at_a_time_are_refused_without_a_look() {
+fn excess_concurrent_guesses_are_refused_without_verification() {
     let mut world = with_users();
     for _ in 0..6 {
         let mut client = world.open();
         world.send(&mut client, |out| log_in(b"guess").encode(u32::MAX, out));
-        world.pass(5_000);
+        world.advance(5_000);
     }
     let mut refused = 0;
     for _ in 0..20 {
@@ -432,7 +456,7 @@ fn too_many_guesses_at_a_time_are_refused_without_a_look() {
 }
 
 #[test]
-fn a_refusal_is_no_larger_than_the_client_allows() {
+fn a_refusal_respects_the_maximum_packet_size() {
     for max_packet_bytes in [3, 4, 5, 6, 20, 100] {
         let mut world = with_users();
         let mut client = world.open();
@@ -442,17 +466,23 @@ fn a_refusal_is_no_larger_than_the_client_allows() {
         let output = world.output(&client);
         assert!(output.len() <= max_packet_bytes as usize, "{output:?}");
         assert_eq!(output.is_empty(), max_packet_bytes < 5);
-        assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
+        assert_eq!(
+            world.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
     }
 }
 
 #[test]
 fn without_a_connack_nothing_is_sent() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.open();
     let mut asked = connect("me");
     asked.limits.max_packet_bytes = 6;
     world.send(&mut client, |out| asked.encode(u32::MAX, out));
     assert!(world.output(&client).is_empty());
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
 }

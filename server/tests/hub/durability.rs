@@ -1,15 +1,15 @@
 //! Output waits until a crash cannot undo its change. All other output is sent at once.
-use crate::world::{Client, World, command, connect, id, message, request, resume, set};
+use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
 use statestored::hub::{HubConfig, HubLimits};
 use statestored::service::ServiceConfig;
 use statestored::storage::Write;
 
-fn world() -> World {
-    World::durable(HubConfig::default())
+fn world() -> HubSimulation {
+    HubSimulation::durable(HubConfig::default())
 }
 
-fn send(world: &mut World, client: &mut Client, number: u16, payload: &[u8]) {
+fn send(world: &mut HubSimulation, client: &mut Client, number: u16, payload: &[u8]) {
     let correlation = number.to_be_bytes();
     let header = PublishHeader {
         correlation_data: Some(&correlation),
@@ -30,7 +30,7 @@ fn kinds(packets: &[Packet]) -> String {
 }
 
 #[test]
-fn an_answer_waits_for_the_writes_before_it() {
+fn a_response_waits_for_preceding_writes() {
     let mut world = world();
     let mut client = world.client("me");
     let mut other = world.client("other");
@@ -51,7 +51,7 @@ fn an_answer_waits_for_the_writes_before_it() {
     send(&mut world, &mut other, 3, &command(&["GET", "k"]));
 
     assert_eq!(kinds(&world.packets(&client)), ".", "a ping never waits");
-    world.hub.durable(first);
+    world.hub.mark_durable(first);
     assert_eq!(kinds(&world.packets(&client)), "ap");
     let packets = world.packets(&other);
     assert_eq!(kinds(&packets), "ap");
@@ -59,7 +59,7 @@ fn an_answer_waits_for_the_writes_before_it() {
         panic!()
     };
     assert_eq!(get.payload_bytes(), b"$1\r\n1\r\n");
-    world.hub.durable(second);
+    world.hub.mark_durable(second);
     assert_eq!(kinds(&world.packets(&client)), "ap");
     assert_eq!(kinds(&world.packets(&other)), "ap");
     send(&mut world, &mut other, 4, &command(&["GET", "k"]));
@@ -71,9 +71,9 @@ fn an_answer_waits_for_the_writes_before_it() {
 }
 
 /// Makes everything durable that was written so far.
-fn sync(world: &mut World) {
+fn sync(world: &mut HubSimulation) {
     while let Some((sequence, _)) = world.hub.take_batch() {
-        world.hub.durable(sequence);
+        world.hub.mark_durable(sequence);
     }
 }
 
@@ -90,7 +90,7 @@ fn response(packets: &[Packet], number: u16) -> Vec<u8> {
 }
 
 #[test]
-fn other_keys_do_not_wait() {
+fn responses_about_other_keys_do_not_wait() {
     let mut world = world();
     let mut client = world.client("me");
     let mut other = world.client("other");
@@ -129,7 +129,7 @@ fn other_keys_do_not_wait() {
 }
 
 #[test]
-fn a_key_waits_for_its_own_last_write() {
+fn a_read_waits_for_the_last_write_of_its_key() {
     let mut world = world();
     let mut client = world.client("me");
     let mut other = world.client("other");
@@ -142,9 +142,9 @@ fn a_key_waits_for_its_own_last_write() {
         send(&mut world, &mut other, number, &command(&["GET", key]));
     }
     assert!(world.packets(&other).is_empty());
-    world.hub.durable(first);
+    world.hub.mark_durable(first);
     assert_eq!(response(&world.packets(&other), 3), b"$1\r\n1\r\n");
-    world.hub.durable(second);
+    world.hub.mark_durable(second);
     assert_eq!(response(&world.packets(&other), 2), b"$1\r\n1\r\n");
     sync(&mut world);
     let packets = world.packets(&other);
@@ -153,7 +153,7 @@ fn a_key_waits_for_its_own_last_write() {
 }
 
 #[test]
-fn absence_waits_for_the_deletion_that_caused_it() {
+fn an_absent_key_waits_for_its_deletion() {
     let mut world = world();
     let mut client = world.client("me");
     let mut other = world.client("other");
@@ -162,7 +162,7 @@ fn absence_waits_for_the_deletion_that_caused_it() {
     send(&mut world, &mut client, 2, &expiring);
     sync(&mut world);
     send(&mut world, &mut client, 3, &command(&["DEL", "deleted"]));
-    world.pass(10);
+    world.advance(10);
     assert_eq!(kinds(&world.packets(&client)), "apap");
     for parts in [
         &["GET", "deleted"][..],
@@ -179,7 +179,7 @@ fn absence_waits_for_the_deletion_that_caused_it() {
 }
 
 #[test]
-fn refusals_wait_only_if_they_tell_of_a_write() {
+fn refusals_wait_only_if_they_reveal_a_write() {
     let mut world = world();
     let mut client = world.client("me");
     let fenced = PublishHeader {
@@ -218,13 +218,13 @@ fn refusals_wait_only_if_they_tell_of_a_write() {
 }
 
 #[test]
-fn that_the_store_is_full_tells_of_the_writes_that_filled_it() {
+fn a_quota_error_waits_for_the_writes_that_filled_the_store() {
     let service = ServiceConfig {
         max_keys: 1,
         is_durable: true,
         ..ServiceConfig::default()
     };
-    let mut world = World::with_service(HubConfig::default(), service);
+    let mut world = HubSimulation::with_service(HubConfig::default(), service);
     let mut client = world.client("me");
     let mut other = world.client("other");
     send(&mut world, &mut client, 1, &set("k", "1"));
@@ -236,11 +236,11 @@ fn that_the_store_is_full_tells_of_the_writes_that_filled_it() {
 }
 
 #[test]
-fn an_answer_that_is_given_again_waits_as_well() {
+fn a_repeated_response_waits_for_its_write() {
     let mut world = world();
     let (mut client, _) = world.join(&resume("me"));
     send(&mut world, &mut client, 1, &set("k", "1"));
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut client = world.open();
     world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
     send(&mut world, &mut client, 1, &set("k", "1"));
@@ -251,19 +251,19 @@ fn an_answer_that_is_given_again_waits_as_well() {
     );
     let (sequence, batch) = world.hub.take_batch().unwrap();
     assert_eq!(batch.writes.len(), 1, "it is not executed again");
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(kinds(&world.packets(&client)), "pap");
 }
 
 #[test]
-fn what_a_session_sends_again_waits_for_its_own_write_only() {
+fn a_resent_message_waits_only_for_its_own_write() {
     let mut world = world();
     let (mut client, _) = world.join(&resume("me"));
     let mut other = world.client("other");
     world.subscribe(&mut client, "a");
     world.publish(&mut other, &message("a", 2), b"x");
     send(&mut world, &mut client, 1, &command(&["GET", "durable"]));
-    world.lose(&client);
+    world.drop_connection(&client);
     send(&mut world, &mut other, 1, &set("k", "1"));
     let mut client = world.open();
     world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
@@ -276,7 +276,7 @@ fn what_a_session_sends_again_waits_for_its_own_write_only() {
 }
 
 #[test]
-fn connections_are_announced_when_their_output_may_leave() {
+fn connections_become_dirty_when_their_output_is_released() {
     let mut world = world();
     let mut client = world.client("me");
     while world.hub.next_dirty().is_some() {}
@@ -285,12 +285,12 @@ fn connections_are_announced_when_their_output_may_leave() {
     assert!(world.hub.has_batch());
     let (sequence, _) = world.hub.take_batch().unwrap();
     assert!(!world.hub.has_batch());
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(world.hub.next_dirty(), Some(client.connection));
 }
 
 #[test]
-fn a_refused_set_waits_for_what_it_saw() {
+fn a_refused_set_waits_for_the_write_it_observed() {
     let mut world = world();
     let mut client = world.client("me");
     send(&mut world, &mut client, 1, &set("k", "1"));
@@ -303,12 +303,12 @@ fn a_refused_set_waits_for_what_it_saw() {
     let (sequence, batch) = world.hub.take_batch().unwrap();
     assert_eq!(batch.writes.len(), 1);
     assert!(world.packets(&client).is_empty());
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(kinds(&world.packets(&client)), "apap");
 }
 
 #[test]
-fn notifications_wait_too() {
+fn notifications_wait_for_their_write() {
     let mut world = world();
     let mut watcher = world.client("watcher");
     let mut client = world.client("me");
@@ -322,21 +322,21 @@ fn notifications_wait_too() {
     );
     let (sequence, _) = world.hub.take_batch().unwrap();
     assert!(world.packets(&watcher).is_empty());
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(kinds(&world.packets(&watcher)), "p");
-    world.pass(100);
+    world.advance(100);
     assert!(
         world.packets(&watcher).is_empty(),
         "the deletion is not durable yet"
     );
     let (sequence, batch) = world.hub.take_batch().unwrap();
     assert!(matches!(batch.writes.as_slice(), [Write::Delete(_)]) && batch.clock.is_some());
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(kinds(&world.packets(&watcher)), "p");
 }
 
 #[test]
-fn a_message_that_waits_in_a_session_waits_for_its_write_as_well() {
+fn a_queued_message_waits_for_its_write() {
     let mut world = world();
     let limits = Limits {
         receive_maximum: 1,
@@ -349,7 +349,7 @@ fn a_message_that_waits_in_a_session_waits_for_its_write_as_well() {
     let (mut client, _) = world.join(&asked);
     send(&mut world, &mut client, 1, &set("k", "1"));
     send(&mut world, &mut client, 2, &set("k", "2"));
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut client = world.open();
     world.send(&mut client, |out| asked.encode(u32::MAX, out));
     let packets = world.packets(&client);
@@ -358,7 +358,7 @@ fn a_message_that_waits_in_a_session_waits_for_its_write_as_well() {
         "{packets:?}"
     );
     let (sequence, _) = world.hub.take_batch().unwrap();
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     let again = world.published(&client);
     assert!(again.len() == 1 && again[0].dup());
     world.acknowledge(&mut client, again[0].packet_id().unwrap());
@@ -388,7 +388,7 @@ fn unsent_pubacks_count_against_receive_maximum() {
         receive_maximum: 3,
         ..HubLimits::default()
     };
-    let mut world = World::durable(HubConfig {
+    let mut world = HubSimulation::durable(HubConfig {
         limits,
         ..HubConfig::default()
     });
@@ -397,7 +397,7 @@ fn unsent_pubacks_count_against_receive_maximum() {
         send(&mut world, &mut client, number, &set("k", "1"));
     }
     let (sequence, _) = world.hub.take_batch().unwrap();
-    world.hub.durable(sequence);
+    world.hub.mark_durable(sequence);
     assert_eq!(kinds(&world.packets(&client)), "apapap");
     for number in 1..=4 {
         send(&mut world, &mut client, number, &set("k", "2"));
@@ -409,7 +409,7 @@ fn unsent_pubacks_count_against_receive_maximum() {
 }
 
 #[test]
-fn a_failed_storage_acknowledges_nothing_and_ends_all_connections() {
+fn a_storage_failure_acknowledges_nothing_and_closes_all_connections() {
     let mut world = world();
     let mut client = world.client("me");
     let idle = world.client("idle");
@@ -428,7 +428,7 @@ fn a_failed_storage_acknowledges_nothing_and_ends_all_connections() {
 
 #[test]
 fn in_memory_nothing_waits_and_there_are_no_batches() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&connect("me"));
     send(&mut world, &mut client, 1, &set("k", "1"));
     assert_eq!(kinds(&world.packets(&client)), "ap");
@@ -437,7 +437,7 @@ fn in_memory_nothing_waits_and_there_are_no_batches() {
 }
 
 #[test]
-fn a_change_that_becomes_durable_while_it_is_handed_out_reaches_all() {
+fn a_change_committed_during_fanout_reaches_all_watchers() {
     const WATCHERS: usize = 200;
     let mut world = world();
     let watchers: Vec<_> = (0..WATCHERS)
@@ -451,7 +451,7 @@ fn a_change_that_becomes_durable_while_it_is_handed_out_reaches_all() {
     send(&mut world, &mut writer, 1, &set("k", "1"));
     let (commit, _) = world.hub.take_batch().unwrap();
     assert!(world.hub.has_work());
-    world.hub.durable(commit);
+    world.hub.mark_durable(commit);
     while world.hub.has_work() {
         world.hub.work(world.now);
     }

@@ -1,43 +1,48 @@
 //! Fairness: other clients do not pay for the memory or the work of a client.
-use crate::world::{Client, World, command, connect, id, message, request, resume, set};
+use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     Connect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will, decode,
 };
 use statestored::access::{Authenticator, Users};
-use statestored::hub::{Closing, Hub, HubConfig, HubLimits};
+use statestored::hub::{CloseAction, Hub, HubConfig, HubLimits};
 use statestored::service::{Service, ServiceConfig};
 
-const MOST: usize = 1_000_000;
+const MAX_BYTES: usize = 1_000_000;
 
 fn limits() -> HubLimits {
     HubLimits {
-        max_session_bytes: MOST,
+        max_session_bytes: MAX_BYTES,
         max_output_bytes: 50_000,
         ..HubLimits::default()
     }
 }
 
-fn held(world: &World) -> usize {
-    usize::try_from(world.hub.statistics().held_bytes).unwrap()
+fn held(world: &HubSimulation) -> usize {
+    usize::try_from(world.hub.metrics().held_bytes).unwrap()
 }
 
 /// A session without a connection that subscribes to `filter`.
-fn offline(world: &mut World, client_id: &str, filter: &str) {
+fn offline(world: &mut HubSimulation, client_id: &str, filter: &str) {
     let (mut client, _) = world.join(&resume(client_id));
     world.subscribe(&mut client, filter);
-    world.lose(&client);
+    world.drop_connection(&client);
 }
 
 /// Publishes and returns the reason code of the PUBACK.
-fn publish(world: &mut World, publisher: &mut Client, topic: &str, payload: &[u8]) -> ReasonCode {
+fn publish(
+    world: &mut HubSimulation,
+    publisher: &mut Client,
+    topic: &str,
+    payload: &[u8],
+) -> ReasonCode {
     world.publish(publisher, &message(topic, 1), payload);
-    world.pass(0);
+    world.advance(0);
     world.puback(publisher, id(1))
 }
 
 /// The payloads that wait for a session, each acknowledged.
-fn waiting(world: &mut World, client_id: &str) -> Vec<Vec<u8>> {
+fn queued_payloads(world: &mut HubSimulation, client_id: &str) -> Vec<Vec<u8>> {
     let mut client = world.open();
     world.send(&mut client, |out| resume(client_id).encode(u32::MAX, out));
     let mut payloads = Vec::new();
@@ -49,7 +54,7 @@ fn waiting(world: &mut World, client_id: &str) -> Vec<Vec<u8>> {
         if taken.is_empty() {
             // Now that all output has left, its acknowledgements are taken.
             world.bytes(&mut client, b"");
-            world.lose(&client);
+            world.drop_connection(&client);
             return payloads;
         }
         while let Some(packet) = decode(&mut taken, u32::MAX).unwrap() {
@@ -66,37 +71,37 @@ fn waiting(world: &mut World, client_id: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_many_sessions_share_is_held_once() {
-    let mut world = World::limited(limits());
+fn a_shared_message_is_counted_once() {
+    let mut world = HubSimulation::limited(limits());
     for number in 0..65 {
         offline(&mut world, &format!("offline-{number}"), "a");
     }
     let (mut healthy, _) = world.join(&resume("healthy"));
     let mut publisher = world.client("publisher");
     let before = held(&world);
-    let payload = vec![7; MOST / 4];
+    let payload = vec![7; MAX_BYTES / 4];
     assert_eq!(
         publish(&mut world, &mut publisher, "a", &payload),
         ReasonCode::SUCCESS
     );
     assert!(
-        held(&world) - before < MOST / 4 + 65 * 1_000,
+        held(&world) - before < MAX_BYTES / 4 + 65 * 1_000,
         "{}",
         held(&world)
     );
     let (puback, _) = world.request(&mut healthy, &set("k", "v"));
     assert_eq!(puback.reason, ReasonCode::SUCCESS);
-    assert_eq!(world.hub.statistics().dropped_full, 0);
+    assert_eq!(world.hub.metrics().dropped_full, 0);
     for number in 0..65 {
-        let got = waiting(&mut world, &format!("offline-{number}"));
+        let got = queued_payloads(&mut world, &format!("offline-{number}"));
         assert!(got == [payload.as_slice()], "{number}");
     }
     assert!(held(&world) < before + 10_000, "{}", held(&world));
 }
 
 #[test]
-fn the_largest_queue_gives_way_first_and_nobody_else_notices() {
-    let mut world = World::limited(limits());
+fn the_largest_queue_is_evicted_first_without_affecting_others() {
+    let mut world = HubSimulation::limited(limits());
     offline(&mut world, "greedy", "greedy");
     offline(&mut world, "modest", "modest");
     let (mut healthy, _) = world.join(&resume("healthy"));
@@ -112,13 +117,13 @@ fn the_largest_queue_gives_way_first_and_nobody_else_notices() {
             publish(&mut world, &mut publisher, "greedy", &payload),
             ReasonCode::SUCCESS
         );
-        assert!(held(&world) <= MOST, "{}", held(&world));
+        assert!(held(&world) <= MAX_BYTES, "{}", held(&world));
         let (puback, _) = world.request(&mut healthy, &set("k", "v"));
         assert_eq!(puback.reason, ReasonCode::SUCCESS);
     }
-    assert!(world.hub.statistics().dropped_full > 50);
-    assert_eq!(waiting(&mut world, "modest"), [b"kept"]);
-    let left = waiting(&mut world, "greedy");
+    assert!(world.hub.metrics().dropped_full > 50);
+    assert_eq!(queued_payloads(&mut world, "modest"), [b"kept"]);
+    let left = queued_payloads(&mut world, "greedy");
     assert!(left.len() > 5, "{}", left.len());
     assert_eq!(left.last().unwrap()[0], 99, "the oldest go first");
     world.assert_alive(&mut healthy);
@@ -126,8 +131,8 @@ fn the_largest_queue_gives_way_first_and_nobody_else_notices() {
 }
 
 #[test]
-fn a_partial_packet_is_held_by_its_sender() {
-    let mut world = World::limited(limits());
+fn a_partial_packet_is_charged_to_its_sender() {
+    let mut world = HubSimulation::limited(limits());
     let (mut healthy, _) = world.join(&resume("healthy"));
     let mut unknown: Vec<_> = (0..3).map(|_| world.open()).collect();
     let mut known = world.client("known");
@@ -142,24 +147,24 @@ fn a_partial_packet_is_held_by_its_sender() {
     world.bytes(&mut known, &[0x32, 0x80, 0x89, 0x7A]);
     for _ in 0..9 {
         world.bytes(&mut known, &vec![0; 100_000]);
-        assert!(held(&world) <= MOST, "{}", held(&world));
+        assert!(held(&world) <= MAX_BYTES, "{}", held(&world));
     }
     assert_eq!(world.disconnected(&known), ReasonCode::QUOTA_EXCEEDED);
     for client in &unknown {
         assert_eq!(
-            world.hub.closing(client.connection),
-            Closing::No,
+            world.hub.close_action(client.connection),
+            CloseAction::KeepOpen,
             "they hold less"
         );
     }
-    world.lose(&known);
+    world.drop_connection(&known);
     let (puback, _) = world.request(&mut healthy, &set("k", "v"));
     assert_eq!(puback.reason, ReasonCode::SUCCESS);
 }
 
 #[test]
-fn output_that_has_not_left_is_held_by_its_reader() {
-    let mut world = World::limited(limits());
+fn unsent_output_is_charged_to_its_reader() {
+    let mut world = HubSimulation::limited(limits());
     let (mut healthy, _) = world.join(&resume("healthy"));
     world.request(&mut healthy, &set("k", &"v".repeat(300_000)));
     let mut slow: Vec<_> = (0..4)
@@ -172,19 +177,19 @@ fn output_that_has_not_left_is_held_by_its_reader() {
         world
             .hub
             .take_output(client.connection, &mut taken, world.now);
-        let is_closing = world.hub.closing(client.connection) != Closing::No;
+        let is_closing = world.hub.close_action(client.connection) != CloseAction::KeepOpen;
         assert!(taken.len() > 300_000 || is_closing);
     }
     world.assert_alive(&mut healthy);
     let closing = slow
         .iter()
-        .filter(|client| world.hub.closing(client.connection) != Closing::No);
+        .filter(|client| world.hub.close_action(client.connection) != CloseAction::KeepOpen);
     assert_eq!(closing.count(), 1, "one of them had to go");
 }
 
 #[test]
-fn watches_filters_aliases_and_wills_are_held() {
-    let mut world = World::new();
+fn watches_filters_aliases_and_wills_are_charged() {
+    let mut world = HubSimulation::new();
     let before = held(&world);
     let (mut client, _) = world.join(&Connect {
         will: Some(Will {
@@ -204,7 +209,7 @@ fn watches_filters_aliases_and_wills_are_held() {
     });
     let mut last = held(&world);
     assert!(last - before > 50_000);
-    let mut grew_by = |world: &World, least: usize, what: &str| {
+    let mut grew_by = |world: &HubSimulation, least: usize, what: &str| {
         let now = held(world);
         assert!(
             now - last > least - 5_000 && now - last < 3 * least + 5_000,
@@ -227,14 +232,14 @@ fn watches_filters_aliases_and_wills_are_held() {
     world.publish(&mut client, &aliased, b"");
     grew_by(&world, 60_000, "an alias");
     world.output(&client);
-    world.lose(&client);
-    world.pass(100_000);
+    world.drop_connection(&client);
+    world.advance(100_000);
     assert_eq!(held(&world), before);
 }
 
 #[test]
-fn new_sessions_push_out_those_that_are_missed_least() {
-    let mut world = World::limited(HubLimits {
+fn new_sessions_evict_the_least_valuable_sessions() {
+    let mut world = HubSimulation::limited(HubLimits {
         max_sessions: 20,
         ..HubLimits::default()
     });
@@ -249,14 +254,14 @@ fn new_sessions_push_out_those_that_are_missed_least() {
     for number in 0..1_000 {
         let (client, connack) = world.try_join(&resume(&format!("new-{number}")));
         assert_eq!(connack.reason, ReasonCode::SUCCESS, "{number}");
-        world.lose(&client);
+        world.drop_connection(&client);
     }
-    assert_eq!(world.hub.statistics().sessions, 20);
-    assert_eq!(world.hub.statistics().sessions_evicted, 1_000 - 16);
+    assert_eq!(world.hub.metrics().sessions, 20);
+    assert_eq!(world.hub.metrics().sessions_evicted, 1_000 - 16);
     world.assert_alive(&mut healthy);
     world.assert_alive(&mut publisher);
-    assert!(waiting(&mut world, "subscriber").is_empty());
-    assert_eq!(waiting(&mut world, "holder"), [b"kept"]);
+    assert!(queued_payloads(&mut world, "subscriber").is_empty());
+    assert_eq!(queued_payloads(&mut world, "holder"), [b"kept"]);
     assert!(
         world.join(&resume("new-999")).1.session_present,
         "the newest stay"
@@ -264,8 +269,8 @@ fn new_sessions_push_out_those_that_are_missed_least() {
 }
 
 #[test]
-fn sessions_that_subscribe_push_out_the_longest_alone_but_not_those_with_messages() {
-    let mut world = World::limited(HubLimits {
+fn the_longest_disconnected_session_without_messages_is_evicted() {
+    let mut world = HubSimulation::limited(HubLimits {
         max_sessions: 10,
         ..HubLimits::default()
     });
@@ -276,22 +281,22 @@ fn sessions_that_subscribe_push_out_the_longest_alone_but_not_those_with_message
         ReasonCode::SUCCESS
     );
     for number in 0..100 {
-        world.pass(1);
+        world.advance(1);
         offline(&mut world, &format!("new-{number}"), "c");
     }
-    assert_eq!(waiting(&mut world, "holder"), [b"kept"]);
-    assert!(waiting(&mut world, "new-99").is_empty());
+    assert_eq!(queued_payloads(&mut world, "holder"), [b"kept"]);
+    assert!(queued_payloads(&mut world, "new-99").is_empty());
     let (_, connack) = world.join(&resume("new-5"));
     assert!(!connack.session_present);
 }
 
 #[test]
-fn the_user_with_the_most_sessions_gives_way() {
+fn sessions_of_the_user_with_the_most_are_evicted() {
     let mut users = Users::default();
     for user in ["ann", "bob"] {
         users.add(user, b"secret");
     }
-    let mut world = World::with(HubConfig {
+    let mut world = HubSimulation::with(HubConfig {
         limits: HubLimits {
             max_sessions: 20,
             ..HubLimits::default()
@@ -306,13 +311,13 @@ fn the_user_with_the_most_sessions_gives_way() {
     };
     for number in 0..5 {
         let (client, _) = world.join(&by("ann", format!("of-ann-{number}")));
-        world.lose(&client);
+        world.drop_connection(&client);
     }
     for number in 0..100 {
-        world.pass(1);
+        world.advance(1);
         let (mut client, _) = world.join(&by("bob", format!("of-bob-{number}")));
         world.subscribe(&mut client, "a");
-        world.lose(&client);
+        world.drop_connection(&client);
     }
     for number in 0..5 {
         let (client, connack) = world.join(&by("ann", format!("of-ann-{number}")));
@@ -320,13 +325,13 @@ fn the_user_with_the_most_sessions_gives_way() {
             connack.session_present,
             "nothing is lost with it, but she has few"
         );
-        world.lose(&client);
+        world.drop_connection(&client);
     }
 }
 
 #[test]
 fn the_filters_of_a_session_are_bounded_in_bytes() {
-    let mut world = World::limited(HubLimits {
+    let mut world = HubSimulation::limited(HubLimits {
         max_filter_bytes: 100,
         ..HubLimits::default()
     });
@@ -343,8 +348,8 @@ fn the_filters_of_a_session_are_bounded_in_bytes() {
 }
 
 #[test]
-fn only_publish_may_be_large() {
-    let mut world = World::new();
+fn only_publish_packets_may_be_large() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     // SUBSCRIBE of 1 MB.
     world.bytes(&mut client, &[0x82, 0xC0, 0x84, 0x3D]);
@@ -352,11 +357,11 @@ fn only_publish_may_be_large() {
 }
 
 #[test]
-fn a_response_that_was_received_ends_what_is_remembered_but_not_on_a_later_connection() {
-    let mut world = World::new();
+fn an_acknowledged_response_is_forgotten_only_on_its_own_connection() {
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     let nx = command(&["SET", "k", "v", "NX"]);
-    let asked = |world: &mut World, client: &mut Client| {
+    let asked = |world: &mut HubSimulation, client: &mut Client| {
         world.publish(client, &request(id(1)), &nx);
         let packets = world.packets(client);
         let Some(Packet::Publish(response)) = packets
@@ -373,7 +378,7 @@ fn a_response_that_was_received_ends_what_is_remembered_but_not_on_a_later_conne
     };
     let (unacknowledged, reply) = asked(&mut world, &mut client);
     assert_eq!(reply, b"+OK\r\n");
-    world.lose(&client);
+    world.drop_connection(&client);
 
     // The response comes again. The client has not seen its request acknowledged, so that it may come again too.
     let mut client = world.open();
@@ -392,15 +397,15 @@ fn a_response_that_was_received_ends_what_is_remembered_but_not_on_a_later_conne
 
 #[test]
 fn a_redelivered_deletion_does_not_undo_what_another_client_wrote() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut first, _) = world.join(&resume("first"));
     world.request(&mut first, &set("k", "mine"));
     world.publish(&mut first, &request(id(5)), &command(&["DEL", "k"]));
-    world.lose(&first);
+    world.drop_connection(&first);
     for number in 0..1_500u32 {
         let (mut other, _) = world.join(&resume(&format!("other-{number}")));
         world.publish(&mut other, &request(id(1)), &set("k", "theirs"));
-        world.lose(&other);
+        world.drop_connection(&other);
     }
     let mut first = world.open();
     world.send(&mut first, |out| resume("first").encode(u32::MAX, out));
@@ -416,22 +421,22 @@ fn a_redelivered_deletion_does_not_undo_what_another_client_wrote() {
 }
 
 #[test]
-fn everything_held_is_given_back() {
+fn all_reservations_are_released() {
     let service = Service::embedded(ServiceConfig::default());
     let hub = Hub::new(HubConfig::default(), service);
-    assert_eq!(hub.statistics().held_bytes, 0);
-    let mut world = World::new();
+    assert_eq!(hub.metrics().held_bytes, 0);
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     world.subscribe(&mut client, "a");
     world.request(&mut client, &set("k", "v"));
     world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
     let mut publisher = world.client("publisher");
     publish(&mut world, &mut publisher, "a", &[0; 10_000]);
-    world.lose(&client);
+    world.drop_connection(&client);
     publish(&mut world, &mut publisher, "a", &[0; 10_000]);
     assert!(held(&world) > 20_000);
-    world.lose(&publisher);
+    world.drop_connection(&publisher);
     let (client, _) = world.join(&connect("me"));
-    world.lose(&client);
+    world.drop_connection(&client);
     assert_eq!(held(&world), 0);
 }

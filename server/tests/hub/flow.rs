@@ -1,10 +1,10 @@
 //! Slow readers: memory stays bounded, and others are not held up.
-use crate::world::{World, command, connect, id, message, request, resume, set};
+use crate::world::{HubSimulation, command, connect, id, message, request, resume, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     Connect, Limits, Packet, PublishHeader, QoS, ReasonCode, Subscription,
 };
-use statestored::hub::{Closing, HubLimits};
+use statestored::hub::{CloseAction, HubLimits};
 
 fn limits() -> HubLimits {
     HubLimits {
@@ -15,8 +15,8 @@ fn limits() -> HubLimits {
 }
 
 #[test]
-fn requests_wait_until_their_client_reads() {
-    let mut world = World::limited(limits());
+fn requests_wait_while_their_client_does_not_read() {
+    let mut world = HubSimulation::limited(limits());
     let mut client = world.client("me");
     world.request(&mut client, &set("k", &"v".repeat(1000)));
     for number in 1..=100 {
@@ -28,7 +28,7 @@ fn requests_wait_until_their_client_reads() {
         world.publish(&mut client, &header, &command(&["GET", "k"]));
     }
     assert!(!world.hub.accepts_input(client.connection));
-    let executed = world.hub.statistics().requests;
+    let executed = world.hub.metrics().requests;
     assert!((5..=15).contains(&executed), "{executed}");
     assert!(!client.unread.is_empty());
 
@@ -50,7 +50,7 @@ fn requests_wait_until_their_client_reads() {
 
 #[test]
 fn a_request_that_waited_longer_than_its_expiry_is_not_executed() {
-    let mut world = World::limited(limits());
+    let mut world = HubSimulation::limited(limits());
     let mut client = world.client("me");
     world.request(&mut client, &set("k", &"v".repeat(20_000)));
     let first = PublishHeader {
@@ -67,7 +67,7 @@ fn a_request_that_waited_longer_than_its_expiry_is_not_executed() {
         };
         world.publish(&mut client, &header, &command(&["GET", "absent"]));
     }
-    world.pass(4_000);
+    world.advance(4_000);
     assert_eq!(world.packets(&client).len(), 2);
     world.bytes(&mut client, b"");
     let packets = world.packets(&client);
@@ -85,17 +85,17 @@ fn a_request_that_waited_longer_than_its_expiry_is_not_executed() {
         (executed.packet_id, executed.reason),
         (id(3), ReasonCode::SUCCESS)
     );
-    assert_eq!(world.hub.statistics().requests_expired, 1);
+    assert_eq!(world.hub.metrics().requests_expired, 1);
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_disconnected_and_its_queue_stays() {
-    let mut world = World::limited(limits());
+fn a_slow_subscriber_is_disconnected_and_keeps_its_queue() {
+    let mut world = HubSimulation::limited(limits());
     let (mut slow, _) = world.join(&resume("slow"));
     world.subscribe(&mut slow, "a");
     let mut publisher = world.client("publisher");
     let mut sent = 0;
-    while world.hub.closing(slow.connection) == Closing::No {
+    while world.hub.close_action(slow.connection) == CloseAction::KeepOpen {
         sent += 1;
         world.publish(&mut publisher, &message("a", 1), &[0; 1000]);
         assert_eq!(world.packets(&publisher).len(), 1);
@@ -103,7 +103,7 @@ fn a_subscriber_that_does_not_read_is_disconnected_and_its_queue_stays() {
     }
     assert!(sent > 10, "{sent}");
     assert_eq!(world.disconnected(&slow), ReasonCode::QUOTA_EXCEEDED);
-    world.lose(&slow);
+    world.drop_connection(&slow);
     let mut back = world.open();
     world.send(&mut back, |out| resume("slow").encode(u32::MAX, out));
     let mut count = 0;
@@ -124,7 +124,7 @@ fn a_subscriber_that_does_not_read_is_disconnected_and_its_queue_stays() {
 
 #[test]
 fn qos_0_messages_to_a_slow_reader_are_dropped() {
-    let mut world = World::limited(limits());
+    let mut world = HubSimulation::limited(limits());
     let mut slow = world.client("slow");
     let zero = Subscription {
         qos: QoS::AtMostOnce,
@@ -141,7 +141,7 @@ fn qos_0_messages_to_a_slow_reader_are_dropped() {
     }
     let got = world.published(&slow).len();
     assert!((9..=12).contains(&got), "{got}");
-    assert_eq!(world.hub.statistics().dropped_full, 50 - got as u64);
+    assert_eq!(world.hub.metrics().dropped_full, 50 - got as u64);
     world.assert_alive(&mut slow);
 }
 
@@ -152,7 +152,7 @@ fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_ex
         ..HubLimits::default()
     };
     {
-        let mut world = World::limited(by_bytes);
+        let mut world = HubSimulation::limited(by_bytes);
         let (mut client, _) = world.join(&resume("me"));
         let mut unacknowledged = Vec::new();
         let refused = loop {
@@ -175,7 +175,7 @@ fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_ex
         assert_eq!(refused, ReasonCode::QUOTA_EXCEEDED);
         assert!(unacknowledged.len() > 3, "{unacknowledged:?}");
         let executed = unacknowledged.len() as u64;
-        assert_eq!(world.hub.statistics().requests, executed);
+        assert_eq!(world.hub.metrics().requests, executed);
         // A client whose session ends with its connection leaves nothing behind, and is not affected.
         let mut other = world.client("other");
         world.request(&mut other, &command(&["GET", "k"]));
@@ -190,20 +190,29 @@ fn requests_of_a_client_that_does_not_acknowledge_are_refused_before_they_are_ex
 }
 
 #[test]
-fn a_closing_connection_gets_only_so_much_time() {
-    let mut world = World::new();
+fn a_closing_connection_has_a_deadline() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.bytes(&mut client, &[0]);
-    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
-    world.pass(999);
-    assert_eq!(world.hub.closing(client.connection), Closing::AfterOutput);
-    world.pass(1);
-    assert_eq!(world.hub.closing(client.connection), Closing::Now);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::AfterOutput
+    );
+    world.advance(999);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::AfterOutput
+    );
+    world.advance(1);
+    assert_eq!(
+        world.hub.close_action(client.connection),
+        CloseAction::Immediately
+    );
 }
 
 #[test]
-fn output_is_announced_once() {
-    let mut world = World::new();
+fn a_connection_becomes_dirty_once() {
+    let mut world = HubSimulation::new();
     let mut client = world.open();
     world.send(&mut client, |out| connect("me").encode(u32::MAX, out));
     assert_eq!(world.hub.next_dirty(), Some(client.connection));
@@ -217,8 +226,8 @@ fn output_is_announced_once() {
 }
 
 #[test]
-fn half_a_packet_gives_nothing_to_do_though_output_waits() {
-    let mut world = World::new();
+fn a_partial_packet_does_not_mark_a_connection_dirty_again() {
+    let mut world = HubSimulation::new();
     let client = world.client("c");
     let mut input = BytesMut::from(&[0xC0, 0][..]);
     world.hub.received(client.connection, &mut input, world.now);
@@ -232,8 +241,8 @@ fn half_a_packet_gives_nothing_to_do_though_output_waits() {
 }
 
 #[test]
-fn a_watcher_that_does_not_take_a_packet_of_that_size_is_disconnected_and_told_why() {
-    let mut world = World::new();
+fn a_watcher_with_a_small_maximum_packet_size_is_disconnected_with_the_reason() {
+    let mut world = HubSimulation::new();
     let limits = Limits {
         max_packet_bytes: 400,
         ..Limits::default()
@@ -254,7 +263,10 @@ fn a_watcher_that_does_not_take_a_packet_of_that_size_is_disconnected_and_told_w
     world.request(&mut writer, &set("k", "fits"));
     world.request(&mut writer, &set("k", &"v".repeat(400)));
     assert_eq!(world.published(&large).len(), 2);
-    assert_eq!(world.hub.closing(small.connection), Closing::AfterOutput);
+    assert_eq!(
+        world.hub.close_action(small.connection),
+        CloseAction::AfterOutput
+    );
     let packets = world.packets(&small);
     let [Packet::Publish(first), Packet::Disconnect(last)] = &packets[..] else {
         panic!("{packets:?}")
@@ -263,19 +275,19 @@ fn a_watcher_that_does_not_take_a_packet_of_that_size_is_disconnected_and_told_w
     assert_eq!(last.reason, ReasonCode::PACKET_TOO_LARGE);
     let why = last.reason_string.as_deref().unwrap_or_default();
     assert!(why.contains("Maximum Packet Size"), "{why}");
-    let statistics = world.hub.statistics();
+    let statistics = world.hub.metrics();
     assert_eq!(
         (statistics.dropped_too_large, statistics.connections_failed),
         (1, 1)
     );
-    world.lose(&small);
+    world.drop_connection(&small);
     world.request(&mut writer, &set("l", "v"));
     assert_eq!(world.published(&large).len(), 1, "all others go on");
 }
 
 #[test]
 fn a_notification_may_be_as_large_as_the_largest_packet() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut writer = world.client("writer");
     let mut measure = world.client("watcher");
     world.request(&mut measure, &command(&["KEYNOTIFY", "k"]));

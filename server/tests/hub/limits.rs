@@ -1,7 +1,7 @@
 //! Limits of each user, and of all users together.
-use crate::world::{Client, World, command, connect, id, message, request, resume, set};
+use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
-use statestored::access::{Authenticator, LimitsOfUsers, Rates, UserLimits, Users};
+use statestored::access::{Authenticator, RateLimits, UserLimits, UserLimitsMap, Users};
 use statestored::hub::{HubConfig, HubLimits};
 use statestored::keyspace::PrefixLimit;
 use statestored::service::ServiceConfig;
@@ -14,16 +14,16 @@ fn users() -> Authenticator {
     Authenticator::from(users)
 }
 
-fn limits(of_ann: &str) -> LimitsOfUsers {
+fn limits(of_ann: &str) -> UserLimitsMap {
     let named = [("ann".into(), UserLimits::parse(of_ann).unwrap())];
-    LimitsOfUsers {
+    UserLimitsMap {
         named: named.into(),
-        ..LimitsOfUsers::default()
+        ..UserLimitsMap::default()
     }
 }
 
-fn world(of_ann: &str) -> World {
-    World::with_service(
+fn world(of_ann: &str) -> HubSimulation {
+    HubSimulation::with_service(
         HubConfig {
             authenticator: users(),
             limits: HubLimits {
@@ -39,7 +39,7 @@ fn world(of_ann: &str) -> World {
     )
 }
 
-fn of(user: &str, connect: Connect) -> Connect {
+fn with_user(user: &str, connect: Connect) -> Connect {
     Connect {
         user_name: Some(user.into()),
         password: Some("1".into()),
@@ -47,50 +47,50 @@ fn of(user: &str, connect: Connect) -> Connect {
     }
 }
 
-fn reason(world: &mut World, connect: &Connect) -> ReasonCode {
+fn reason(world: &mut HubSimulation, connect: &Connect) -> ReasonCode {
     world.try_join(connect).1.reason
 }
 
 /// Sends this many requests at once and returns how many are answered at once.
-fn burst(world: &mut World, client: &mut Client, count: usize) -> usize {
+fn burst(world: &mut HubSimulation, client: &mut Client, count: usize) -> usize {
     for _ in 0..count {
         world.publish(client, &request(id(9)), &command(&["GET", "k"]));
     }
     answers(world, client)
 }
 
-fn answers(world: &mut World, client: &Client) -> usize {
+fn answers(world: &mut HubSimulation, client: &Client) -> usize {
     world.packets(client).len() / 2
 }
 
 #[test]
 fn a_user_has_no_more_connections_than_allowed() {
     let mut world = world("connections=2");
-    let (first, _) = world.join(&of("ann", resume("a")));
+    let (first, _) = world.join(&with_user("ann", resume("a")));
     assert_eq!(
-        reason(&mut world, &of("ann", connect("b"))),
+        reason(&mut world, &with_user("ann", connect("b"))),
         ReasonCode::SUCCESS
     );
     assert_eq!(
-        reason(&mut world, &of("ann", connect("c"))),
+        reason(&mut world, &with_user("ann", connect("c"))),
         ReasonCode::QUOTA_EXCEEDED
     );
     assert_eq!(
-        reason(&mut world, &of("bob", connect("d"))),
+        reason(&mut world, &with_user("bob", connect("d"))),
         ReasonCode::SUCCESS
     );
     assert_eq!(
-        reason(&mut world, &of("ann", connect("b"))),
+        reason(&mut world, &with_user("ann", connect("b"))),
         ReasonCode::SUCCESS,
         "taken over"
     );
-    world.lose(&first);
+    world.drop_connection(&first);
     assert_eq!(
-        reason(&mut world, &of("ann", connect("c"))),
+        reason(&mut world, &with_user("ann", connect("c"))),
         ReasonCode::SUCCESS
     );
     assert_eq!(
-        reason(&mut world, &of("ann", resume("a"))),
+        reason(&mut world, &with_user("ann", resume("a"))),
         ReasonCode::QUOTA_EXCEEDED
     );
 }
@@ -98,30 +98,30 @@ fn a_user_has_no_more_connections_than_allowed() {
 #[test]
 fn a_user_has_no_more_sessions_than_allowed() {
     let mut world = world("sessions=2");
-    let (first, _) = world.join(&of("ann", resume("a")));
-    let (_second, _) = world.join(&of("ann", resume("b")));
+    let (first, _) = world.join(&with_user("ann", resume("a")));
+    let (_second, _) = world.join(&with_user("ann", resume("b")));
     assert_eq!(
-        reason(&mut world, &of("ann", resume("c"))),
+        reason(&mut world, &with_user("ann", resume("c"))),
         ReasonCode::QUOTA_EXCEEDED
     );
-    world.lose(&first);
+    world.drop_connection(&first);
     assert_eq!(
-        reason(&mut world, &of("ann", resume("c"))),
+        reason(&mut world, &with_user("ann", resume("c"))),
         ReasonCode::SUCCESS,
         "for that of `a`"
     );
-    assert_eq!(world.hub.statistics().sessions, 2);
+    assert_eq!(world.hub.metrics().sessions, 2);
     assert_eq!(
-        reason(&mut world, &of("bob", resume("a"))),
+        reason(&mut world, &with_user("bob", resume("a"))),
         ReasonCode::SUCCESS
     );
 }
 
 #[test]
-fn who_sends_too_many_requests_waits_and_loses_nothing() {
+fn a_rate_limited_client_is_delayed_without_loss() {
     let mut world = world("requests=10");
-    let (mut ann, _) = world.join(&of("ann", connect("a")));
-    let (mut bob, _) = world.join(&of("bob", connect("b")));
+    let (mut ann, _) = world.join(&with_user("ann", connect("a")));
+    let (mut bob, _) = world.join(&with_user("bob", connect("b")));
     assert_eq!(
         burst(&mut world, &mut ann, 30),
         11,
@@ -131,41 +131,41 @@ fn who_sends_too_many_requests_waits_and_loses_nothing() {
     assert_eq!(burst(&mut world, &mut bob, 30), 30);
     let mut answered = 11;
     while answered < 30 {
-        world.pass(100);
+        world.advance(100);
         world.bytes(&mut ann, &[]);
         let more = answers(&mut world, &ann);
         assert!(more <= 1, "{more} at once");
         answered += more;
     }
     assert_eq!(world.now.mono_ms % 100, 0);
-    world.pass(10_000);
+    world.advance(10_000);
     assert_eq!(burst(&mut world, &mut ann, 8), 8);
-    assert!(world.hub.statistics().pauses >= 19);
+    assert!(world.hub.metrics().pauses >= 19);
 }
 
 #[test]
-fn a_pause_is_no_silence() {
+fn a_rate_limit_pause_does_not_trigger_keep_alive() {
     let mut world = world("bytes=1000");
     let (mut ann, _) = world.join(&Connect {
         keep_alive_s: 1,
-        ..of("ann", connect("a"))
+        ..with_user("ann", connect("a"))
     });
     // Ten seconds' worth.
     world.publish(&mut ann, &message("t", 1), &[0; 11_000]);
     world.packets(&ann);
-    world.pass(9_000);
+    world.advance(9_000);
     assert!(!world.hub.accepts_input(ann.connection));
-    world.pass(2_000);
+    world.advance(2_000);
     assert!(world.hub.accepts_input(ann.connection));
     world.assert_alive(&mut ann);
-    world.pass(1_600);
+    world.advance(1_600);
     assert_eq!(world.disconnected(&ann), ReasonCode::KEEP_ALIVE_TIMEOUT);
 }
 
 #[test]
-fn all_together_send_no_more_than_allowed() {
-    let mut world = World::limited(HubLimits {
-        rates: Rates {
+fn the_total_rate_is_limited() {
+    let mut world = HubSimulation::limited(HubLimits {
+        rates: RateLimits {
             requests: Some(10),
             bytes: None,
         },
@@ -178,20 +178,20 @@ fn all_together_send_no_more_than_allowed() {
 }
 
 #[test]
-fn a_user_who_holds_too_much_gets_no_more() {
+fn a_user_over_the_memory_limit_receives_no_more_messages() {
     let mut world = world("held=40000");
-    let (mut ann, _) = world.join(&of("ann", resume("a")));
+    let (mut ann, _) = world.join(&with_user("ann", resume("a")));
     world.subscribe(&mut ann, "t");
-    world.lose(&ann);
-    let (mut other, _) = world.join(&of("ann", resume("other")));
+    world.drop_connection(&ann);
+    let (mut other, _) = world.join(&with_user("ann", resume("other")));
     world.subscribe(&mut other, "t");
-    world.lose(&other);
-    let (mut bob, _) = world.join(&of("bob", resume("b")));
+    world.drop_connection(&other);
+    let (mut bob, _) = world.join(&with_user("bob", resume("b")));
     for number in 1..=10 {
         world.publish(&mut bob, &message("t", number), &[0; 10_000]);
         world.puback(&bob, id(number));
     }
-    let statistics = world.hub.statistics();
+    let statistics = world.hub.metrics();
     assert!(statistics.dropped_full >= 14, "{statistics:?}");
     assert!(statistics.dropped_full < 20, "{statistics:?}");
 }
@@ -204,7 +204,7 @@ fn prefixes(texts: &[&str]) -> ServiceConfig {
     }
 }
 
-fn store(world: &mut World, client: &mut Client, key: &str, value: &str) -> bool {
+fn store(world: &mut HubSimulation, client: &mut Client, key: &str, value: &str) -> bool {
     let answer = world.request(client, &set(key, value)).1;
     match answer.payload_bytes() {
         b"+OK\r\n" => true,
@@ -214,8 +214,8 @@ fn store(world: &mut World, client: &mut Client, key: &str, value: &str) -> bool
 }
 
 #[test]
-fn there_is_no_more_below_a_prefix_than_allowed_also_after_a_reload() {
-    let mut world = World::with_service(HubConfig::default(), prefixes(&["a/ keys=2"]));
+fn prefix_limits_apply_also_after_a_reload() {
+    let mut world = HubSimulation::with_service(HubConfig::default(), prefixes(&["a/ keys=2"]));
     let mut client = world.client("me");
     for (key, fits) in [
         ("a/1", true),

@@ -1,6 +1,7 @@
 //! The hub without sockets: scripted bytes in, bytes out, under a simulated clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
+mod backpressure;
 mod connect;
 mod durability;
 mod fairness;
@@ -9,11 +10,10 @@ mod keep_alive;
 mod limits;
 mod matching;
 mod misuse;
-mod noise;
 mod policy;
 mod probes;
+mod random_sequences;
 mod requests;
-mod room;
 mod routing;
 mod sessions;
 mod slices;

@@ -1,5 +1,5 @@
 //! Topics and filters that take long to compare: others have their turn between.
-use crate::world::{Client, RESPONSES, World, command, id, request, set};
+use crate::world::{Client, HubSimulation, RESPONSES, command, id, request, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode, Subscription};
 use statestore_protocol::topic;
@@ -21,7 +21,7 @@ fn filters(topic: &str, count: usize) -> Vec<Subscription> {
     (0..count).map(filter).collect()
 }
 
-fn subscribe(world: &mut World, client: &mut Client, topic: &str, identifier: Option<u32>) {
+fn subscribe(world: &mut HubSimulation, client: &mut Client, topic: &str, identifier: Option<u32>) {
     let filters = filters(topic, 1_000);
     for filters in filters.chunks(100) {
         let granted = world.subscribe_all(client, identifier, filters.to_vec());
@@ -30,7 +30,11 @@ fn subscribe(world: &mut World, client: &mut Client, topic: &str, identifier: Op
 }
 
 /// How many of these packets a turn takes.
-fn taken(world: &mut World, client: &Client, packets: &[BytesMut]) -> usize {
+fn packets_processed_per_turn(
+    world: &mut HubSimulation,
+    client: &Client,
+    packets: &[BytesMut],
+) -> usize {
     let mut input = BytesMut::from(&packets.concat()[..]);
     world.hub.received(client.connection, &mut input, world.now);
     let left = input.len() / packets[0].len();
@@ -42,9 +46,9 @@ fn packets(count: u16, packet: impl Fn(u16) -> BytesMut) -> Vec<BytesMut> {
 }
 
 #[test]
-fn messages_that_are_compared_with_many_filters() {
+fn matching_many_filters_bounds_messages_per_turn() {
     let topic = ["a"; LEVELS].join("/");
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut subscriber = world.client("subscriber");
     subscribe(&mut world, &mut subscriber, &topic, None);
     let publisher = world.client("publisher");
@@ -58,14 +62,14 @@ fn messages_that_are_compared_with_many_filters() {
         header.encode(u32::MAX, &mut packet, 0, |_| {}).unwrap();
         packet
     });
-    let taken = taken(&mut world, &publisher, &messages);
+    let taken = packets_processed_per_turn(&mut world, &publisher, &messages);
     assert!((1..4).contains(&taken), "{taken}");
 }
 
 #[test]
-fn notifications_whose_topics_are_compared_with_many_filters() {
+fn matching_many_filters_bounds_notifications_per_turn() {
     const WATCHERS: usize = 32;
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     for number in 0..WATCHERS {
         let name = format!("watcher-{number:02}");
         let mut client = world.client(&name);
@@ -75,7 +79,8 @@ fn notifications_whose_topics_are_compared_with_many_filters() {
     }
     let mut writer = world.client("writer");
     world.publish(&mut writer, &request(id(1)), &set("k", "1"));
-    let notified = |world: &World| usize::try_from(world.hub.statistics().notifications).unwrap();
+    let notified =
+        |world: &HubSimulation| usize::try_from(world.hub.metrics().notifications).unwrap();
     let first = notified(&world);
     assert!(first < WATCHERS / 2, "{first}");
     while world.hub.has_work() {
@@ -85,9 +90,9 @@ fn notifications_whose_topics_are_compared_with_many_filters() {
 }
 
 #[test]
-fn responses_that_are_compared_with_many_filters() {
+fn matching_many_filters_bounds_responses_per_turn() {
     let response_topic = format!("{RESPONSES}/{}", ["a"; 100].join("/"));
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     subscribe(&mut world, &mut client, &response_topic, Some(1));
     let requests = packets(40, |number| {
@@ -104,12 +109,12 @@ fn responses_that_are_compared_with_many_filters() {
             .unwrap();
         packet
     });
-    let taken = taken(&mut world, &client, &requests);
+    let taken = packets_processed_per_turn(&mut world, &client, &requests);
     assert!((1..4).contains(&taken), "{taken}");
 }
 
 /// Subscribes sessions to all combinations of `a` and `+` on this number of levels, each with this end.
-fn subscribe_combinations(world: &mut World, levels: usize, end: &str) {
+fn subscribe_combinations(world: &mut HubSimulation, levels: usize, end: &str) {
     let filter = |number: usize| {
         let level = |at| if number >> at & 1 == 1 { "+/" } else { "a/" };
         let filter: String = (0..levels).map(level).chain([end]).collect();
@@ -137,13 +142,16 @@ fn message(topic: &str, number: u16) -> BytesMut {
 }
 
 #[test]
-fn messages_that_differ_from_many_filters_at_the_end_cost_next_to_nothing() {
-    let mut world = World::new();
+fn mismatches_at_the_last_level_are_cheap() {
+    let mut world = HubSimulation::new();
     subscribe_combinations(&mut world, 14, "z");
     let publisher = world.client("publisher");
     let topic = ["a"; 15].join("/");
     let messages = packets(40, |number| message(&topic, number));
-    assert_eq!(taken(&mut world, &publisher, &messages), 40);
+    assert_eq!(
+        packets_processed_per_turn(&mut world, &publisher, &messages),
+        40
+    );
     let answers = world.packets(&publisher);
     assert_eq!(answers.len(), 40);
     for answer in answers {
@@ -155,8 +163,8 @@ fn messages_that_differ_from_many_filters_at_the_end_cost_next_to_nothing() {
 }
 
 #[test]
-fn others_are_served_between_the_slices_of_a_search() {
-    let mut world = World::new();
+fn other_clients_are_served_between_slices_of_a_search() {
+    let mut world = HubSimulation::new();
     subscribe_combinations(&mut world, 13, "z/a");
     let publisher = world.client("publisher");
     let other = world.client("other");
@@ -185,13 +193,13 @@ fn others_are_served_between_the_slices_of_a_search() {
 }
 
 #[test]
-fn a_user_has_so_many_subscriptions_with_wildcards_and_no_more() {
+fn wildcard_subscriptions_of_a_user_are_limited() {
     let mut limits = HubLimits::default();
-    limits.users.each = UserLimits::parse("subscriptions=2").unwrap();
-    let mut world = World::limited(limits);
+    limits.users.default_limits = UserLimits::parse("subscriptions=2").unwrap();
+    let mut world = HubSimulation::limited(limits);
     let mut one = world.client("one");
     let mut other = world.client("other");
-    let granted = |world: &mut World, client: &mut Client, filter: &str| {
+    let granted = |world: &mut HubSimulation, client: &mut Client, filter: &str| {
         let subscriptions = vec![Subscription::at_least_once(filter)];
         world.subscribe_all(client, None, subscriptions)[0]
     };
@@ -223,8 +231,8 @@ fn a_user_has_so_many_subscriptions_with_wildcards_and_no_more() {
 }
 
 #[test]
-fn a_user_without_a_limit_of_their_own_has_65_536_subscriptions_with_wildcards() {
-    let mut world = World::new();
+fn the_default_limit_is_65_536_wildcard_subscriptions() {
+    let mut world = HubSimulation::new();
     // A subscription without wildcards is one of them.
     subscribe_combinations(&mut world, 16, "z");
     let mut client = world.client("me");

@@ -1,28 +1,28 @@
 //! Protocol violations of a client. The client loses its connection, and no other client does.
-use crate::world::{Client, MAX, World, connect, id, message};
+use crate::world::{Client, HubSimulation, MAX, connect, id, message};
 use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will,
 };
 use statestore_protocol::topic;
-use statestored::hub::{Closing, HubLimits};
+use statestored::hub::{CloseAction, HubLimits};
 
 /// Runs `misuse` as one of two clients; the other one must not notice.
-fn assert_refused(reason: ReasonCode, misuse: impl FnOnce(&mut World, &mut Client)) {
+fn assert_refused(reason: ReasonCode, misuse: impl FnOnce(&mut HubSimulation, &mut Client)) {
     let limits = HubLimits {
         max_packet_bytes: 2048,
         ..HubLimits::default()
     };
-    let mut world = World::limited(limits);
+    let mut world = HubSimulation::limited(limits);
     let mut other = world.client("other");
     let mut client = world.client("me");
     misuse(&mut world, &mut client);
     assert_eq!(world.disconnected(&client), reason);
     world.bytes(&mut client, &[0xC0, 0]);
     assert!(world.packets(&client).is_empty() && client.unread.is_empty());
-    world.lose(&client);
+    world.drop_connection(&client);
     world.assert_alive(&mut other);
-    assert_eq!(world.hub.statistics().connections_failed, 1);
-    assert_eq!(world.hub.statistics().connections, 1);
+    assert_eq!(world.hub.metrics().connections_failed, 1);
+    assert_eq!(world.hub.metrics().connections, 1);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn too_large_packets_are_refused_by_their_header() {
 }
 
 #[test]
-fn malformed_packets_are_refused() {
+fn malformed_packets_are_rejected() {
     for bytes in [
         &b"\x36\x06\x00\x01a\x00\x01\x00"[..], // QoS 3
         b"\x30\x04\x00\x01\xFF\x00",           // topic not UTF-8
@@ -69,7 +69,7 @@ fn malformed_packets_are_refused() {
 }
 
 #[test]
-fn broken_rules_are_refused() {
+fn protocol_violations_are_refused() {
     for bytes in [
         &b"\x38\x04\x00\x01a\x00"[..],              // DUP with QoS 0
         b"\x32\x06\x00\x01a\x00\x00\x00",           // packet identifier 0
@@ -128,7 +128,7 @@ fn wrong_topic_aliases_are_refused() {
 }
 
 #[test]
-fn forbidden_response_topics_cost_the_connection() {
+fn forbidden_response_topics_close_the_connection() {
     let below = format!("clients/statestore/v1/{}/x", topic::STORE_GUID);
     for response_topic in [topic::REQUEST, &below] {
         assert_refused(ReasonCode::TOPIC_NAME_INVALID, |world, client| {
@@ -153,7 +153,7 @@ fn only_the_store_publishes_notifications_and_responses() {
         format!("clients/with/slashes/statestore/v1/{guid}/command/invoke"),
         topic::notification("victim", b"k"),
     ];
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut victim = world.client("victim");
     world.subscribe(&mut victim, "clients/#");
     let mut client = world.client("me");
@@ -209,7 +209,7 @@ fn more_messages_than_receive_maximum_are_refused() {
         receive_maximum: 2,
         ..HubLimits::default()
     };
-    let mut world = World::limited(limits);
+    let mut world = HubSimulation::limited(limits);
     let mut client = world.client("me");
     for _ in 0..3 {
         for number in 1..=2 {
@@ -228,7 +228,7 @@ fn more_messages_than_receive_maximum_are_refused() {
 
 #[test]
 fn a_will_is_published_for_a_client_that_was_refused() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut heir = world.client("heir");
     world.subscribe(&mut heir, "w");
     let will = Will {
@@ -254,8 +254,8 @@ fn a_will_is_published_for_a_client_that_was_refused() {
 }
 
 #[test]
-fn a_client_that_takes_only_tiny_packets_is_closed() {
-    let mut world = World::new();
+fn a_client_with_a_tiny_maximum_packet_size_is_closed() {
+    let mut world = HubSimulation::new();
     let limits = statestore_protocol::mqtt::Limits {
         max_packet_bytes: 4,
         ..Default::default()
@@ -268,19 +268,22 @@ fn a_client_that_takes_only_tiny_packets_is_closed() {
         }
         .encode(MAX, out)
     });
-    assert_ne!(world.hub.closing(client.connection), Closing::No);
+    assert_ne!(
+        world.hub.close_action(client.connection),
+        CloseAction::KeepOpen
+    );
     for packet in world.packets(&client) {
         assert!(matches!(packet, Packet::Disconnect(_)), "{packet:?}");
     }
 }
 
 #[test]
-fn subscriptions_that_cannot_be_are_refused_one_by_one() {
+fn invalid_subscriptions_are_refused_individually() {
     let limits = HubLimits {
         max_subscriptions: 2,
         ..HubLimits::default()
     };
-    let mut world = World::limited(limits);
+    let mut world = HubSimulation::limited(limits);
     let mut client = world.client("me");
     let filters = ["a/#/b", topic::REQUEST, "$share/g/a", "ok/#", "b", "c", "b"];
     let subscriptions = filters.map(Subscription::at_least_once).to_vec();

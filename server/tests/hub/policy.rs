@@ -1,6 +1,6 @@
 //! Permissions of clients under a policy.
 use crate::wills::will;
-use crate::world::{Client, World, command, connect, id, message, request, resume, set};
+use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
 use statestore_protocol::{Reply, topic};
 use statestored::access::{Authenticator, Policy, Users};
@@ -33,20 +33,20 @@ fn policy(rules: &str) -> Arc<Policy> {
     Arc::new(Policy::parse(rules).unwrap())
 }
 
-fn world() -> World {
-    World::with(HubConfig {
+fn world() -> HubSimulation {
+    HubSimulation::with(HubConfig {
         policy: Some(policy(RULES)),
         ..HubConfig::default()
     })
 }
 
-fn ask(world: &mut World, client: &mut Client, payload: &[u8]) -> Vec<u8> {
+fn send_request(world: &mut HubSimulation, client: &mut Client, payload: &[u8]) -> Vec<u8> {
     let (puback, response) = world.request(client, payload);
     assert_eq!(puback.reason, ReasonCode::SUCCESS);
     response.payload_bytes().to_vec()
 }
 
-fn subscribe(world: &mut World, client: &mut Client, filter: &str) -> ReasonCode {
+fn subscribe(world: &mut HubSimulation, client: &mut Client, filter: &str) -> ReasonCode {
     let subscriptions = vec![Subscription::at_least_once(filter)];
     world.subscribe_all(client, None, subscriptions)[0]
 }
@@ -71,24 +71,27 @@ fn every_command_is_checked() {
         (set("other", "1"), false, false),
     ] {
         for (client, is_allowed) in [(&mut reader, reads), (&mut writer, writes)] {
-            let answer = ask(&mut world, client, &payload);
+            let answer = send_request(&mut world, client, &payload);
             assert_eq!(answer != NOT_AUTHORIZED, is_allowed, "{payload:?}");
         }
     }
-    assert_eq!(world.hub.statistics().requests_denied, 14);
+    assert_eq!(world.hub.metrics().requests_denied, 14);
     assert_eq!(world.hub.service().size().keys, 1, "shared/a");
 }
 
 #[test]
-fn a_scan_shows_what_may_be_read() {
+fn a_scan_returns_only_readable_keys() {
     let mut world = world();
     let mut writer = world.client("writer");
     for key in ["shared/a", "shared/b", "secret"] {
-        assert_eq!(ask(&mut world, &mut writer, &set(key, "1")), b"+OK\r\n");
+        assert_eq!(
+            send_request(&mut world, &mut writer, &set(key, "1")),
+            b"+OK\r\n"
+        );
     }
     let mut reader = world.client("reader");
     for client in [&mut reader, &mut writer] {
-        let page = ask(&mut world, client, &command(&["SCAN", "*"]));
+        let page = send_request(&mut world, client, &command(&["SCAN", "*"]));
         let page = String::from_utf8(page).unwrap();
         assert!(
             page.contains("shared/a") && page.contains("shared/b"),
@@ -99,11 +102,11 @@ fn a_scan_shows_what_may_be_read() {
 }
 
 /// The answers to all pages of a SCAN, as bytes.
-fn pages(world: &mut World, client: &mut Client, pattern: &str) -> Vec<Vec<u8>> {
+fn pages(world: &mut HubSimulation, client: &mut Client, pattern: &str) -> Vec<Vec<u8>> {
     let mut pages = Vec::new();
     let mut scan = command(&["SCAN", pattern]);
     loop {
-        let page = ask(world, client, &scan);
+        let page = send_request(world, client, &scan);
         let Ok(Reply::Page { token, .. }) = Reply::decode(&page.clone().into()) else {
             panic!("not a page: {page:?}");
         };
@@ -141,13 +144,13 @@ rules:
         policy: Some(policy(rules)),
         ..HubConfig::default()
     };
-    let mut world = World::with_service(hub, service);
+    let mut world = HubSimulation::with_service(hub, service);
     let mut owner = world.client("owner");
     for key in 0..50 {
-        ask(&mut world, &mut owner, &set(&format!("shared/{key}"), "1"));
+        send_request(&mut world, &mut owner, &set(&format!("shared/{key}"), "1"));
     }
     for key in hidden {
-        ask(&mut world, &mut owner, &set(key, "1"));
+        send_request(&mut world, &mut owner, &set(key, "1"));
     }
     let mut reader = world.client("reader");
     let mut seen = Vec::new();
@@ -164,7 +167,7 @@ rules:
         command(&["KEYNOTIFY", "secret/7", "STOP"]),
         set("shared/7", "2"),
     ] {
-        seen.push(ask(&mut world, &mut reader, &payload));
+        seen.push(send_request(&mut world, &mut reader, &payload));
     }
     seen
 }
@@ -179,12 +182,12 @@ fn keys_that_a_client_may_not_read_change_nothing_that_it_observes() {
 }
 
 #[test]
-fn who_has_no_rule_for_the_store_does_not_reach_it() {
+fn a_client_without_store_rules_cannot_use_the_store() {
     let mut world = world();
     let mut guest = world.client("guest");
     world.publish(&mut guest, &request(id(9)), &command(&["GET", "shared/a"]));
     assert_eq!(world.puback(&guest, id(9)), ReasonCode::NOT_AUTHORIZED);
-    assert_eq!(world.hub.statistics().requests, 0);
+    assert_eq!(world.hub.metrics().requests, 0);
     let own = topic::notification_filter("guest");
     assert_eq!(
         subscribe(&mut world, &mut guest, &own),
@@ -239,7 +242,7 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
         assert_eq!(world.puback(&writer, id(1)), reason, "{topic}");
     }
     assert_eq!(world.published(&reader).len(), 1);
-    let statistics = world.hub.statistics();
+    let statistics = world.hub.metrics();
     assert_eq!(
         (
             statistics.messages_refused,
@@ -250,8 +253,8 @@ fn connecting_publishing_and_subscribing_need_a_rule() {
 }
 
 #[test]
-fn answers_and_notifications_of_others_cannot_be_had_by_topic() {
-    let mut world = World::with(HubConfig {
+fn responses_and_notifications_of_others_cannot_be_subscribed() {
+    let mut world = HubSimulation::with(HubConfig {
         policy: Some(policy(&RULES.replace("news/+", "'#'"))),
         ..HubConfig::default()
     });
@@ -268,7 +271,7 @@ fn answers_and_notifications_of_others_cannot_be_had_by_topic() {
     }
     let mut writer = world.client("writer");
     assert_eq!(
-        ask(
+        send_request(
             &mut world,
             &mut writer,
             &command(&["KEYNOTIFY", "shared/a"])
@@ -295,7 +298,7 @@ fn with_will(client_id: &str, topic: &str) -> Connect {
 }
 
 #[test]
-fn a_will_is_published_only_by_who_may_publish_there() {
+fn a_will_requires_the_right_to_publish() {
     let mut world = world();
     let (_, connack) = world.try_join(&with_will("writer", "other"));
     assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
@@ -305,17 +308,17 @@ fn a_will_is_published_only_by_who_may_publish_there() {
     let withdrawn = RULES.replace("news/#", "news/other");
     assert_eq!(world.hub.set_policy(Some(policy(&withdrawn)), world.now), 1);
     assert_eq!(world.disconnected(&writer), ReasonCode::NOT_AUTHORIZED);
-    world.lose(&writer);
+    world.drop_connection(&writer);
     assert!(world.published(&reader).is_empty());
 }
 
 #[test]
-fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
+fn a_new_policy_ends_only_forbidden_subscriptions_and_watches() {
     let mut world = world();
     let (mut reader, _) = world.join(&resume("reader"));
     world.subscribe(&mut reader, "news/+");
     assert_eq!(
-        ask(
+        send_request(
             &mut world,
             &mut reader,
             &command(&["KEYNOTIFY", "shared/a"])
@@ -334,7 +337,7 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
         world.assert_alive(client);
     }
     assert_eq!(
-        ask(&mut world, &mut writer, &set("secret", "1")),
+        send_request(&mut world, &mut writer, &set("secret", "1")),
         NOT_AUTHORIZED
     );
 
@@ -347,7 +350,7 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
         1
     );
     assert_eq!(world.disconnected(&reader), ReasonCode::NOT_AUTHORIZED);
-    world.lose(&reader);
+    world.drop_connection(&reader);
     let (mut reader, connack) = world.join(&resume("reader"));
     assert!(
         !connack.session_present,
@@ -373,28 +376,31 @@ fn a_new_policy_ends_what_it_does_not_allow_and_nothing_else() {
 
     // Without a policy, everything is allowed again.
     assert_eq!(world.hub.set_policy(None, world.now), 0);
-    assert_eq!(ask(&mut world, &mut writer, &set("other", "1")), b"+OK\r\n");
+    assert_eq!(
+        send_request(&mut world, &mut writer, &set("other", "1")),
+        b"+OK\r\n"
+    );
 }
 
 #[test]
-fn a_change_holds_for_who_comes_at_once_and_reaches_all_others_before_it_is_said_to() {
-    let mut world = World::new();
+fn a_reload_applies_to_new_clients_immediately_and_completes_after_all_others() {
+    let mut world = HubSimulation::new();
     let clients: Vec<_> = (0..MANY)
         .map(|number| world.client(&format!("client-{number}")))
         .collect();
     let nobody = policy(&RULES.replace("guest", "nobody"));
-    world.hub.begin_change(None, Some(nobody), world.now);
+    world.hub.begin_access_change(None, Some(nobody), world.now);
     let (_, connack) = world.try_join(&connect("guest"));
     assert_eq!(connack.reason, ReasonCode::NOT_AUTHORIZED);
     let mut slices = 0;
     while world.hub.has_work() {
-        assert_eq!(world.hub.take_changed(), None);
+        assert_eq!(world.hub.take_access_change(), None);
         world.hub.work(world.now);
         slices += 1;
     }
     assert!(slices > 2, "{slices}");
-    assert_eq!(world.hub.take_changed(), Some(MANY));
-    assert_eq!(world.hub.take_changed(), None);
+    assert_eq!(world.hub.take_access_change(), Some(MANY));
+    assert_eq!(world.hub.take_access_change(), None);
     for client in &clients {
         assert_eq!(world.disconnected(client), ReasonCode::NOT_AUTHORIZED);
     }
@@ -416,8 +422,8 @@ fn ann(number: usize, password: &'static str) -> Connect {
 }
 
 /// All of her clients are connected with her old password.
-fn many_of_ann() -> World {
-    let mut world = World::with(HubConfig {
+fn connect_many() -> HubSimulation {
+    let mut world = HubSimulation::with(HubConfig {
         authenticator: only_ann(b"old"),
         ..HubConfig::default()
     });
@@ -428,56 +434,56 @@ fn many_of_ann() -> World {
 }
 
 #[test]
-fn a_change_that_comes_before_another_one_has_reached_all_leaves_nobody_out() {
-    let mut world = many_of_ann();
+fn overlapping_reloads_reach_every_client() {
+    let mut world = connect_many();
     world
         .hub
-        .begin_change(Some(only_ann(b"new")), None, world.now);
+        .begin_access_change(Some(only_ann(b"new")), None, world.now);
     // The second change differs from the first for no user.
     world
         .hub
-        .begin_change(Some(only_ann(b"new")), None, world.now);
+        .begin_access_change(Some(only_ann(b"new")), None, world.now);
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
     assert_eq!(
-        world.hub.take_changed(),
+        world.hub.take_access_change(),
         Some(0),
         "the first has reached all"
     );
-    assert_eq!(world.hub.statistics().connections_failed, MANY as u64);
+    assert_eq!(world.hub.metrics().connections_failed, MANY as u64);
 }
 
 #[test]
-fn who_has_shown_the_new_password_meanwhile_stays() {
-    let mut world = many_of_ann();
+fn a_client_with_the_new_password_is_not_disconnected() {
+    let mut world = connect_many();
     world
         .hub
-        .begin_change(Some(only_ann(b"new")), None, world.now);
+        .begin_access_change(Some(only_ann(b"new")), None, world.now);
     let mut back: Vec<_> = (0..MANY)
         .map(|number| world.join(&ann(number, "new")).0)
         .collect();
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
-    assert_eq!(world.hub.take_changed(), Some(0));
+    assert_eq!(world.hub.take_access_change(), Some(0));
     for client in &mut back {
         world.assert_alive(client);
     }
 }
 
 #[test]
-fn a_session_without_a_connection_loses_what_it_may_not_have() {
+fn a_disconnected_session_loses_forbidden_subscriptions() {
     let mut world = world();
     let (mut reader, _) = world.join(&resume("reader"));
     world.subscribe(&mut reader, "news/+");
-    world.lose(&reader);
-    assert_eq!(world.hub.statistics().sessions, 1);
+    world.drop_connection(&reader);
+    assert_eq!(world.hub.metrics().sessions, 1);
     assert_eq!(
         world
             .hub
             .set_policy(Some(policy(&RULES.replace("news/+", "news/a"))), world.now),
         0
     );
-    assert_eq!(world.hub.statistics().sessions, 0);
+    assert_eq!(world.hub.metrics().sessions, 0);
 }

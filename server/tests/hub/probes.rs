@@ -4,16 +4,16 @@ use statestore_protocol::mqtt::{
     ConnAck, Packet, PubAck, Publish, PublishHeader, ReasonCode, SubAck, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{BrokerError, BrokerTerms, Hub, HubConfig};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::hub::{BrokerConfig, BrokerError, Hub, HubConfig};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,
     mono_ms: 1_000,
 };
 
-fn at(seconds: u64) -> Now {
-    Now {
+fn at(seconds: u64) -> ClockReading {
+    ClockReading {
         mono_ms: NOW.mono_ms + seconds * 1000,
         ..NOW
     }
@@ -23,7 +23,7 @@ fn at(seconds: u64) -> Now {
 fn hear_at(hub: &mut Hub, input: &[u8], seconds: u64) -> Result<Vec<Packet>, BrokerError> {
     let mut packet = BytesMut::from(input);
     hub.broker_received(&mut packet, at(seconds))?;
-    hub.broker_turn(at(seconds))?;
+    hub.poll_broker(at(seconds))?;
     let mut output = BytesMut::from(&hub.broker_output(at(seconds))[..]);
     hub.broker_written(output.len(), false, at(seconds));
     let next = || decode(&mut output, u32::MAX).unwrap();
@@ -88,9 +88,9 @@ fn attach(hub: &mut Hub, seconds: u64) -> Publish {
 }
 
 fn attached() -> (Hub, Publish) {
-    let terms = BrokerTerms {
+    let terms = BrokerConfig {
         client_id: "store".into(),
-        ..BrokerTerms::default()
+        ..BrokerConfig::default()
     };
     let config = HubConfig {
         broker: Some(terms),
@@ -191,7 +191,7 @@ fn a_probe_that_is_not_even_acknowledged_counts_from_the_start() {
 }
 
 #[test]
-fn a_broker_that_never_delivered_a_probe_is_not_left() {
+fn a_broker_that_never_delivered_a_probe_stays_connected() {
     let (mut hub, probe) = attached();
     hear_at(&mut hub, &puback(&probe, ReasonCode::SUCCESS), 0).unwrap();
     for seconds in 1..120 {
@@ -200,7 +200,7 @@ fn a_broker_that_never_delivered_a_probe_is_not_left() {
 }
 
 #[test]
-fn a_broker_that_refuses_a_probe_gets_no_more_of_them() {
+fn probes_stop_after_a_refusal() {
     let (mut hub, probe) = attached();
     hear_at(&mut hub, &puback(&probe, ReasonCode::NOT_AUTHORIZED), 0).unwrap();
     for seconds in (10..120).step_by(10) {
@@ -210,7 +210,7 @@ fn a_broker_that_refuses_a_probe_gets_no_more_of_them() {
 }
 
 #[test]
-fn a_message_in_pieces_and_a_full_window_are_signs_of_life() {
+fn partial_messages_and_a_full_window_count_as_activity() {
     let (mut hub, probe) = attached();
     hear_at(&mut hub, &answers(&probe), 0).unwrap();
     let said = hear_at(&mut hub, b"", 10).unwrap();
@@ -225,7 +225,7 @@ fn a_message_in_pieces_and_a_full_window_are_signs_of_life() {
     hub.broker_received(&mut input, at(22)).unwrap();
     assert!(input.is_empty());
     // The requests wait for the disk, so that the broker may not send more.
-    hub.set_storage_full(true, at(22));
+    hub.set_storage_backlogged(true, at(22));
     for id in 2..1000 {
         hear_at(&mut hub, &request(id, &["SET", "k", "v"]), 22).unwrap();
     }

@@ -1,6 +1,7 @@
 //! Requests to the store, responses and notifications.
 use crate::world::{
-    Client, RESPONSES, START_WALL_MS, World, command, connect, id, message, request, resume, set,
+    Client, HubSimulation, RESPONSES, START_WALL_MS, command, connect, id, message, request,
+    resume, set,
 };
 use statestore_protocol::mqtt::{
     Connect, Limits, Packet, PacketId, Publish, PublishHeader, QoS, ReasonCode, Subscription,
@@ -11,7 +12,7 @@ fn properties(publish: &Publish) -> Vec<(&str, &str)> {
     publish.user_properties().collect()
 }
 
-fn refused(world: &mut World, client: &mut Client, header: &PublishHeader<'_>) {
+fn refused(world: &mut HubSimulation, client: &mut Client, header: &PublishHeader<'_>) {
     world.publish(client, header, &set("k", "v"));
     let reason = world.puback(client, id(9));
     assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
@@ -19,8 +20,8 @@ fn refused(world: &mut World, client: &mut Client, header: &PublishHeader<'_>) {
 }
 
 #[test]
-fn a_response_comes_without_a_subscription() {
-    let mut world = World::new();
+fn a_response_needs_no_subscription() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     let (puback, response) = world.request(&mut client, &set("k", "v"));
     assert_eq!(
@@ -51,13 +52,13 @@ fn a_response_comes_without_a_subscription() {
     };
     assert_eq!(get.payload_bytes(), b"$1\r\nv\r\n");
     assert_eq!(properties(get)[2], ts);
-    assert_eq!(world.hub.statistics().requests, 2);
-    assert_eq!(world.hub.statistics().responses, 2);
+    assert_eq!(world.hub.metrics().requests, 2);
+    assert_eq!(world.hub.metrics().responses, 2);
 }
 
 #[test]
 fn an_error_of_the_store_is_a_response_like_any_other() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     for payload in [&b""[..], b"nonsense", b"*1\r\n$4\r\nQUIT\r\n"] {
         let (puback, response) = world.request(&mut client, payload);
@@ -73,7 +74,7 @@ fn an_error_of_the_store_is_a_response_like_any_other() {
 
 #[test]
 fn a_request_that_cannot_be_answered_is_not_executed() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     let whole = request(id(9));
     refused(
@@ -109,14 +110,14 @@ fn a_request_that_cannot_be_answered_is_not_executed() {
         &set("k", "v"),
     );
     assert_eq!(world.hub.service().size().keys, 0);
-    assert_eq!(world.hub.statistics().requests_refused, 4);
+    assert_eq!(world.hub.metrics().requests_refused, 4);
     world.assert_alive(&mut client);
 }
 
 #[test]
-fn reasons_are_given_as_text_only_to_those_who_want_it() {
+fn reason_strings_are_sent_only_if_requested() {
     for wanted in [true, false] {
-        let mut world = World::new();
+        let mut world = HubSimulation::new();
         let asked = Connect {
             request_problem_information: wanted,
             ..connect("me")
@@ -133,14 +134,14 @@ fn reasons_are_given_as_text_only_to_those_who_want_it() {
 
 #[test]
 fn a_redelivered_request_is_answered_again_and_not_executed_again() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     let nx = command(&["SET", "k", "v", "NX"]);
     world.publish(&mut client, &request(id(9)), &nx);
     let Some(Packet::Publish(first)) = world.packets(&client).pop() else {
         panic!("no response")
     };
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut client = world.open();
     world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
     assert_eq!(world.packets(&client).len(), 2, "CONNACK and the response");
@@ -158,8 +159,8 @@ fn a_redelivered_request_is_answered_again_and_not_executed_again() {
 }
 
 #[test]
-fn requests_come_by_topic_alias_too() {
-    let mut world = World::new();
+fn requests_may_use_topic_aliases() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     for (number, topic) in [(1, topic::REQUEST), (2, "")] {
         let correlation = [u8::try_from(number).unwrap()];
@@ -176,12 +177,12 @@ fn requests_come_by_topic_alias_too() {
             [Packet::PubAck(_), Packet::Publish(_)]
         ));
     }
-    assert_eq!(world.hub.statistics().requests, 2);
+    assert_eq!(world.hub.metrics().requests, 2);
 }
 
 #[test]
-fn requests_and_responses_and_notifications_reach_nobody_else() {
-    let mut world = World::new();
+fn requests_responses_and_notifications_reach_no_other_client() {
+    let mut world = HubSimulation::new();
     let mut spy = world.client("spy");
     for filter in [
         "#",
@@ -204,8 +205,8 @@ fn requests_and_responses_and_notifications_reach_nobody_else() {
 }
 
 #[test]
-fn notifications_come_without_a_subscription_until_the_connection_ends() {
-    let mut world = World::new();
+fn notifications_need_no_subscription_and_end_with_the_connection() {
+    let mut world = HubSimulation::new();
     let mut writer = world.client("writer");
     let (mut watcher, _) = world.join(&resume("watcher"));
     world.request(&mut watcher, &command(&["KEYNOTIFY", "k"]));
@@ -222,9 +223,9 @@ fn notifications_come_without_a_subscription_until_the_connection_ends() {
     assert_eq!(note.qos(), QoS::AtLeastOnce);
     assert!(note.user_properties().any(|(name, _)| name == "__ts"));
     world.acknowledge(&mut watcher, note.packet_id().unwrap());
-    assert_eq!(world.hub.statistics().notifications, 1);
+    assert_eq!(world.hub.metrics().notifications, 1);
 
-    world.lose(&watcher);
+    world.drop_connection(&watcher);
     let (watcher, connack) = world.join(&resume("watcher"));
     assert!(connack.session_present);
     let header = PublishHeader {
@@ -239,8 +240,8 @@ fn notifications_come_without_a_subscription_until_the_connection_ends() {
 }
 
 #[test]
-fn expiry_notifies_at_its_time() {
-    let mut world = World::new();
+fn an_expiry_is_notified_on_time() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
     let header = PublishHeader {
@@ -253,9 +254,9 @@ fn expiry_notifies_at_its_time() {
         &command(&["SET", "k", "v", "PX", "1500"]),
     );
     assert_eq!(world.packets(&client).len(), 3);
-    world.pass(1_499);
+    world.advance(1_499);
     assert!(world.packets(&client).is_empty());
-    world.pass(1);
+    world.advance(1);
     let notes = world.published(&client);
     assert_eq!(
         notes[0].payload_bytes(),
@@ -265,8 +266,8 @@ fn expiry_notifies_at_its_time() {
 }
 
 #[test]
-fn what_the_store_sends_carries_the_identifiers_of_matching_subscriptions() {
-    let mut world = World::new();
+fn store_messages_carry_subscription_identifiers() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     for (identifier, filter) in [(5, "clients/me/#"), (3, "#"), (4, "other")] {
         let wanted = vec![Subscription::at_least_once(filter)];
@@ -280,8 +281,8 @@ fn what_the_store_sends_carries_the_identifiers_of_matching_subscriptions() {
 }
 
 #[test]
-fn nobody_else_publishes_notifications() {
-    let mut world = World::new();
+fn clients_cannot_publish_notifications() {
+    let mut world = HubSimulation::new();
     let mut victim = world.client("victim");
     world.subscribe(&mut victim, "#");
     let mut client = world.client("me");
@@ -295,12 +296,12 @@ fn nobody_else_publishes_notifications() {
     world.publish(&mut client, &header, b"");
     world.assert_alive(&mut client);
     assert!(world.packets(&victim).is_empty());
-    assert_eq!(world.hub.statistics().messages_refused, 2);
+    assert_eq!(world.hub.metrics().messages_refused, 2);
 }
 
 #[test]
-fn a_response_that_the_client_does_not_take_is_told_with_its_puback() {
-    let mut world = World::new();
+fn an_oversized_response_is_reported_in_the_puback() {
+    let mut world = HubSimulation::new();
     let mut writer = world.client("writer");
     world.request(&mut writer, &set("k", &"v".repeat(1000)));
     let limits = Limits {
@@ -314,14 +315,14 @@ fn a_response_that_the_client_does_not_take_is_told_with_its_puback() {
     world.publish(&mut client, &request(id(9)), &command(&["GET", "k"]));
     let reason = world.puback(&client, id(9));
     assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
-    assert_eq!(world.hub.statistics().dropped_too_large, 1);
+    assert_eq!(world.hub.metrics().dropped_too_large, 1);
     let (_, response) = world.request(&mut client, &command(&["GET", "absent"]));
     assert_eq!(response.payload_bytes(), b"$-1\r\n");
 }
 
 #[test]
 fn responses_wait_for_the_receive_maximum_of_the_client() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let limits = Limits {
         receive_maximum: 2,
         ..Limits::default()

@@ -1,13 +1,13 @@
 //! Messages between clients.
-use crate::world::{World, connect, id, message, resume};
+use crate::world::{HubSimulation, connect, id, message, resume};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     Packet, PublishHeader, QoS, ReasonCode, Subscription, UnsubAck, Unsubscribe,
 };
 
 #[test]
-fn subscribers_get_messages_and_publishers_learn_whether_there_are_any() {
-    let mut world = World::new();
+fn subscribers_receive_messages_and_pubacks_report_matching_subscribers() {
+    let mut world = HubSimulation::new();
     let mut publisher = world.client("publisher");
     let mut exact = world.client("exact");
     world.subscribe(&mut exact, "a/b");
@@ -44,7 +44,7 @@ fn subscribers_get_messages_and_publishers_learn_whether_there_are_any() {
 
 #[test]
 fn wildcards_at_the_front_do_not_match_dollar_topics() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut all = world.client("all");
     world.subscribe(&mut all, "#");
     world.subscribe(&mut all, "+/x");
@@ -61,7 +61,7 @@ fn wildcards_at_the_front_do_not_match_dollar_topics() {
 
 #[test]
 fn overlapping_subscriptions_deliver_once_with_the_highest_qos_and_all_identifiers() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     let at_most_once = Subscription {
         qos: QoS::AtMostOnce,
@@ -92,7 +92,7 @@ fn overlapping_subscriptions_deliver_once_with_the_highest_qos_and_all_identifie
 
 #[test]
 fn the_lower_qos_of_publisher_and_subscription_counts() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.subscribe(&mut client, "one");
     let zero = Subscription {
@@ -113,7 +113,7 @@ fn the_lower_qos_of_publisher_and_subscription_counts() {
 
 #[test]
 fn no_local_keeps_own_messages_away() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     let others = Subscription {
         no_local: true,
@@ -132,7 +132,7 @@ fn no_local_keeps_own_messages_away() {
 
 #[test]
 fn a_later_subscription_to_the_same_filter_replaces_the_earlier_one() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.subscribe_all(&mut client, Some(1), vec![Subscription::at_least_once("a")]);
     let lower = Subscription {
@@ -148,8 +148,8 @@ fn a_later_subscription_to_the_same_filter_replaces_the_earlier_one() {
 }
 
 #[test]
-fn unsubscribing_ends_it() {
-    let mut world = World::new();
+fn unsubscribing_ends_delivery() {
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&connect("me"));
     world.subscribe(&mut client, "a");
     let packet = Unsubscribe {
@@ -184,8 +184,8 @@ fn unsubscribing_ends_it() {
 }
 
 #[test]
-fn all_properties_are_passed_on() {
-    let mut world = World::new();
+fn all_properties_are_forwarded() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.subscribe(&mut client, "a");
     let mut publisher = world.client("publisher");
@@ -217,7 +217,7 @@ fn all_properties_are_passed_on() {
 #[test]
 fn the_same_calls_give_the_same_bytes() {
     let run = || {
-        let mut world = World::new();
+        let mut world = HubSimulation::new();
         let mut output = BytesMut::new();
         let mut clients: Vec<_> = (0..20)
             .map(|number| {
@@ -239,8 +239,8 @@ fn the_same_calls_give_the_same_bytes() {
 }
 
 #[test]
-fn what_a_message_says_of_its_payload_is_passed_on_unaltered() {
-    let mut world = World::new();
+fn payload_properties_are_forwarded_unchanged() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     world.subscribe(&mut client, "a");
     let mut publisher = world.client("publisher");

@@ -1,15 +1,15 @@
 //! Sessions that outlive their connection.
-use crate::world::{World, command, connect, id, message, request, resume, set};
+use crate::world::{HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
-use statestored::hub::{Closing, HubLimits};
+use statestored::hub::{CloseAction, HubLimits};
 
 #[test]
 fn messages_wait_for_a_session_and_its_subscriptions_stay() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut client, connack) = world.join(&resume("me"));
     assert!(!connack.session_present);
     world.subscribe(&mut client, "a");
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut publisher = world.client("publisher");
     for number in 1..=3 {
         world.publish(
@@ -47,11 +47,11 @@ fn messages_wait_for_a_session_and_its_subscriptions_stay() {
 #[test]
 fn a_session_ends_after_its_expiry_interval() {
     for (seconds, present) in [(59, true), (60, false)] {
-        let mut world = World::new();
+        let mut world = HubSimulation::new();
         let (mut client, _) = world.join(&resume("me"));
         world.subscribe(&mut client, "a");
-        world.lose(&client);
-        world.pass(seconds * 1000);
+        world.drop_connection(&client);
+        world.advance(seconds * 1000);
         let mut publisher = world.client("publisher");
         world.publish(&mut publisher, &message("a", 1), b"");
         let reason = world.puback(&publisher, id(1));
@@ -66,20 +66,20 @@ fn a_session_ends_after_its_expiry_interval() {
 }
 
 #[test]
-fn a_clean_start_forgets_and_a_session_without_expiry_is_not_kept() {
-    let mut world = World::new();
+fn a_clean_start_and_zero_expiry_discard_the_session() {
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     world.subscribe(&mut client, "a");
-    world.lose(&client);
+    world.drop_connection(&client);
     assert!(!world.join(&connect("me")).1.session_present);
-    assert_eq!(world.hub.statistics().sessions, 1);
+    assert_eq!(world.hub.metrics().sessions, 1);
     let (client, connack) = world.join(&Connect {
         clean_start: false,
         ..connect("me")
     });
     assert!(!connack.session_present);
-    world.lose(&client);
-    assert_eq!(world.hub.statistics().sessions, 0);
+    world.drop_connection(&client);
+    assert_eq!(world.hub.metrics().sessions, 0);
     let mut publisher = world.client("publisher");
     world.publish(&mut publisher, &message("a", 1), b"");
     assert_eq!(
@@ -90,7 +90,7 @@ fn a_clean_start_forgets_and_a_session_without_expiry_is_not_kept() {
 
 #[test]
 fn unacknowledged_messages_are_sent_again_in_order_with_dup() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     world.subscribe(&mut client, "a");
     let mut publisher = world.client("publisher");
@@ -106,7 +106,7 @@ fn unacknowledged_messages_are_sent_again_in_order_with_dup() {
     world.request(&mut client, &set("k", "v"));
     world.publish(&mut client, &request(id(8)), &command(&["GET", "k"]));
     let response = world.packets(&client).pop().unwrap();
-    world.lose(&client);
+    world.drop_connection(&client);
     world.publish(&mut publisher, &message("a", 5), &[5]);
 
     let limits = Limits {
@@ -162,11 +162,11 @@ fn unacknowledged_messages_are_sent_again_in_order_with_dup() {
 }
 
 #[test]
-fn message_expiry_goes_on_in_the_queue() {
-    let mut world = World::new();
+fn message_expiry_continues_in_the_queue() {
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     world.subscribe(&mut client, "a");
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut publisher = world.client("publisher");
     for (number, seconds) in [(1, 10), (2, 20)] {
         let header = PublishHeader {
@@ -175,7 +175,7 @@ fn message_expiry_goes_on_in_the_queue() {
         };
         world.publish(&mut publisher, &header, b"");
     }
-    world.pass(12_500);
+    world.advance(12_500);
     let mut client = world.open();
     world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
     let packets = world.packets(&client);
@@ -183,7 +183,7 @@ fn message_expiry_goes_on_in_the_queue() {
         panic!("{packets:?}")
     };
     assert_eq!(second.message_expiry(), Some(8), "7.5 seconds are left");
-    assert_eq!(world.hub.statistics().dropped_expired, 1);
+    assert_eq!(world.hub.metrics().dropped_expired, 1);
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn the_queue_of_a_session_is_bounded() {
         ..HubLimits::default()
     };
     for limits in [by_count, by_bytes] {
-        let mut world = World::limited(limits);
+        let mut world = HubSimulation::limited(limits);
         let (mut client, _) = world.join(&resume("me"));
         world.subscribe(&mut client, "a");
-        world.lose(&client);
+        world.drop_connection(&client);
         let mut publisher = world.client("publisher");
         let mut reasons = Vec::new();
         for number in 1..=4u16 {
@@ -210,7 +210,7 @@ fn the_queue_of_a_session_is_bounded() {
         }
         assert_eq!(reasons[..2], [ReasonCode::SUCCESS; 2]);
         assert_eq!(reasons[2..], [ReasonCode::QUOTA_EXCEEDED; 2]);
-        assert_eq!(world.hub.statistics().dropped_full, 2);
+        assert_eq!(world.hub.metrics().dropped_full, 2);
         let mut client = world.open();
         world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
         let packets = world.packets(&client);
@@ -227,14 +227,14 @@ fn the_queue_of_a_session_is_bounded() {
 
 #[test]
 fn a_second_connection_takes_the_session_over() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let (mut old, _) = world.join(&resume("me"));
     world.subscribe(&mut old, "a");
     world.request(&mut old, &command(&["KEYNOTIFY", "k"]));
     let (mut new, connack) = world.join(&resume("me"));
     assert!(connack.session_present);
     assert_eq!(world.disconnected(&old), ReasonCode::SESSION_TAKEN_OVER);
-    world.lose(&old);
+    world.drop_connection(&old);
     world.assert_alive(&mut new);
     let mut other = world.client("other");
     world.publish(&mut other, &message("a", 1), b"");
@@ -245,12 +245,12 @@ fn a_second_connection_takes_the_session_over() {
         world.packets(&new).is_empty(),
         "watches ended with the old connection"
     );
-    assert_eq!(world.hub.statistics().sessions, 2);
+    assert_eq!(world.hub.metrics().sessions, 2);
 }
 
 #[test]
-fn a_response_whose_requester_left_waits_in_its_session() {
-    let mut world = World::new();
+fn a_response_is_queued_for_a_disconnected_requester() {
+    let mut world = HubSimulation::new();
     let limits = Limits {
         receive_maximum: 1,
         ..Limits::default()
@@ -267,7 +267,7 @@ fn a_response_whose_requester_left_waits_in_its_session() {
         };
         world.publish(&mut client, &header, &command(&["GET", "k"]));
     }
-    world.lose(&client);
+    world.drop_connection(&client);
     let mut client = world.open();
     world.send(&mut client, |out| resume("me").encode(u32::MAX, out));
     let packets = world.packets(&client);
@@ -290,14 +290,14 @@ fn a_response_whose_requester_left_waits_in_its_session() {
 }
 
 #[test]
-fn a_message_that_the_new_connection_does_not_take_is_skipped() {
-    let mut world = World::new();
+fn a_message_too_large_for_the_new_connection_is_skipped() {
+    let mut world = HubSimulation::new();
     let (mut client, _) = world.join(&resume("me"));
     world.subscribe(&mut client, "a");
     let mut publisher = world.client("publisher");
     world.publish(&mut publisher, &message("a", 1), &[0; 400]);
     world.publish(&mut publisher, &message("a", 2), b"short");
-    world.lose(&client);
+    world.drop_connection(&client);
     world.publish(&mut publisher, &message("a", 3), &[0; 400]);
     let limits = Limits {
         max_packet_bytes: 200,
@@ -316,13 +316,13 @@ fn a_message_that_the_new_connection_does_not_take_is_skipped() {
         panic!("{packets:?}")
     };
     assert_eq!(short.payload_bytes(), b"short");
-    assert_eq!(world.hub.statistics().dropped_too_large, 2);
+    assert_eq!(world.hub.metrics().dropped_too_large, 2);
     world.assert_alive(&mut client);
 }
 
 #[test]
-fn the_server_says_good_bye() {
-    let mut world = World::new();
+fn shutdown_sends_disconnect() {
+    let mut world = HubSimulation::new();
     let client = world.client("me");
     let opening = world.open();
     world.hub.shut_down(world.now);
@@ -330,5 +330,8 @@ fn the_server_says_good_bye() {
         world.disconnected(&client),
         ReasonCode::SERVER_SHUTTING_DOWN
     );
-    assert_eq!(world.hub.closing(opening.connection), Closing::Now);
+    assert_eq!(
+        world.hub.close_action(opening.connection),
+        CloseAction::Immediately
+    );
 }

@@ -1,6 +1,6 @@
 //! Messages to many clients are delivered in slices, so that other clients are served in between.
 use crate::wills::will;
-use crate::world::{Client, World, command, connect, id, message, request, set};
+use crate::world::{Client, HubSimulation, command, connect, id, message, request, set};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     Connect, Packet, Publish, PublishHeader, ReasonCode, Subscription,
@@ -10,7 +10,7 @@ use statestore_protocol::topic;
 #[test]
 fn a_change_reaches_thousands_of_watchers_in_slices() {
     const WATCHERS: usize = 3_000;
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut writer = world.client("writer");
     let mut other = world.client("other");
     let watchers: Vec<_> = (0..WATCHERS)
@@ -20,7 +20,8 @@ fn a_change_reaches_thousands_of_watchers_in_slices() {
             client
         })
         .collect();
-    let notified = |world: &World| usize::try_from(world.hub.statistics().notifications).unwrap();
+    let notified =
+        |world: &HubSimulation| usize::try_from(world.hub.metrics().notifications).unwrap();
     let header = request(id(1));
     let payload = set("k", "1");
     let mut input = BytesMut::new();
@@ -46,7 +47,7 @@ fn a_change_reaches_thousands_of_watchers_in_slices() {
     );
     // A client that disconnects meanwhile receives no further message.
     let gone = &watchers[WATCHERS - 1];
-    world.lose(gone);
+    world.drop_connection(gone);
     let mut slices = 0;
     while world.hub.has_work() {
         let before = notified(&world);
@@ -73,7 +74,7 @@ fn a_change_reaches_thousands_of_watchers_in_slices() {
 
 #[test]
 fn a_message_reaches_many_subscribers_in_slices_and_is_acknowledged_at_the_end() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut subscribers: Vec<_> = (0..200)
         .map(|number| world.client(&format!("s-{number}")))
         .collect();
@@ -109,7 +110,7 @@ fn a_message_reaches_many_subscribers_in_slices_and_is_acknowledged_at_the_end()
 #[test]
 fn subscribers_of_one_topic_are_found_in_slices() {
     const SUBSCRIBERS: usize = 8_000;
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let mut subscribers: Vec<_> = (0..SUBSCRIBERS)
         .map(|number| world.client(&format!("s-{number}")))
         .collect();
@@ -124,12 +125,12 @@ fn subscribers_of_one_topic_are_found_in_slices() {
     world
         .hub
         .received(publisher.connection, &mut input, world.now);
-    let is_handed_out = |world: &mut World, client| !world.published(client).is_empty();
+    let is_handed_out = |world: &mut HubSimulation, client| !world.published(client).is_empty();
     assert!(
         !subscribers.iter().any(|it| is_handed_out(&mut world, it)),
         "not all subscribers are found yet"
     );
-    world.lose(&subscribers[SUBSCRIBERS - 1]);
+    world.drop_connection(&subscribers[SUBSCRIBERS - 1]);
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
@@ -141,7 +142,7 @@ fn subscribers_of_one_topic_are_found_in_slices() {
 
 #[test]
 fn a_large_value_goes_to_few_watchers_at_a_time() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     for number in 0..10 {
         let mut client = world.client(&format!("watcher-{number}"));
         world.request(&mut client, &command(&["KEYNOTIFY", "k"]));
@@ -152,33 +153,33 @@ fn a_large_value_goes_to_few_watchers_at_a_time() {
         &request(id(1)),
         &set("k", &"v".repeat(200_000)),
     );
-    let first = world.hub.statistics().notifications;
+    let first = world.hub.metrics().notifications;
     assert!((1..=2).contains(&first), "{first}");
-    world.pass(0);
+    world.advance(0);
     assert!(!world.hub.has_work());
-    assert_eq!(world.hub.statistics().notifications, 10);
+    assert_eq!(world.hub.metrics().notifications, 10);
 }
 
 #[test]
 fn a_long_key_goes_to_few_watchers_at_a_time() {
     let key = "k".repeat(16_000);
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     for number in 0..60 {
         let mut client = world.client(&format!("watcher-{number}"));
         world.request(&mut client, &command(&["KEYNOTIFY", &key]));
     }
     let mut writer = world.client("writer");
     world.publish(&mut writer, &request(id(1)), &set(&key, "v"));
-    let first = world.hub.statistics().notifications;
+    let first = world.hub.metrics().notifications;
     assert!((1..=10).contains(&first), "{first}");
-    world.pass(0);
+    world.advance(0);
     assert!(!world.hub.has_work());
-    assert_eq!(world.hub.statistics().notifications, 60);
+    assert_eq!(world.hub.metrics().notifications, 60);
 }
 
 #[test]
-fn others_have_their_turn_between_scans_that_take_long() {
-    let mut world = World::new();
+fn other_clients_are_served_between_long_scans() {
+    let mut world = HubSimulation::new();
     let mut client = world.client("me");
     let long = "a".repeat(16_000);
     for key in 0..20 {
@@ -199,9 +200,9 @@ fn others_have_their_turn_between_scans_that_take_long() {
             .unwrap();
     }
     let mut turns = 1;
-    let before = world.hub.statistics().requests;
+    let before = world.hub.metrics().requests;
     while world.hub.received(client.connection, &mut input, world.now) {
-        assert_eq!(world.hub.statistics().requests, before + turns);
+        assert_eq!(world.hub.metrics().requests, before + turns);
         assert!(world.hub.accepts_input(client.connection));
         turns += 1;
     }
@@ -214,7 +215,7 @@ fn others_have_their_turn_between_scans_that_take_long() {
 const MANY: usize = 200;
 
 /// The payloads of what was published to each of these clients.
-fn payloads(world: &mut World, clients: &[Client]) -> Vec<Vec<Vec<u8>>> {
+fn payloads(world: &mut HubSimulation, clients: &[Client]) -> Vec<Vec<Vec<u8>>> {
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
@@ -227,7 +228,7 @@ fn payloads(world: &mut World, clients: &[Client]) -> Vec<Vec<Vec<u8>>> {
 
 #[test]
 fn changes_of_a_transaction_reach_many_watchers_in_their_order() {
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let watchers: Vec<_> = (0..MANY)
         .map(|number| {
             let mut client = world.client(&format!("watcher-{number:03}"));
@@ -260,8 +261,8 @@ fn changes_of_a_transaction_reach_many_watchers_in_their_order() {
 }
 
 #[test]
-fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_connection() {
-    let mut world = World::new();
+fn published_messages_arrive_in_order_even_if_the_publisher_disconnects() {
+    let mut world = HubSimulation::new();
     let subscribers: Vec<_> = (0..MANY)
         .map(|number| {
             let mut client = world.client(&format!("s-{number:03}"));
@@ -269,7 +270,7 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
             client
         })
         .collect();
-    let publish = |world: &mut World, payload: &[u8]| {
+    let publish = |world: &mut HubSimulation, payload: &[u8]| {
         let (mut publisher, _) = world.join(&Connect {
             will: Some(will(0)),
             ..connect("publisher")
@@ -280,7 +281,7 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
     // Large, so that fewer have it after one turn than get the small ones behind it in one.
     let large = vec![b'1'; 100_000];
     let first = publish(&mut world, &large);
-    world.lose(&first);
+    world.drop_connection(&first);
     let second = publish(&mut world, b"2");
     assert!(world.hub.has_work());
     let told = payloads(&mut world, &subscribers);
@@ -292,9 +293,9 @@ fn what_a_client_publishes_reaches_many_in_its_order_whatever_becomes_of_its_con
 }
 
 #[test]
-fn what_is_still_to_be_handed_out_takes_no_more_memory_than_it_may() {
+fn pending_fanout_memory_is_bounded() {
     const TOPIC: &str = "a/b/c/d/e/f/g";
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let subscribers: Vec<_> = (0..300)
         .map(|number| {
             let mut client = world.client(&format!("s-{number}"));
@@ -341,7 +342,7 @@ fn set_all<'k>(keys: impl Iterator<Item = &'k str>) -> Bytes {
 }
 
 /// Connects this many clients that watch a key.
-fn watchers(world: &mut World, count: usize, key: &str) -> Vec<Client> {
+fn watchers(world: &mut HubSimulation, count: usize, key: &str) -> Vec<Client> {
     let clients = (0..count).map(|number| {
         let mut client = world.client(&format!("{key}-{number}"));
         world.request(&mut client, &command(&["KEYNOTIFY", key]));
@@ -351,9 +352,9 @@ fn watchers(world: &mut World, count: usize, key: &str) -> Vec<Client> {
 }
 
 #[test]
-fn a_turn_hands_out_as_many_changes_as_there_is_time_for() {
+fn changes_per_turn_are_bounded_by_time() {
     const KEYS: usize = 300;
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let _many = watchers(&mut world, 100, "many");
     let mut one = world.client("one");
     let keys: Vec<_> = (0..KEYS).map(|number| format!("k{number:03}")).collect();
@@ -378,10 +379,10 @@ fn a_turn_hands_out_as_many_changes_as_there_is_time_for() {
 }
 
 #[test]
-fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
+fn pending_notifications_are_counted_and_delay_writers() {
     const KEYS: usize = 2_000;
     const WRITERS: usize = 30;
-    let mut world = World::new();
+    let mut world = HubSimulation::new();
     let _many = watchers(&mut world, 100, "many");
     let mut collector = world.client("collector");
     let keys: Vec<_> = (0..KEYS).map(|number| format!("{number:01000}")).collect();
@@ -394,11 +395,11 @@ fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
         .map(|number| world.client(&format!("writer-{number}")))
         .collect();
     let mut reader = world.client("reader");
-    let before = world.hub.statistics();
+    let before = world.hub.metrics();
     for client in &mut clients {
         world.publish(client, &request(id(1)), &payload);
     }
-    let now = world.hub.statistics();
+    let now = world.hub.metrics();
     let executed = usize::try_from(now.requests - before.requests).unwrap();
     assert!((2..WRITERS / 2).contains(&executed), "{executed}");
     let waiting = clients
@@ -412,7 +413,7 @@ fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
     world.request(&mut reader, &command(&["GET", "many"]));
     let last = clients.last_mut().unwrap();
     world.assert_alive(last);
-    world.lose(&collector);
+    world.drop_connection(&collector);
     while world.hub.has_work() {
         world.hub.work(world.now);
         for client in &mut clients {
@@ -426,6 +427,6 @@ fn changes_that_are_still_to_be_told_are_counted_and_let_writers_wait() {
             [Packet::PubAck(_), Packet::Publish(_)]
         ));
     }
-    let left = world.hub.statistics().held_bytes;
+    let left = world.hub.metrics().held_bytes;
     assert!(left < before.held_bytes + 2_000_000, "{left}");
 }

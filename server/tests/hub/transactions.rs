@@ -1,5 +1,5 @@
 //! Transactions of clients: permitted keys, the time at which responses leave, and retained state.
-use crate::world::{Client, World, command, id, request};
+use crate::world::{Client, HubSimulation, command, id, request};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, PublishHeader};
 use statestored::access::Policy;
@@ -20,7 +20,7 @@ fn txn(operations: &[&str]) -> Bytes {
 }
 
 /// The payloads of what was published to a client.
-fn payloads(world: &mut World, client: &Client) -> Vec<String> {
+fn payloads(world: &mut HubSimulation, client: &Client) -> Vec<String> {
     let packets = world.packets(client);
     let payload = |packet: &Packet| match packet {
         Packet::Publish(publish) => {
@@ -32,8 +32,8 @@ fn payloads(world: &mut World, client: &Client) -> Vec<String> {
 }
 
 #[test]
-fn answer_and_notifications_leave_after_the_commit() {
-    let mut world = World::durable(HubConfig::default());
+fn response_and_notifications_are_sent_after_the_commit() {
+    let mut world = HubSimulation::durable(HubConfig::default());
     let mut client = world.client("me");
     let mut watcher = world.client("watcher");
     for key in ["a", "b"] {
@@ -49,7 +49,7 @@ fn answer_and_notifications_leave_after_the_commit() {
     assert!(matches!(batch.writes[..], [Write::Put(_), Write::Put(_)]));
     assert_eq!(world.hub.take_batch(), None);
     assert!(world.packets(&client).is_empty() && world.packets(&watcher).is_empty());
-    world.hub.durable(commit);
+    world.hub.mark_durable(commit);
     let answers = payloads(&mut world, &client);
     assert!(answers[0].starts_with("*2\r\n$32\r\n"), "{answers:?}");
     assert!(
@@ -64,14 +64,14 @@ fn answer_and_notifications_leave_after_the_commit() {
 }
 
 #[test]
-fn every_key_must_be_one_that_the_client_may_write() {
+fn a_transaction_requires_write_rights_for_every_key() {
     let rules = "
 rules:
 - principals: {clientIds: [me]}
   brokerResources: [{method: Connect}]
   stateStoreResources: [{method: ReadWrite, keys: [mine/*]}, {method: Read, keys: [shared]}]
 ";
-    let mut world = World::with(HubConfig {
+    let mut world = HubSimulation::with(HubConfig {
         policy: Some(Arc::new(Policy::parse(rules).unwrap())),
         ..HubConfig::default()
     });
@@ -87,7 +87,7 @@ rules:
         assert_eq!(response.payload_bytes(), refusal.as_bytes());
     }
     assert_eq!(world.hub.service().size().keys, 0);
-    assert_eq!(world.hub.statistics().requests_denied, 3);
+    assert_eq!(world.hub.metrics().requests_denied, 3);
     let (_, response) = world.request(&mut me, &txn(&["SET mine/a 1", "DEL mine/b"]));
     assert!(response.payload_bytes().starts_with(b"*2\r\n$32\r\n"));
     let (_, response) = world.request(&mut me, &command(&["CAPS"]));
@@ -95,7 +95,7 @@ rules:
 }
 
 #[test]
-fn of_a_transaction_is_kept_what_is_to_be_kept() {
+fn retention_applies_to_each_key_of_a_transaction() {
     let mut keys = KeyPatterns::default();
     keys.add(KeyType::Pattern, "kept/*").unwrap();
     let service = ServiceConfig {
@@ -106,7 +106,7 @@ fn of_a_transaction_is_kept_what_is_to_be_kept() {
         },
         ..ServiceConfig::default()
     };
-    let mut world = World::with_service(HubConfig::default(), service);
+    let mut world = HubSimulation::with_service(HubConfig::default(), service);
     let mut client = world.client("me");
     let mut written = |properties: &[(&str, &str)], operations: &[&str]| {
         let header = PublishHeader {
@@ -115,7 +115,7 @@ fn of_a_transaction_is_kept_what_is_to_be_kept() {
         };
         world.publish(&mut client, &header, &txn(operations));
         let batch = world.hub.take_batch().map(|(commit, batch)| {
-            world.hub.durable(commit);
+            world.hub.mark_durable(commit);
             batch.writes
         });
         assert!(payloads(&mut world, &client)[0].starts_with("*2\r\n$32\r\n"));

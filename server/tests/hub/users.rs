@@ -1,5 +1,5 @@
 //! Other users while clients are connected.
-use crate::world::{World, connect, resume};
+use crate::world::{HubSimulation, connect, resume};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
 use statestored::access::{Authenticator, Users};
 use statestored::hub::HubConfig;
@@ -21,8 +21,8 @@ fn login(connect: Connect, user: &str, password: &'static str) -> Connect {
 }
 
 #[test]
-fn who_is_not_the_same_user_any_more_is_disconnected() {
-    let mut world = World::with(HubConfig {
+fn a_client_whose_user_changed_is_disconnected() {
+    let mut world = HubSimulation::with(HubConfig {
         authenticator: users(&[("same", "1"), ("changed", "1"), ("gone", "1")]),
         ..HubConfig::default()
     });
@@ -32,9 +32,9 @@ fn who_is_not_the_same_user_any_more_is_disconnected() {
         connected.push(client);
         // Another session, which waits for its client.
         let (client, _) = world.join(&login(resume(&format!("{user}-2")), user, "1"));
-        world.lose(&client);
+        world.drop_connection(&client);
     }
-    assert_eq!(world.hub.statistics().sessions, 6);
+    assert_eq!(world.hub.metrics().sessions, 6);
     let new = users(&[("same", "1"), ("changed", "2"), ("new", "1")]);
     assert_eq!(world.hub.set_authenticator(new, world.now), 2);
     world.assert_alive(&mut connected[0]);
@@ -42,7 +42,7 @@ fn who_is_not_the_same_user_any_more_is_disconnected() {
         assert_eq!(world.disconnected(client), ReasonCode::NOT_AUTHORIZED);
     }
     assert_eq!(
-        world.hub.statistics().sessions,
+        world.hub.metrics().sessions,
         4,
         "those of `gone` have ended"
     );

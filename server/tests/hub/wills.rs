@@ -1,5 +1,5 @@
 //! Wills (MQTT 5, section 3.1.2.5).
-use crate::world::{Client, World, connect, resume};
+use crate::world::{Client, HubSimulation, connect, resume};
 use statestore_protocol::mqtt::{Connect, Disconnect, Packet, QoS, ReasonCode, Will};
 
 pub(crate) fn will(delay_s: u32) -> Will {
@@ -18,8 +18,8 @@ pub(crate) fn will(delay_s: u32) -> Will {
     }
 }
 
-fn with_heir() -> (World, Client) {
-    let mut world = World::new();
+fn with_will_subscriber() -> (HubSimulation, Client) {
+    let mut world = HubSimulation::new();
     let mut heir = world.client("heir");
     world.subscribe(&mut heir, "w");
     (world, heir)
@@ -27,12 +27,12 @@ fn with_heir() -> (World, Client) {
 
 #[test]
 fn a_lost_connection_publishes_the_will_with_its_properties() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(0)),
         ..connect("me")
     });
-    world.lose(&client);
+    world.drop_connection(&client);
     let got = world.published(&heir);
     assert_eq!(got.len(), 1);
     assert_eq!(
@@ -49,7 +49,7 @@ fn a_lost_connection_publishes_the_will_with_its_properties() {
 
 #[test]
 fn a_good_disconnect_drops_the_will_and_0x04_does_not() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(0)),
         ..connect("me")
@@ -66,37 +66,37 @@ fn a_good_disconnect_drops_the_will_and_0x04_does_not() {
 
 #[test]
 fn a_will_waits_for_its_delay() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(5)),
         ..resume("me")
     });
-    world.lose(&client);
-    world.pass(4_999);
+    world.drop_connection(&client);
+    world.advance(4_999);
     assert!(world.packets(&heir).is_empty());
-    world.pass(1);
+    world.advance(1);
     assert_eq!(world.published(&heir).len(), 1);
-    world.pass(100_000);
+    world.advance(100_000);
     assert!(world.packets(&heir).is_empty(), "only once");
 }
 
 #[test]
-fn a_will_comes_at_the_end_of_the_session_if_that_is_earlier() {
-    let (mut world, heir) = with_heir();
+fn a_will_is_published_at_session_end_if_earlier() {
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(500)),
         ..resume("me")
     });
-    world.lose(&client);
-    world.pass(59_999);
+    world.drop_connection(&client);
+    world.advance(59_999);
     assert!(world.packets(&heir).is_empty());
-    world.pass(1);
+    world.advance(1);
     assert_eq!(world.published(&heir).len(), 1);
     let (client, _) = world.join(&Connect {
         will: Some(will(500)),
         ..connect("me")
     });
-    world.lose(&client);
+    world.drop_connection(&client);
     assert_eq!(
         world.published(&heir).len(),
         1,
@@ -105,19 +105,19 @@ fn a_will_comes_at_the_end_of_the_session_if_that_is_earlier() {
 }
 
 #[test]
-fn a_client_that_comes_back_in_time_has_no_will() {
-    let (mut world, heir) = with_heir();
+fn a_reconnect_within_the_delay_cancels_the_will() {
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(5)),
         ..resume("me")
     });
-    world.lose(&client);
-    world.pass(4_000);
+    world.drop_connection(&client);
+    world.advance(4_000);
     let (client, _) = world.join(&resume("me"));
-    world.pass(10_000);
+    world.advance(10_000);
     assert!(world.packets(&heir).is_empty());
-    world.lose(&client);
-    world.pass(10_000);
+    world.drop_connection(&client);
+    world.advance(10_000);
     assert!(
         world.packets(&heir).is_empty(),
         "the new connection has none"
@@ -126,12 +126,12 @@ fn a_client_that_comes_back_in_time_has_no_will() {
 
 #[test]
 fn a_clean_start_ends_the_session_and_publishes_its_will() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(5)),
         ..resume("me")
     });
-    world.lose(&client);
+    world.drop_connection(&client);
     world.join(&connect("me"));
     assert_eq!(world.published(&heir).len(), 1);
 }
@@ -139,20 +139,20 @@ fn a_clean_start_ends_the_session_and_publishes_its_will() {
 #[test]
 fn a_taken_over_connection_publishes_its_will_unless_it_is_delayed() {
     for (delay_s, expected) in [(0, 1), (5, 0)] {
-        let (mut world, heir) = with_heir();
+        let (mut world, heir) = with_will_subscriber();
         world.join(&Connect {
             will: Some(will(delay_s)),
             ..resume("me")
         });
         world.join(&resume("me"));
-        world.pass(10_000);
+        world.advance(10_000);
         assert_eq!(world.published(&heir).len(), expected);
     }
 }
 
 #[test]
 fn disconnect_may_shorten_the_session() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (mut client, _) = world.join(&Connect {
         will: Some(will(50)),
         ..resume("me")
@@ -162,15 +162,15 @@ fn disconnect_may_shorten_the_session() {
         ..Disconnect::new(ReasonCode::DISCONNECT_WITH_WILL)
     };
     world.send(&mut client, |out| packet.encode(u32::MAX, out));
-    world.lose(&client);
-    world.pass(3_000);
+    world.drop_connection(&client);
+    world.advance(3_000);
     assert_eq!(world.published(&heir).len(), 1);
     assert!(!world.join(&resume("me")).1.session_present);
 }
 
 #[test]
 fn wills_are_not_published_when_the_server_stops() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let (client, _) = world.join(&Connect {
         will: Some(will(0)),
         ..connect("me")
@@ -184,9 +184,9 @@ fn wills_are_not_published_when_the_server_stops() {
 }
 
 #[test]
-fn a_will_that_says_nothing_about_its_payload_says_nothing() {
+fn a_will_without_payload_properties_has_none() {
     for payload_is_utf8 in [None, Some(false), Some(true)] {
-        let (mut world, heir) = with_heir();
+        let (mut world, heir) = with_will_subscriber();
         let will = Will {
             payload_is_utf8,
             ..will(0)
@@ -195,7 +195,7 @@ fn a_will_that_says_nothing_about_its_payload_says_nothing() {
             will: Some(will),
             ..connect("me")
         });
-        world.lose(&client);
+        world.drop_connection(&client);
         let got = world.published(&heir);
         assert_eq!(got[0].payload_is_utf8(), payload_is_utf8);
     }
@@ -203,14 +203,14 @@ fn a_will_that_says_nothing_about_its_payload_says_nothing() {
 
 #[test]
 fn when_the_server_ends_all_sessions_end_and_all_wills_are_published() {
-    let (mut world, heir) = with_heir();
+    let (mut world, heir) = with_will_subscriber();
     let asked = |client_id| Connect {
         will: Some(will(60)),
         ..resume(client_id)
     };
     let (_connected, _) = world.join(&asked("connected"));
     let (lost, _) = world.join(&asked("lost"));
-    world.lose(&lost);
+    world.drop_connection(&lost);
     let (left, _) = world.join(&asked("left"));
     world.disconnect(left, ReasonCode::SUCCESS);
     assert!(world.packets(&heir).is_empty());

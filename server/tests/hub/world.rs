@@ -6,8 +6,8 @@ use statestore_protocol::mqtt::{
     ReasonCode, SubAck, Subscribe, Subscription, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{Closing, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::service::{Now, ServiceConfig};
+use statestored::hub::{CloseAction, ConnectionId, Hub, HubConfig, HubLimits};
+use statestored::service::{ClockReading, ServiceConfig};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) const MAX: u32 = u32::MAX;
@@ -17,9 +17,9 @@ pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const START_WALL_MS: u64 = 1_700_000_000_000;
 
 /// A hub and its time.
-pub(crate) struct World {
+pub(crate) struct HubSimulation {
     pub(crate) hub: Hub,
-    pub(crate) now: Now,
+    pub(crate) now: ClockReading,
 }
 
 /// The client's end of a connection.
@@ -50,7 +50,7 @@ pub(crate) fn resume(client_id: &str) -> Connect {
     }
 }
 
-impl World {
+impl HubSimulation {
     pub(crate) fn new() -> Self {
         Self::with(HubConfig::default())
     }
@@ -79,7 +79,7 @@ impl World {
         service.hash_key = [1, 2];
         Self {
             hub: Hub::new(config, store::open(service)),
-            now: Now {
+            now: ClockReading {
                 wall_ms: START_WALL_MS,
                 mono_ms: 5_000,
             },
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Lets time pass, and everything happen that is due meanwhile, each at its own time.
-    pub(crate) fn pass(&mut self, milliseconds: u64) {
+    pub(crate) fn advance(&mut self, milliseconds: u64) {
         let end_ms = self.now.mono_ms + milliseconds;
         while let Some(at_ms) = self.hub.next_wakeup().filter(|at_ms| *at_ms <= end_ms) {
             self.set_time(at_ms.max(self.now.mono_ms));
@@ -136,15 +136,15 @@ impl World {
 
     pub(crate) fn bytes(&mut self, client: &mut Client, bytes: &[u8]) {
         client.unread.extend_from_slice(bytes);
-        self.take_turns(client);
+        self.drive(client);
     }
 
     /// Offers what the client has sent until the hub has taken all that it may take now.
-    fn take_turns(&mut self, client: &mut Client) {
+    fn drive(&mut self, client: &mut Client) {
         let (connection, unread) = (client.connection, &mut client.unread);
         while self.hub.received(connection, unread, self.now) {}
         // With a keyspace whose outcomes come later: waits for all outcomes that come before any time passes.
-        while self.hub.statistics().requests_under_way > 0
+        while self.hub.metrics().requests_pending > 0
             && self
                 .hub
                 .next_wakeup()
@@ -161,7 +161,7 @@ impl World {
         encode: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>,
     ) {
         encode(&mut client.unread).unwrap();
-        self.take_turns(client);
+        self.drive(client);
     }
 
     pub(crate) fn publish(
@@ -217,12 +217,15 @@ impl World {
     /// Ends the connection in order, or not.
     pub(crate) fn disconnect(&mut self, mut client: Client, reason: ReasonCode) {
         self.send(&mut client, |out| Disconnect::new(reason).encode(MAX, out));
-        assert_eq!(self.hub.closing(client.connection), Closing::Now);
-        self.lose(&client);
+        assert_eq!(
+            self.hub.close_action(client.connection),
+            CloseAction::Immediately
+        );
+        self.drop_connection(&client);
     }
 
     /// The network connection breaks.
-    pub(crate) fn lose(&mut self, client: &Client) {
+    pub(crate) fn drop_connection(&mut self, client: &Client) {
         self.hub.closed(client.connection, self.now);
     }
 
@@ -275,7 +278,10 @@ impl World {
 
     /// Expects that the last packet is a DISCONNECT, after which the connection is to be closed.
     pub(crate) fn disconnected(&mut self, client: &Client) -> ReasonCode {
-        assert_eq!(self.hub.closing(client.connection), Closing::AfterOutput);
+        assert_eq!(
+            self.hub.close_action(client.connection),
+            CloseAction::AfterOutput
+        );
         match self.packets(client).pop() {
             Some(Packet::Disconnect(disconnect)) => disconnect.reason,
             other => panic!("{other:?}"),

@@ -1,8 +1,8 @@
 //! The actors and their tasks.
-use crate::history::{Change, KEYS, Told, What, When};
+use crate::history::{EventKind, KEYS, KeyOperation, Precondition, ReportedOutcome};
 use crate::store::Port;
 use statestore::intents::{self, Set, Store as _};
-use statestore::lock::{Answer, CompareAndSet, Progress};
+use statestore::lock::{CompareAndSet, Progress, StepOutcome};
 use statestore::{
     Condition, DelOptions, Entry, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Transaction,
     TransactionOutcome,
@@ -14,8 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A task of an actor. An actor executes its tasks in order.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// The changes and their time-out. Changes that require what the key [holds](When::Holds) read it first.
-    Transact(Vec<Change>, Duration),
+    /// The changes and their time-out. Changes that require what the key [holds](Precondition::Holds) read it first.
+    Transact(Vec<KeyOperation>, Duration),
     Read(usize),
     /// Adds this to what is there.
     Update(usize, String),
@@ -39,34 +39,34 @@ fn text(entry: &Entry) -> String {
 }
 
 pub(crate) async fn read(port: &Port, key: usize) -> Result<Option<Entry>, Error> {
-    let event = port.world.inner().history.begin(What::Read(key, None));
+    let event = port.world.inner().history.begin(EventKind::Read(key, None));
     let name = KEYS[key].as_bytes();
     let stored = port.get(name, 10 * SECOND).await?;
     let found = intents::read(port, name, stored, 10 * SECOND).await?;
-    let what = What::Read(key, found.as_ref().map(text));
+    let what = EventKind::Read(key, found.as_ref().map(text));
     port.world.inner().history.end(event, what);
     Ok(found)
 }
 
-async fn transact(port: &Port, mut changes: Vec<Change>, timeout: Duration) {
+async fn transact(port: &Port, mut changes: Vec<KeyOperation>, timeout: Duration) {
     let mut transaction = Transaction::new();
     for change in &mut changes {
-        let mut condition = match change.when {
-            When::Always | When::Holds(_) => Condition::Always,
-            When::Absent => Condition::IfAbsent,
-            When::AbsentOrSame => Condition::IfAbsentOrEqual,
+        let mut condition = match change.precondition {
+            Precondition::Always | Precondition::Holds(_) => Condition::Always,
+            Precondition::Absent => Condition::IfAbsent,
+            Precondition::AbsentOrSame => Condition::IfAbsentOrEqual,
         };
-        if let When::Holds(_) = change.when {
+        if let Precondition::Holds(_) = change.precondition {
             match read(port, change.key).await {
                 Ok(Some(entry)) => {
-                    change.when = When::Holds(text(&entry));
+                    change.precondition = Precondition::Holds(text(&entry));
                     condition = Condition::IfVersion((&entry.version).into());
                 }
-                _ => change.when = When::Always,
+                _ => change.precondition = Precondition::Always,
             }
         }
         let key = KEYS[change.key];
-        transaction = match (&change.new, condition) {
+        transaction = match (&change.value, condition) {
             (Some(value), _) => {
                 transaction.set(key, value, &SetOptions::new().condition(condition))
             }
@@ -74,18 +74,24 @@ async fn transact(port: &Port, mut changes: Vec<Change>, timeout: Duration) {
                 transaction.del(key, &DelOptions::new().if_version(version))
             }
             (None, _) => {
-                change.when = When::Always;
+                change.precondition = Precondition::Always;
                 transaction.del(key, &DelOptions::new())
             }
         };
     }
-    let what = |told| What::Transaction(changes.clone(), told);
-    let event = port.world.inner().history.begin(what(Told::Unknown));
+    let what = |told| EventKind::Transaction(changes.clone(), told);
+    let event = port
+        .world
+        .inner()
+        .history
+        .begin(what(ReportedOutcome::Unknown));
     let told = match intents::transact(port, &transaction, timeout).await {
-        Ok(TransactionOutcome::Applied(_)) => Told::Applied,
-        Ok(TransactionOutcome::NotApplied { operation, .. }) => Told::NotApplied(operation),
-        Err(error) if error.outcome() == Outcome::NotDone => Told::NotDone,
-        Err(_) => Told::Unknown,
+        Ok(TransactionOutcome::Applied(_)) => ReportedOutcome::Applied,
+        Ok(TransactionOutcome::NotApplied { operation, .. }) => {
+            ReportedOutcome::NotApplied(operation)
+        }
+        Err(error) if error.outcome() == Outcome::NotDone => ReportedOutcome::NotExecuted,
+        Err(_) => ReportedOutcome::Unknown,
     };
     port.world.inner().history.end(event, what(told));
 }
@@ -100,8 +106,12 @@ async fn update(port: &Port, key: usize, letter: &str) {
         };
         let saw = settled.entry().map(text);
         let new = saw.clone().unwrap_or_default() + letter;
-        let what = |told| What::Update(key, saw.clone(), new.clone(), told);
-        let event = port.world.inner().history.begin(what(Told::Unknown));
+        let what = |told| EventKind::Update(key, saw.clone(), new.clone(), told);
+        let event = port
+            .world
+            .inner()
+            .history
+            .begin(what(ReportedOutcome::Unknown));
         let begin = if is_outranked {
             CompareAndSet::outranking
         } else {
@@ -110,7 +120,7 @@ async fn update(port: &Port, key: usize, letter: &str) {
         let timestamp = port.timestamp();
         let is_tombstone = settled.stored.is_some() && saw.is_none();
         let mut steps = begin(settled.stored, new.clone().into(), &timestamp);
-        let mut told = Told::NotDone;
+        let mut told = ReportedOutcome::NotExecuted;
         while let Some(step) = steps.request() {
             let set = Set {
                 key: name,
@@ -120,22 +130,22 @@ async fn update(port: &Port, key: usize, letter: &str) {
                 expires_in: (is_tombstone && !step.is_write).then_some(intents::TOMBSTONE),
             };
             let answer = match port.set(set, 10 * SECOND).await {
-                Ok(SetOutcome::Applied { version }) => Answer::Applied(version),
-                Ok(SetOutcome::NotApplied { .. }) => Answer::NotApplied,
-                Err(error) if error.kind() == ErrorKind::FencingTokenLower => Answer::Refused,
-                Err(error) => Answer::Failed {
+                Ok(SetOutcome::Applied { version }) => StepOutcome::Applied(version),
+                Ok(SetOutcome::NotApplied { .. }) => StepOutcome::NotApplied,
+                Err(error) if error.kind() == ErrorKind::FencingTokenLower => StepOutcome::Refused,
+                Err(error) => StepOutcome::Failed {
                     outcome: error.outcome(),
                     may_pass: true,
                 },
             };
-            match steps.answered(answer) {
-                Progress::Applied(_) => told = Told::Applied,
-                Progress::Failed => told = Told::Unknown,
+            match steps.handle_outcome(answer) {
+                Progress::Applied(_) => told = ReportedOutcome::Applied,
+                Progress::Failed => told = ReportedOutcome::Unknown,
                 Progress::Outranked => is_outranked = true,
                 Progress::Continue | Progress::Conflict => {}
             }
         }
-        let is_over = told != Told::NotDone;
+        let is_over = told != ReportedOutcome::NotExecuted;
         port.world.inner().history.end(event, what(told));
         if is_over {
             return;

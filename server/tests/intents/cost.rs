@@ -1,7 +1,7 @@
 //! How many requests a transaction takes.
 use crate::faults::Fault;
 use crate::history::KEYS;
-use crate::store::World;
+use crate::store::StoreSimulation;
 use statestore::intents::{self, Store as _};
 use statestore::{DelOptions, SetOptions, Transaction};
 use std::pin::pin;
@@ -11,28 +11,28 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Plays alone, and gives the number of requests.
-fn requests(world: &World, task: impl Future<Output = ()>) -> u64 {
+fn requests(world: &StoreSimulation, task: impl Future<Output = ()>) -> u64 {
     let before = world.inner().sent[0];
     let mut task = pin!(task);
     let mut context = Context::from_waker(Waker::noop());
     while task.as_mut().poll(&mut context).is_pending() {
         let mut inner = world.inner();
-        let answer = match inner.asked(0).unwrap().clone() {
-            crate::store::Asked::Request(sent) => inner.execute(&sent),
-            crate::store::Asked::Pause { .. } => panic!("nobody is in the way"),
+        let answer = match inner.awaited(0).unwrap().clone() {
+            crate::store::AwaitedEvent::Request(sent) => inner.execute(&sent),
+            crate::store::AwaitedEvent::Pause { .. } => panic!("nobody is in the way"),
         };
         inner.answer(0, answer);
     }
     world.inner().sent[0] - before
 }
 
-fn world() -> World {
-    let world = World::new(&[0], Fault::None);
+fn world() -> StoreSimulation {
+    let world = StoreSimulation::new(&[0], Fault::None);
     world.inner().pass(60_000);
     world
 }
 
-fn transact(world: &World, transaction: &Transaction) -> u64 {
+fn transact(world: &StoreSimulation, transaction: &Transaction) -> u64 {
     let port = world.port(0);
     requests(world, async move {
         let outcome = intents::transact(&port, transaction, MINUTE).await;
@@ -70,7 +70,7 @@ fn a_transaction_takes_two_requests_and_three_or_four_for_each_key() {
 fn reading_a_value_takes_one_request_and_an_intent_one_or_two_more() {
     let world = world();
     world.inner().store(b"a", "old");
-    let read = |world: &World| {
+    let read = |world: &StoreSimulation| {
         let port = world.port(0);
         requests(world, async move {
             let stored = port.get(b"a", MINUTE).await.unwrap();
@@ -90,7 +90,7 @@ fn reading_a_value_takes_one_request_and_an_intent_one_or_two_more() {
         assert!(task.as_mut().poll(&mut context).is_pending());
         for _ in 0..after {
             let mut inner = world.inner();
-            let Some(crate::store::Asked::Request(sent)) = inner.asked(0).cloned() else {
+            let Some(crate::store::AwaitedEvent::Request(sent)) = inner.awaited(0).cloned() else {
                 panic!("it asks");
             };
             let answer = inner.execute(&sent);

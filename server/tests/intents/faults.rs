@@ -1,5 +1,5 @@
 //! Faults that the model must find, so that it is known to look.
-use crate::model::{Plan, run};
+use crate::model::{Scenario, run};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -20,10 +20,10 @@ pub(crate) enum Fault {
     FinishByClock,
 }
 
-fn assert_found(fault: Fault) {
+fn assert_detected(fault: Fault) {
     const MOST: u64 = 60_000;
     let found = (0..MOST).find(|seed| {
-        let plan = Plan::random(*seed);
+        let plan = Scenario::random(*seed);
         run(&plan, fault).is_err()
     });
     assert!(found.is_some(), "{fault:?} is not found in {MOST} runs");
@@ -31,36 +31,36 @@ fn assert_found(fault: Fault) {
 }
 
 #[test]
-fn a_register_that_nobody_looks_at_is_found() {
-    assert_found(Fault::RegisterUnread);
+fn an_unread_register_is_detected() {
+    assert_detected(Fault::RegisterUnread);
 }
 
 #[test]
-fn an_abort_that_is_forgotten_is_found() {
-    assert_found(Fault::AbortForgotten);
+fn a_forgotten_abort_is_detected() {
+    assert_detected(Fault::AbortForgotten);
 }
 
 #[test]
-fn a_register_that_is_deleted_at_once_is_found() {
-    assert_found(Fault::RegisterDeleted);
+fn an_early_deletion_of_the_register_is_detected() {
+    assert_detected(Fault::RegisterDeleted);
 }
 
 #[test]
-fn a_reader_who_does_not_look_twice_is_found() {
-    assert_found(Fault::NoSecondLook);
+fn a_missing_second_read_is_detected() {
+    assert_detected(Fault::NoSecondLook);
 }
 
 #[test]
-fn a_deletion_without_a_tombstone_is_found() {
-    assert_found(Fault::DelForTombstone);
+fn a_deletion_without_a_tombstone_is_detected() {
+    assert_detected(Fault::DelForTombstone);
 }
 
 #[test]
-fn a_value_put_in_place_with_the_token_of_the_intent_is_found() {
-    assert_found(Fault::SameToken);
+fn a_value_written_with_the_token_of_the_intent_is_detected() {
+    assert_detected(Fault::SameToken);
 }
 
 #[test]
-fn a_value_put_in_place_whatever_stands_there_is_found() {
-    assert_found(Fault::FinishByClock);
+fn a_value_written_without_a_check_is_detected() {
+    assert_detected(Fault::FinishByClock);
 }

@@ -8,7 +8,7 @@ pub(crate) type State = [Option<String>; 3];
 
 /// When an operation of a transaction is to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum Precondition {
     Always,
     Absent,
     /// NEX.
@@ -19,37 +19,37 @@ pub(crate) enum When {
 
 /// An operation on a key.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct KeyOperation {
     pub(crate) key: usize,
-    pub(crate) when: When,
+    pub(crate) precondition: Precondition,
     /// `None` is a DEL.
-    pub(crate) new: Option<String>,
+    pub(crate) value: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ReportedOutcome {
     Applied,
     NotApplied(usize),
     /// The operation certainly did not happen.
-    NotDone,
+    NotExecuted,
     /// The result is unknown, or the caller was gone before it arrived.
     Unknown,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum What {
-    Transaction(Vec<Change>, Told),
+pub(crate) enum EventKind {
+    Transaction(Vec<KeyOperation>, ReportedOutcome),
     Read(usize, Option<String>),
     /// A compare-and-set: what was there, and what was written.
-    Update(usize, Option<String>, String, Told),
+    Update(usize, Option<String>, String, ReportedOutcome),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    pub(crate) from: u64,
+    pub(crate) started: u64,
     /// `None` if it never ended.
-    pub(crate) to: Option<u64>,
-    pub(crate) what: What,
+    pub(crate) ended: Option<u64>,
+    pub(crate) kind: EventKind,
 }
 
 #[derive(Debug, Default)]
@@ -61,20 +61,20 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn begin(&mut self, what: What) -> usize {
+    pub(crate) fn begin(&mut self, what: EventKind) -> usize {
         self.steps += 1;
         self.events.push(Event {
-            from: self.steps,
-            to: None,
-            what,
+            started: self.steps,
+            ended: None,
+            kind: what,
         });
         self.events.len() - 1
     }
 
-    pub(crate) fn end(&mut self, event: usize, what: What) {
+    pub(crate) fn end(&mut self, event: usize, what: EventKind) {
         self.steps += 1;
-        self.events[event].to = Some(self.steps);
-        self.events[event].what = what;
+        self.events[event].ended = Some(self.steps);
+        self.events[event].kind = what;
     }
 
     /// Whether it can be explained.
@@ -82,32 +82,43 @@ impl History {
         let happened: Vec<_> = self.events.iter().filter(|it| it.may_happen()).collect();
         assert!(happened.len() <= 64);
         let mut seen = HashSet::new();
-        explain(&happened, 0, &self.initial, &mut seen)
+        linearize(&happened, 0, &self.initial, &mut seen)
     }
 }
 
 impl Event {
     fn may_happen(&self) -> bool {
-        match &self.what {
-            What::Transaction(_, told) | What::Update(_, _, _, told) => *told != Told::NotDone,
-            What::Read(..) => self.to.is_some(),
+        match &self.kind {
+            EventKind::Transaction(_, told) | EventKind::Update(_, _, _, told) => {
+                *told != ReportedOutcome::NotExecuted
+            }
+            EventKind::Read(..) => self.ended.is_some(),
         }
     }
 
     fn must_happen(&self) -> bool {
-        match &self.what {
-            What::Transaction(_, told) | What::Update(_, _, _, told) => *told != Told::Unknown,
-            What::Read(..) => true,
+        match &self.kind {
+            EventKind::Transaction(_, told) | EventKind::Update(_, _, _, told) => {
+                *told != ReportedOutcome::Unknown
+            }
+            EventKind::Read(..) => true,
         }
     }
 
     /// When it was told that it had happened.
     fn until(&self) -> u64 {
-        self.to.filter(|_| self.must_happen()).unwrap_or(u64::MAX)
+        self.ended
+            .filter(|_| self.must_happen())
+            .unwrap_or(u64::MAX)
     }
 }
 
-fn explain(events: &[&Event], taken: u64, state: &State, seen: &mut HashSet<(u64, State)>) -> bool {
+fn linearize(
+    events: &[&Event],
+    taken: u64,
+    state: &State,
+    seen: &mut HashSet<(u64, State)>,
+) -> bool {
     let left = || (0..events.len()).filter(|index| taken & (1 << index) == 0);
     if !left().any(|index| events[index].must_happen()) {
         return true;
@@ -117,47 +128,48 @@ fn explain(events: &[&Event], taken: u64, state: &State, seen: &mut HashSet<(u64
     }
     let first_end = left().map(|index| events[index].until()).min().unwrap();
     left()
-        .filter(|index| events[*index].from < first_end)
+        .filter(|index| events[*index].started < first_end)
         .any(|index| {
-            apply(state, &events[index].what)
-                .is_some_and(|next| explain(events, taken | 1 << index, &next, seen))
+            apply(state, &events[index].kind)
+                .is_some_and(|next| linearize(events, taken | 1 << index, &next, seen))
         })
 }
 
-fn is_met(state: &State, change: &Change) -> bool {
+fn is_met(state: &State, change: &KeyOperation) -> bool {
     let held = &state[change.key];
-    match &change.when {
-        When::Always => true,
-        When::Absent => held.is_none(),
-        When::AbsentOrSame => held.is_none() || *held == change.new,
-        When::Holds(value) => held.as_ref() == Some(value),
+    match &change.precondition {
+        Precondition::Always => true,
+        Precondition::Absent => held.is_none(),
+        Precondition::AbsentOrSame => held.is_none() || *held == change.value,
+        Precondition::Holds(value) => held.as_ref() == Some(value),
     }
 }
 
-fn apply(state: &State, what: &What) -> Option<State> {
+fn apply(state: &State, what: &EventKind) -> Option<State> {
     let mut next = state.clone();
     match what {
-        What::Read(key, found) => return (state[*key] == *found).then_some(next),
-        What::Update(key, saw, new, _) => {
+        EventKind::Read(key, found) => return (state[*key] == *found).then_some(next),
+        EventKind::Update(key, saw, new, _) => {
             if state[*key] != *saw {
                 return None;
             }
             next[*key] = Some(new.clone());
         }
-        What::Transaction(changes, Told::NotApplied(index)) => {
+        EventKind::Transaction(changes, ReportedOutcome::NotApplied(index)) => {
             let change = &changes[*index];
             for earlier in &changes[..*index] {
-                next[earlier.key].clone_from(&earlier.new);
+                next[earlier.key].clone_from(&earlier.value);
             }
-            let may_fail = matches!(change.when, When::Holds(_)) || !is_met(&next, change);
+            let may_fail =
+                matches!(change.precondition, Precondition::Holds(_)) || !is_met(&next, change);
             return may_fail.then(|| state.clone());
         }
-        What::Transaction(changes, _) => {
+        EventKind::Transaction(changes, _) => {
             for change in changes {
                 if !is_met(&next, change) {
                     return None;
                 }
-                next[change.key].clone_from(&change.new);
+                next[change.key].clone_from(&change.value);
             }
         }
     }
@@ -168,21 +180,25 @@ fn apply(state: &State, what: &What) -> Option<State> {
 mod tests {
     use super::*;
 
-    fn transaction(from: u64, to: Option<u64>, told: Told) -> Event {
-        let changes = [0, 1].map(|key| Change {
+    fn transaction(from: u64, to: Option<u64>, told: ReportedOutcome) -> Event {
+        let changes = [0, 1].map(|key| KeyOperation {
             key,
-            when: When::Always,
-            new: Some("t".to_owned()),
+            precondition: Precondition::Always,
+            value: Some("t".to_owned()),
         });
-        let what = What::Transaction(changes.into(), told);
-        Event { from, to, what }
+        let what = EventKind::Transaction(changes.into(), told);
+        Event {
+            started: from,
+            ended: to,
+            kind: what,
+        }
     }
 
     fn read(from: u64, to: u64, key: usize, found: Option<&str>) -> Event {
         Event {
-            from,
-            to: Some(to),
-            what: What::Read(key, found.map(str::to_owned)),
+            started: from,
+            ended: Some(to),
+            kind: EventKind::Read(key, found.map(str::to_owned)),
         }
     }
 
@@ -195,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_transaction_is_no_state() {
-        for told in [Told::Applied, Told::Unknown] {
+    fn a_partial_transaction_is_not_linearizable() {
+        for told in [ReportedOutcome::Applied, ReportedOutcome::Unknown] {
             let whole = transaction(1, Some(10), told);
             let (old, new) = (read(2, 3, 1, None), read(4, 5, 0, Some("t")));
             assert!(holds(&[whole.clone(), old.clone(), new]));
@@ -207,15 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_to_have_happened_did_and_what_was_told_not_to_have_did_not() {
+    fn reported_outcomes_constrain_the_history() {
         let old = read(11, 12, 0, None);
         let new = read(11, 12, 0, Some("t"));
-        let told = |told: Told| transaction(1, Some(10), told);
-        assert!(!holds(&[told(Told::Applied), old.clone()]));
-        assert!(holds(&[told(Told::Applied), new.clone()]));
-        assert!(holds(&[told(Told::NotDone), old.clone()]));
-        assert!(!holds(&[told(Told::NotDone), new.clone()]));
-        assert!(holds(&[told(Told::Unknown), old]));
-        assert!(holds(&[told(Told::Unknown), new]));
+        let told = |told: ReportedOutcome| transaction(1, Some(10), told);
+        assert!(!holds(&[told(ReportedOutcome::Applied), old.clone()]));
+        assert!(holds(&[told(ReportedOutcome::Applied), new.clone()]));
+        assert!(holds(&[told(ReportedOutcome::NotExecuted), old.clone()]));
+        assert!(!holds(&[told(ReportedOutcome::NotExecuted), new.clone()]));
+        assert!(holds(&[told(ReportedOutcome::Unknown), old]));
+        assert!(holds(&[told(ReportedOutcome::Unknown), new]));
     }
 }

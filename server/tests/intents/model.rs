@@ -1,8 +1,8 @@
 //! Runs of transactions, readers and updates in any order, with everything that can go wrong between them and the store.
 use crate::actors::{Task, play, read};
 use crate::faults::Fault;
-use crate::history::{Change, History, KEYS, What, When};
-use crate::store::{Asked, Sent, World};
+use crate::history::{EventKind, History, KEYS, KeyOperation, Precondition};
+use crate::store::{AwaitedEvent, SentRequest, StoreSimulation};
 use statestore::Error;
 use statestore::intents::{Record, settle};
 use std::pin::Pin;
@@ -11,30 +11,30 @@ use std::time::Duration;
 
 /// The tasks of all actors, and the faults.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct Scenario {
     seed: u64,
     tasks: Vec<Vec<Task>>,
     behind_ms: Vec<u64>,
     /// Whether each key is there at the beginning.
     exists: [bool; 3],
     /// How many things may go wrong.
-    troubles: u32,
+    max_disturbances: u32,
 }
 
 type Actor = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-struct Run {
-    world: World,
+struct ScenarioRun {
+    world: StoreSimulation,
     actors: Vec<Option<Actor>>,
     /// Requests that may still be executed, though no actor waits for them.
-    late: Vec<Sent>,
-    chance: fastrand::Rng,
-    troubles: u32,
+    delayed: Vec<SentRequest>,
+    random: fastrand::Rng,
+    disturbances_left: u32,
     /// Average number of events per execution of a late request.
-    rarely_late: u32,
+    mean_delay: u32,
 }
 
-impl Plan {
+impl Scenario {
     /// Returns a random plan.
     pub(crate) fn random(seed: u64) -> Self {
         let mut chance = fastrand::Rng::with_seed(seed);
@@ -63,19 +63,19 @@ impl Plan {
             behind_ms: behind_ms.collect(),
             tasks,
             exists: [chance.bool(), chance.bool(), chance.bool()],
-            troubles: chance.u32(0..=4),
+            max_disturbances: chance.u32(0..=4),
         }
     }
 }
 
-impl Plan {
+impl Scenario {
     /// Returns a plan in which all actors want to create one key, so that the recipient of each result matters.
     fn crowded(seed: u64, chance: &mut fastrand::Rng) -> Self {
         let create = |number: u32| {
-            let of_key = Change {
+            let of_key = KeyOperation {
                 key: 0,
-                when: When::Absent,
-                new: Some(format!("t{number}")),
+                precondition: Precondition::Absent,
+                value: Some(format!("t{number}")),
             };
             vec![Task::Transact(vec![of_key], Duration::from_secs(60))]
         };
@@ -84,7 +84,7 @@ impl Plan {
             tasks: (1..=3).map(create).collect(),
             behind_ms: vec![0; 4],
             exists: [false; 3],
-            troubles: chance.u32(1..=3),
+            max_disturbances: chance.u32(1..=3),
         }
     }
 }
@@ -100,15 +100,15 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
                 // A key is listed twice.
                 keys.push(keys[0]);
             }
-            let of_key = |key| Change {
+            let of_key = |key| KeyOperation {
                 key,
-                when: match chance.u32(0..6) {
-                    0 => When::Absent,
-                    1 => When::AbsentOrSame,
-                    2 => When::Holds(String::new()),
-                    _ => When::Always,
+                precondition: match chance.u32(0..6) {
+                    0 => Precondition::Absent,
+                    1 => Precondition::AbsentOrSame,
+                    2 => Precondition::Holds(String::new()),
+                    _ => Precondition::Always,
                 },
-                new: (chance.u32(0..4) > 0).then(|| format!("t{number}")),
+                value: (chance.u32(0..4) > 0).then(|| format!("t{number}")),
             };
             let changes = keys.into_iter().map(of_key).collect();
             let timeout = chance.choice([2, 20, 60, 600]).unwrap();
@@ -120,16 +120,16 @@ fn task(chance: &mut fastrand::Rng, kind: u32, number: u32) -> Task {
 }
 
 /// Runs a plan. Returns the error and its history if the run fails.
-pub(crate) fn run(plan: &Plan, fault: Fault) -> Result<(), String> {
-    let mut run = Run::new(plan, fault);
-    run.play(Run::random_event);
+pub(crate) fn run(plan: &Scenario, fault: Fault) -> Result<(), String> {
+    let mut run = ScenarioRun::new(plan, fault);
+    run.play(ScenarioRun::random_event);
     run.settle(plan.tasks.len())?;
-    run.verdict()
+    run.check()
 }
 
-impl Run {
-    fn new(plan: &Plan, fault: Fault) -> Self {
-        let world = World::new(&plan.behind_ms, fault);
+impl ScenarioRun {
+    fn new(plan: &Scenario, fault: Fault) -> Self {
+        let world = StoreSimulation::new(&plan.behind_ms, fault);
         {
             let mut inner = world.inner();
             inner.history = History::default();
@@ -149,10 +149,10 @@ impl Run {
         Self {
             actors: plan.tasks.iter().enumerate().map(actor).collect(),
             world,
-            late: Vec::new(),
-            rarely_late: [2, 8, 32][usize::try_from(plan.seed % 3).unwrap()],
-            chance: fastrand::Rng::with_seed(plan.seed ^ 0x5eed),
-            troubles: plan.troubles,
+            delayed: Vec::new(),
+            mean_delay: [2, 8, 32][usize::try_from(plan.seed % 3).unwrap()],
+            random: fastrand::Rng::with_seed(plan.seed ^ 0x5eed),
+            disturbances_left: plan.max_disturbances,
         }
     }
 
@@ -179,21 +179,21 @@ impl Run {
         }
     }
 
-    fn asked(&self, actor: usize) -> Asked {
-        self.world.inner().asked(actor).unwrap().clone()
+    fn awaited(&self, actor: usize) -> AwaitedEvent {
+        self.world.inner().awaited(actor).unwrap().clone()
     }
 
     /// Delivers what the actor waits for, unless it is too late.
     fn deliver(&mut self, actor: usize) {
-        let asked = self.asked(actor);
+        let asked = self.awaited(actor);
         {
             let mut inner = self.world.inner();
             let answer = match asked {
-                Asked::Pause { until_ms } => {
+                AwaitedEvent::Pause { until_ms } => {
                     inner.pass(until_ms);
                     None
                 }
-                Asked::Request(sent) => {
+                AwaitedEvent::Request(sent) => {
                     let response = inner.execute(&sent);
                     response.filter(|_| inner.now_ms <= sent.until_ms)
                 }
@@ -204,14 +204,14 @@ impl Run {
     }
 
     /// The request is executed now or later or never, and no answer comes.
-    fn lose(&mut self, actor: usize, sent: &Sent) {
-        if self.chance.bool() {
+    fn lose(&mut self, actor: usize, sent: &SentRequest) {
+        if self.random.bool() {
             self.world.inner().execute(sent);
         } else {
-            self.late.push(sent.clone());
+            self.delayed.push(sent.clone());
         }
         let mut inner = self.world.inner();
-        if self.chance.bool() {
+        if self.random.bool() {
             // Others go on before it gives up.
             let until_ms = sent.until_ms;
             inner.pass(until_ms);
@@ -222,12 +222,12 @@ impl Run {
     }
 
     fn crash(&mut self, actor: usize) {
-        if let Asked::Request(sent) = self.asked(actor) {
-            match self.chance.u32(0..3) {
+        if let AwaitedEvent::Request(sent) = self.awaited(actor) {
+            match self.random.u32(0..3) {
                 0 => {
                     self.world.inner().execute(&sent);
                 }
-                1 => self.late.push(sent),
+                1 => self.delayed.push(sent),
                 _ => {}
             }
         }
@@ -239,49 +239,49 @@ impl Run {
         let alive: Vec<_> = (0..self.actors.len())
             .filter(|actor| self.actors[*actor].is_some())
             .collect();
-        let rarely = self.rarely_late;
-        if !self.late.is_empty() && self.chance.u32(0..rarely) == 0 {
-            let index = self.chance.usize(0..self.late.len());
-            let sent = self.late.swap_remove(index);
+        let rarely = self.mean_delay;
+        if !self.delayed.is_empty() && self.random.u32(0..rarely) == 0 {
+            let index = self.random.usize(0..self.delayed.len());
+            let sent = self.delayed.swap_remove(index);
             self.world.inner().execute(&sent);
             return;
         }
         // Mostly the same one goes on, so that there are long rows of one and interruptions anywhere.
-        let actor = self.chance.choice(alive).unwrap();
-        let longest = self.chance.choice([1, 8, 30, 200]).unwrap();
-        let row = self.chance.usize(1..=longest);
+        let actor = self.random.choice(alive).unwrap();
+        let longest = self.random.choice([1, 8, 30, 200]).unwrap();
+        let row = self.random.usize(1..=longest);
         for _ in 0..row {
             if self.actors[actor].is_none() {
                 return;
             }
-            let is_decision = match self.asked(actor) {
-                Asked::Request(sent) => sent.is_decision(),
-                Asked::Pause { .. } => false,
+            let is_decision = match self.awaited(actor) {
+                AwaitedEvent::Request(sent) => sent.is_decision(),
+                AwaitedEvent::Pause { .. } => false,
             };
             let rarely = if is_decision { 3 } else { 15 };
-            if self.troubles > 0 && self.chance.u32(0..rarely) == 0 {
-                self.troubles -= 1;
-                return self.trouble(actor);
+            if self.disturbances_left > 0 && self.random.u32(0..rarely) == 0 {
+                self.disturbances_left -= 1;
+                return self.disturb(actor);
             }
             self.deliver(actor);
         }
     }
 
-    fn trouble(&mut self, actor: usize) {
-        let asked = self.asked(actor);
-        match (self.chance.u32(0..8), asked) {
-            (0 | 1, Asked::Request(sent)) => self.lose(actor, &sent),
-            (2 | 6 | 7, Asked::Request(sent)) => {
+    fn disturb(&mut self, actor: usize) {
+        let asked = self.awaited(actor);
+        match (self.random.u32(0..8), asked) {
+            (0 | 1, AwaitedEvent::Request(sent)) => self.lose(actor, &sent),
+            (2 | 6 | 7, AwaitedEvent::Request(sent)) => {
                 // The request is delivered twice.
                 if sent.is_set() {
-                    self.late.push(sent);
+                    self.delayed.push(sent);
                 }
                 self.deliver(actor);
             }
             (3, _) => self.crash(actor),
             (4, _) => {
                 let leap_ms = self
-                    .chance
+                    .random
                     .choice([3_500, 11_000, 65_000, 3_700_000])
                     .unwrap();
                 let mut inner = self.world.inner();
@@ -314,7 +314,7 @@ impl Run {
         }));
         self.poll(number);
         while self.actors[number].is_some() {
-            if let Some(sent) = self.late.pop() {
+            if let Some(sent) = self.delayed.pop() {
                 self.world.inner().execute(&sent);
             }
             self.deliver(number);
@@ -330,14 +330,14 @@ impl Run {
                 return Err(format!("{record:?} is left at {key}"));
             }
             let value = stored.map(|value| String::from_utf8(value.to_vec()).unwrap());
-            let what = What::Read(index, value);
+            let what = EventKind::Read(index, value);
             let event = inner.history.begin(what.clone());
             inner.history.end(event, what);
         }
         Ok(())
     }
 
-    fn verdict(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let inner = self.world.inner();
         if inner.history.is_linearizable() {
             Ok(())
@@ -352,7 +352,7 @@ impl Run {
 
 /// A disturbance in an otherwise undisturbed sequence of requests.
 #[derive(Debug, Clone, Copy)]
-enum Between {
+enum Disturbance {
     /// Another actor, with this number, continues instead.
     Switch(usize),
     /// The request is executed, and its answer gets lost.
@@ -362,13 +362,13 @@ enum Between {
     /// The request is delivered twice.
     Twice,
     /// A request that was delayed or duplicated is executed.
-    Late,
+    DelayedExecution,
     Crash,
 }
 
 /// Runs a plan with these disturbances, each before the request with its number. Returns the number of requests.
-fn run_with(plan: &Plan, between: &[(usize, Between)]) -> Result<usize, String> {
-    let mut run = Run::new(plan, Fault::None);
+fn run_with(plan: &Scenario, between: &[(usize, Disturbance)]) -> Result<usize, String> {
+    let mut run = ScenarioRun::new(plan, Fault::None);
     let mut current = 0;
     let mut number = 0;
     let mut between = between.iter().peekable();
@@ -376,45 +376,45 @@ fn run_with(plan: &Plan, between: &[(usize, Between)]) -> Result<usize, String> 
         while run.actors[current].is_none() {
             current = (current + 1) % run.actors.len();
         }
-        if let Asked::Pause { .. } = run.asked(current) {
+        if let AwaitedEvent::Pause { .. } = run.awaited(current) {
             return run.deliver(current);
         }
         let now = between.next_if(|(at, _)| *at == number);
         number += 1;
-        let Asked::Request(sent) = run.asked(current) else {
+        let AwaitedEvent::Request(sent) = run.awaited(current) else {
             return;
         };
         match now.map(|(_, what)| *what) {
-            Some(Between::Switch(to)) if run.actors[to].is_some() => current = to,
-            Some(Between::Executed) => {
+            Some(Disturbance::Switch(to)) if run.actors[to].is_some() => current = to,
+            Some(Disturbance::Executed) => {
                 run.world.inner().execute(&sent);
                 run.world.inner().answer(current, None);
                 run.poll(current);
             }
-            Some(Between::Delayed) => {
-                run.late.push(sent);
+            Some(Disturbance::Delayed) => {
+                run.delayed.push(sent);
                 run.world.inner().answer(current, None);
                 run.poll(current);
             }
-            Some(Between::Twice) => {
-                run.late.push(sent);
+            Some(Disturbance::Twice) => {
+                run.delayed.push(sent);
                 run.deliver(current);
             }
-            Some(Between::Late) => {
-                if let Some(sent) = run.late.pop() {
+            Some(Disturbance::DelayedExecution) => {
+                if let Some(sent) = run.delayed.pop() {
                     run.world.inner().execute(&sent);
                 }
             }
-            Some(Between::Crash) => run.crash(current),
-            Some(Between::Switch(_)) | None => run.deliver(current),
+            Some(Disturbance::Crash) => run.crash(current),
+            Some(Disturbance::Switch(_)) | None => run.deliver(current),
         }
     });
     run.settle(plan.tasks.len())?;
-    run.verdict().map(|()| number)
+    run.check().map(|()| number)
 }
 
 /// Runs everything with up to `more` things between, after those that are given. Gives the number of runs.
-fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usize {
+fn explore(plan: &Scenario, between: &mut Vec<(usize, Disturbance)>, more: usize) -> usize {
     let requests = run_with(plan, between).unwrap_or_else(|history| {
         panic!("{plan:#?} {between:?}\n{history}");
     });
@@ -424,17 +424,17 @@ fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usi
     let first = between.last().map_or(0, |(at, _)| at + 1);
     let is_late = between
         .iter()
-        .any(|(_, what)| matches!(what, Between::Delayed | Between::Twice));
+        .any(|(_, what)| matches!(what, Disturbance::Delayed | Disturbance::Twice));
     let mut runs = 1;
     for at in first..requests {
-        let switches = (0..plan.tasks.len()).map(Between::Switch);
+        let switches = (0..plan.tasks.len()).map(Disturbance::Switch);
         let troubles = [
-            Between::Executed,
-            Between::Delayed,
-            Between::Twice,
-            Between::Crash,
+            Disturbance::Executed,
+            Disturbance::Delayed,
+            Disturbance::Twice,
+            Disturbance::Crash,
         ];
-        let late = is_late.then_some(Between::Late);
+        let late = is_late.then_some(Disturbance::DelayedExecution);
         for what in switches.chain(troubles).chain(late) {
             between.push((at, what));
             runs += explore(plan, between, more - 1);
@@ -445,17 +445,17 @@ fn explore(plan: &Plan, between: &mut Vec<(usize, Between)>, more: usize) -> usi
 }
 
 /// Returns a plan of two transactions on two keys, and a reader of both.
-fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> Plan {
+fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> Scenario {
     let transact = |new: [Option<&str>; 2]| {
-        let change = |key: usize| Change {
+        let change = |key: usize| KeyOperation {
             key,
-            when: When::Always,
-            new: new[key].map(str::to_owned),
+            precondition: Precondition::Always,
+            value: new[key].map(str::to_owned),
         };
         let changes = [0, 1].map(change).into();
         vec![Task::Transact(changes, Duration::from_secs(60))]
     };
-    Plan {
+    Scenario {
         seed: 0,
         tasks: vec![
             transact(first),
@@ -464,12 +464,12 @@ fn small(first: [Option<&str>; 2], second: [Option<&str>; 2], exists: bool) -> P
         ],
         behind_ms: vec![0; 4],
         exists: [exists; 3],
-        troubles: 0,
+        max_disturbances: 0,
     }
 }
 
 #[test]
-fn nothing_that_comes_between_twice_shows_a_part_of_a_transaction() {
+fn no_two_disturbances_expose_a_partial_transaction() {
     let sets = [Some("1"), Some("1")];
     for (second, exists) in [([Some("2"), Some("2")], true), ([None, Some("2")], false)] {
         let runs = explore(&small(sets, second, exists), &mut Vec::new(), 2);
@@ -483,9 +483,9 @@ fn runs(of: u64) -> u64 {
 }
 
 #[test]
-fn no_run_by_chance_shows_a_part_of_a_transaction() {
+fn no_random_run_exposes_a_partial_transaction() {
     for seed in 0..runs(20_000) {
-        let plan = Plan::random(seed);
+        let plan = Scenario::random(seed);
         if let Err(history) = run(&plan, Fault::None) {
             panic!("{plan:#?}\n{history}");
         }

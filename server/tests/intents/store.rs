@@ -8,7 +8,8 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored::access::Principal;
 use statestored::service::{
-    Answered, Envelope, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, Service, ServiceConfig,
 };
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -24,14 +25,14 @@ const ROUNDED_MS: u64 = 1_000;
 
 /// The event that an actor waits for.
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
-    Request(Sent),
+pub(crate) enum AwaitedEvent {
+    Request(SentRequest),
     Pause { until_ms: u64 },
 }
 
 /// A request on its way.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     command: Command,
     clock: Hlc,
     token: Option<Hlc>,
@@ -39,7 +40,7 @@ pub(crate) struct Sent {
     pub(crate) until_ms: u64,
 }
 
-impl Sent {
+impl SentRequest {
     /// After this time the store does not execute it.
     pub(crate) fn expires_ms(&self) -> u64 {
         self.until_ms + ROUNDED_MS
@@ -58,12 +59,12 @@ impl Sent {
     }
 }
 
-type Answer = Result<Response, Error>;
+type ReplyResult = Result<ReplyEnvelope, Error>;
 
 #[derive(Debug)]
-struct Slot {
-    asked: Option<Asked>,
-    answer: Option<Answer>,
+struct ActorSlot {
+    awaited: Option<AwaitedEvent>,
+    answer: Option<ReplyResult>,
     clock: Clock,
     behind_ms: u64,
     numbers: u64,
@@ -73,10 +74,10 @@ struct Slot {
     tokens: HashMap<Bytes, Hlc>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct SimulationState {
     service: Service,
     pub(crate) now_ms: u64,
-    slots: Vec<Slot>,
+    slots: Vec<ActorSlot>,
     executed: u64,
     fault: Fault,
     pub(crate) history: History,
@@ -85,20 +86,20 @@ pub(crate) struct Inner {
 }
 
 #[derive(Clone)]
-pub(crate) struct World(Arc<Mutex<Inner>>);
+pub(crate) struct StoreSimulation(Arc<Mutex<SimulationState>>);
 
 /// The store as one actor has it.
 #[derive(Clone)]
 pub(crate) struct Port {
-    pub(crate) world: World,
+    pub(crate) world: StoreSimulation,
     pub(crate) actor: usize,
 }
 
-impl World {
+impl StoreSimulation {
     /// `behind_ms` are the clocks of the actors.
     pub(crate) fn new(behind_ms: &[u64], fault: Fault) -> Self {
-        let slot = |(actor, behind_ms): (usize, &u64)| Slot {
-            asked: None,
+        let slot = |(actor, behind_ms): (usize, &u64)| ActorSlot {
+            awaited: None,
             answer: None,
             clock: Clock::new(&format!("a{actor}")).unwrap(),
             behind_ms: *behind_ms,
@@ -107,7 +108,7 @@ impl World {
             saw_no_decision: false,
             tokens: HashMap::new(),
         };
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(SimulationState {
             service: Service::embedded(ServiceConfig {
                 hash_key: [1, 2],
                 replay_per_client: 1,
@@ -122,7 +123,7 @@ impl World {
         })))
     }
 
-    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, SimulationState> {
         self.0.lock().unwrap()
     }
 
@@ -132,13 +133,13 @@ impl World {
     }
 }
 
-impl Inner {
-    pub(crate) fn asked(&self, actor: usize) -> Option<&Asked> {
-        self.slots[actor].asked.as_ref()
+impl SimulationState {
+    pub(crate) fn awaited(&self, actor: usize) -> Option<&AwaitedEvent> {
+        self.slots[actor].awaited.as_ref()
     }
 
-    fn now(&self) -> Now {
-        Now {
+    fn now(&self) -> ClockReading {
+        ClockReading {
             wall_ms: START_MS + self.now_ms,
             mono_ms: self.now_ms,
         }
@@ -176,14 +177,14 @@ impl Inner {
     }
 
     /// Executes a request, if it is not too late for that.
-    pub(crate) fn execute(&mut self, sent: &Sent) -> Option<Response> {
+    pub(crate) fn execute(&mut self, sent: &SentRequest) -> Option<ReplyEnvelope> {
         if self.now_ms > sent.expires_ms() {
             return None;
         }
         Some(self.run(&sent.command, &sent.clock, sent.token.clone()))
     }
 
-    fn run(&mut self, command: &Command, clock: &Hlc, token: Option<Hlc>) -> Response {
+    fn run(&mut self, command: &Command, clock: &Hlc, token: Option<Hlc>) -> ReplyEnvelope {
         self.executed += 1;
         let mut payload = bytes::BytesMut::new();
         command.encode(&mut payload);
@@ -200,25 +201,28 @@ impl Inner {
                 fencing_token: token.map(Ok),
                 persist: false,
             },
-            may_return: true,
+            may_be_redelivered: true,
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request,
             deadline_ms: None,
-            has_room: true,
+            has_capacity: true,
             is_shared: false,
         };
         let now = self.now();
-        match self.service.ask(&envelope, now) {
-            Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,
+        match self.service.submit(&envelope, now) {
+            RequestProgress::Complete(Outcome::Replied(CommittedReply {
+                envelope: response,
+                ..
+            })) => response,
             other => panic!("{other:?}"),
         }
     }
 
     /// Answers an actor. `None` is that no answer came in time.
-    pub(crate) fn answer(&mut self, actor: usize, response: Option<Response>) {
+    pub(crate) fn answer(&mut self, actor: usize, response: Option<ReplyEnvelope>) {
         let answer = response.ok_or_else(|| error(ErrorKind::TimedOut, Done::Unknown));
-        if let Ok(Response {
+        if let Ok(ReplyEnvelope {
             version: Some(version),
             ..
         }) = &answer
@@ -229,13 +233,13 @@ impl Inner {
             let _ = slot.clock.merge(version, wall_ms);
         }
         let slot = &mut self.slots[actor];
-        slot.asked = None;
+        slot.awaited = None;
         slot.answer = Some(answer);
     }
 
     /// The actor is gone.
     pub(crate) fn crashed(&mut self, actor: usize) {
-        self.slots[actor].asked = None;
+        self.slots[actor].awaited = None;
         self.slots[actor].answer = None;
     }
 }
@@ -245,16 +249,16 @@ fn error(kind: ErrorKind, outcome: Done) -> Error {
 }
 
 impl Port {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, SimulationState> {
         self.world.inner()
     }
 
-    async fn ask(
+    async fn send(
         &self,
         command: Command,
         token: Option<Hlc>,
         timeout: Duration,
-    ) -> Result<Response, Error> {
+    ) -> Result<ReplyEnvelope, Error> {
         if timeout.is_zero() {
             return Err(error(ErrorKind::TimedOut, Done::NotDone));
         }
@@ -266,7 +270,7 @@ impl Port {
             let clock = slot.clock.tick(START_MS + now_ms - slot.behind_ms);
             let until_ms = now_ms + u64::try_from(timeout.as_millis()).unwrap().min(1 << 40);
             slot.answer = None;
-            slot.asked = Some(Asked::Request(Sent {
+            slot.awaited = Some(AwaitedEvent::Request(SentRequest {
                 command,
                 clock,
                 token,
@@ -281,7 +285,7 @@ impl Port {
     }
 
     /// Returns the request that a planted fault sends in place of a SET.
-    fn planted(&self, set: &Set<'_>) -> (Command, Option<Hlc>) {
+    fn with_planted_fault(&self, set: &Set<'_>) -> (Command, Option<Hlc>) {
         let mut inner = self.inner();
         let now_ms = inner.now_ms;
         let fault = inner.fault;
@@ -360,7 +364,7 @@ impl Store for Port {
             remaining: false,
             eventual: false,
         };
-        let response = self.ask(command, None, timeout).await?;
+        let response = self.send(command, None, timeout).await?;
         let found = match (response.reply, response.version) {
             (Reply::Value(value), Some(version)) => Some(Entry::new(value, version)),
             (Reply::Nil, _) => None,
@@ -376,8 +380,8 @@ impl Store for Port {
     }
 
     async fn set(&self, set: Set<'_>, timeout: Duration) -> Result<SetOutcome, Error> {
-        let (command, token) = self.planted(&set);
-        let response = self.ask(command, token, timeout).await?;
+        let (command, token) = self.with_planted_fault(&set);
+        let response = self.send(command, token, timeout).await?;
         match (response.reply, response.version) {
             (Reply::Ok | Reply::Count(1), Some(version)) => Ok(SetOutcome::Applied { version }),
             (Reply::Count(0), _) => Ok(SetOutcome::Applied {
@@ -397,7 +401,7 @@ impl Store for Port {
             let until_ms = inner.now_ms + u64::try_from(time.as_millis()).unwrap();
             let slot = &mut inner.slots[self.actor];
             slot.answer = None;
-            slot.asked = Some(Asked::Pause { until_ms });
+            slot.awaited = Some(AwaitedEvent::Pause { until_ms });
         }
         poll_fn(|_| match self.inner().slots[self.actor].answer.take() {
             Some(_) => Poll::Ready(()),

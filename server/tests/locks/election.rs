@@ -1,17 +1,19 @@
 //! Elections.
-use crate::lease::{SECOND, lasting};
+use crate::lease::{SECOND, lease_options};
 use crate::machine::Machine;
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use statestore::{LockOptions, Release};
 use tokio::time::sleep;
 
 fn options() -> LockOptions {
-    LockOptions::new().lease(lasting(3 * SECOND)).wait(None)
+    LockOptions::new()
+        .lease(lease_options(3 * SECOND))
+        .wait(None)
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_leader_is_seen_with_its_value_until_it_resigns() {
-    let world = World::start();
+async fn the_leader_and_its_value_are_observed_until_it_resigns() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
     let election = one.election_with("elect", &options()).unwrap();
@@ -36,8 +38,8 @@ async fn the_leader_is_seen_with_its_value_until_it_resigns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_record_of_a_leader_that_died_does_not_count() {
-    let world = World::start();
+async fn the_record_of_a_dead_leader_is_ignored() {
+    let world = NetworkSimulation::start();
     let machine = Machine::new(&world, "one", 1);
     let one = machine.connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
@@ -69,7 +71,7 @@ async fn the_record_of_a_leader_that_died_does_not_count() {
     let silent = two.lock_with("elect", &options()).await.unwrap();
     let leader = election.leader().await.unwrap().unwrap();
     assert_eq!((&leader.holder, leader.value), (silent.holder(), None));
-    machine.go_on();
+    machine.resume();
     let error = first.proclaim("late").await.unwrap_err();
     assert_eq!(error.kind(), statestore::ErrorKind::LockLost);
 }

@@ -4,9 +4,9 @@
 //! token is applied after one under a newer token.
 //!
 //! `LOCK_SEEDS=1000 cargo test -p statestored --test locks exclusion` runs more seeds than CI does.
-use crate::lease::{SECOND, lasting};
+use crate::lease::{SECOND, lease_options};
 use crate::machine::Machine;
-use crate::world::{Change, World};
+use crate::network_simulation::{NetworkSimulation, StoreChange};
 use statestore::{Client, ErrorKind, Guard, LockOptions, SetOptions};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const LEASE: Duration = Duration::from_secs(2);
 /// How long there are faults.
-const TROUBLE: Duration = Duration::from_secs(120);
+const FAULT_DURATION: Duration = Duration::from_secs(120);
 /// Size of a clock jump.
 const JUMP_MS: i64 = 120_000;
 /// How many milliseconds the server counts in a thousand: nearly a hundredth too many, or too few.
@@ -27,7 +27,7 @@ const SEEDS: u64 = 8;
 // Each is independent of the others.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Copy)]
-struct Faults {
+struct FaultConfig {
     server_clock: bool,
     client_clocks: bool,
     restarts: bool,
@@ -35,19 +35,19 @@ struct Faults {
     disk: bool,
 }
 
-impl Faults {
+impl FaultConfig {
     /// Whether guards exclude each other. A restart after the server's clock jumped ahead shortens leases, so that only
     /// the fence keeps the old holder out.
-    fn spare_leases(self) -> bool {
+    fn preserve_leases(self) -> bool {
         !(self.server_clock && self.restarts)
     }
 }
 
 /// How often something happened.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct EventCounts {
     /// The lock was taken.
-    taken: u32,
+    acquired: u32,
     /// The store applied a write of a holder.
     written: u32,
     /// A holder found its guard lost.
@@ -64,9 +64,9 @@ struct Counts {
     forgotten: u32,
 }
 
-impl Counts {
+impl EventCounts {
     fn add(&mut self, other: Self) {
-        self.taken += other.taken;
+        self.acquired += other.acquired;
         self.written += other.written;
         self.lost += other.lost;
         self.refused += other.refused;
@@ -82,15 +82,15 @@ impl Counts {
 
 /// All guards that any client has.
 #[derive(Debug, Clone, Default)]
-struct Guards(Arc<Mutex<Vec<Weak<Guard>>>>);
+struct GuardRegistry(Arc<Mutex<Vec<Weak<Guard>>>>);
 
-impl Guards {
+impl GuardRegistry {
     fn add(&self, guard: &Arc<Guard>) {
         self.0.lock().unwrap().push(Arc::downgrade(guard));
     }
 
     /// Returns the holders of guards that are valid although the store holds another value.
-    fn mistaken(&self, stored: Option<&[u8]>) -> Vec<String> {
+    fn wrongly_valid_holders(&self, stored: Option<&[u8]>) -> Vec<String> {
         let mut guards = self.0.lock().unwrap();
         guards.retain(|guard| guard.strong_count() > 0);
         let guards = guards.iter().filter_map(Weak::upgrade);
@@ -101,24 +101,26 @@ impl Guards {
 }
 
 fn options() -> LockOptions {
-    LockOptions::new().lease(lasting(LEASE)).wait(20 * SECOND)
+    LockOptions::new()
+        .lease(lease_options(LEASE))
+        .wait(20 * SECOND)
 }
 
 /// Takes the lock again and again, and writes under it.
 async fn act(
     machine: Machine,
     client: Client,
-    guards: Guards,
+    guards: GuardRegistry,
     mut chance: fastrand::Rng,
     end: Instant,
-    counts: Arc<Mutex<Counts>>,
+    counts: Arc<Mutex<EventCounts>>,
 ) {
     while Instant::now() < end {
         let Ok(guard) = client.lock_with("lock", &options()).await else {
             sleep(SECOND / 10).await;
             continue;
         };
-        counts.lock().unwrap().taken += 1;
+        counts.lock().unwrap().acquired += 1;
         let guard = Arc::new(guard);
         guards.add(&guard);
         for _ in 0..chance.u32(1..8) {
@@ -149,14 +151,14 @@ async fn act(
 }
 
 /// Causes one fault after the other.
-async fn trouble(
-    world: World,
+async fn inject_faults(
+    world: NetworkSimulation,
     machines: Vec<Machine>,
-    faults: Faults,
+    faults: FaultConfig,
     mut chance: fastrand::Rng,
-) -> Counts {
-    let mut counts = Counts::default();
-    let end = Instant::now() + TROUBLE;
+) -> EventCounts {
+    let mut counts = EventCounts::default();
+    let end = Instant::now() + FAULT_DURATION;
     while Instant::now() < end {
         sleep(Duration::from_millis(chance.u64(50..1_500))).await;
         let machine = machines[chance.usize(..machines.len())].clone();
@@ -174,15 +176,15 @@ async fn trouble(
             }
             3 => {
                 counts.silences += 1;
-                world.silence(name, true);
+                world.set_silent(name, true);
                 tokio::spawn(async move {
                     sleep(lasts).await;
-                    world.silence(name, false);
+                    world.set_silent(name, false);
                 });
             }
             4 => {
                 let most = Duration::from_millis(chance.u64(0..400));
-                world.spread_latency(most / 8, most);
+                world.set_latency_range(most / 8, most);
             }
             5 if faults.client_clocks => {
                 counts.client_jumps += 1;
@@ -196,7 +198,7 @@ async fn trouble(
                 counts.restarts += 1;
                 counts.forgotten += u32::try_from(world.shut_down()).unwrap();
                 sleep(lasts / 4).await;
-                world.come_back(true);
+                world.start_up(true);
                 if faults.disk {
                     world.slow_disk(Duration::from_millis(chance.u64(0..1_500)));
                 }
@@ -205,9 +207,9 @@ async fn trouble(
         }
     }
     for machine in &machines {
-        machine.go_on();
+        machine.resume();
         machine.set_clock(0);
-        world.silence(machine.name, false);
+        world.set_silent(machine.name, false);
     }
     world.set_clock(0);
     world.set_latency(Duration::from_millis(1));
@@ -216,12 +218,12 @@ async fn trouble(
 }
 
 /// Runs one seed; gives what happened in it.
-async fn exclude(seed: u64, faults: Faults) -> Counts {
+async fn run_seed(seed: u64, faults: FaultConfig) -> EventCounts {
     let mut chance = fastrand::Rng::with_seed(seed);
-    let world = World::start_at_speed(SPEEDS[chance.usize(..SPEEDS.len())]);
-    let guards = Guards::default();
-    let counts = Arc::new(Mutex::new(Counts::default()));
-    let end = Instant::now() + TROUBLE + 10 * SECOND;
+    let world = NetworkSimulation::start_at_speed(SPEEDS[chance.usize(..SPEEDS.len())]);
+    let guards = GuardRegistry::default();
+    let counts = Arc::new(Mutex::new(EventCounts::default()));
+    let end = Instant::now() + FAULT_DURATION + 10 * SECOND;
     let mut machines = Vec::new();
     let mut actors = Vec::new();
     let mut clients = Vec::new();
@@ -241,20 +243,25 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
         machines.push(machine);
     }
     let mistakes = Arc::new(Mutex::new(Vec::new()));
-    if faults.spare_leases() {
+    if faults.preserve_leases() {
         let (guards, mistakes) = (guards.clone(), mistakes.clone());
-        world.witness(move |change: &Change| {
+        world.witness(move |change: &StoreChange| {
             if change.key == "lock" {
                 let mut mistakes = mistakes.lock().unwrap();
-                mistakes.extend(guards.mistaken(change.value.as_deref()));
+                mistakes.extend(guards.wrongly_valid_holders(change.value.as_deref()));
             }
         });
     }
-    let trouble = tokio::spawn(trouble(world.clone(), machines, faults, chance.fork()));
+    let trouble = tokio::spawn(inject_faults(
+        world.clone(),
+        machines,
+        faults,
+        chance.fork(),
+    ));
     while Instant::now() < end {
-        if faults.spare_leases() {
+        if faults.preserve_leases() {
             let stored = world.value("lock");
-            let wrong = guards.mistaken(stored.as_deref());
+            let wrong = guards.wrongly_valid_holders(stored.as_deref());
             assert!(wrong.is_empty(), "seed {seed}: {wrong:?} {stored:?}");
         }
         sleep(Duration::from_millis(5)).await;
@@ -279,7 +286,7 @@ async fn exclude(seed: u64, faults: Faults) -> Counts {
 }
 
 /// Checks that no write under an old token comes after one under a newer token.
-fn count_writes_in_order(seed: u64, history: &[Change]) -> u32 {
+fn count_writes_in_order(seed: u64, history: &[StoreChange]) -> u32 {
     let mut newest = None;
     let mut writes = 0;
     for change in history {
@@ -296,7 +303,7 @@ fn count_writes_in_order(seed: u64, history: &[Change]) -> u32 {
     writes
 }
 
-const CALM: Faults = Faults {
+const CALM: FaultConfig = FaultConfig {
     server_clock: false,
     client_clocks: false,
     restarts: false,
@@ -305,21 +312,21 @@ const CALM: Faults = Faults {
 
 /// Runs seeds, each on a runtime of its own, whose clock jumps to the next timer when nothing else is to be done. All that
 /// the guards have to withstand must have happened.
-fn simulate(first_seed: u64, faults: Faults) {
+fn simulate(first_seed: u64, faults: FaultConfig) {
     let seeds = match std::env::var("LOCK_SEEDS") {
         Ok(seeds) => seeds.parse().expect("LOCK_SEEDS is a number"),
         Err(_) => SEEDS,
     };
-    let mut counts = Counts::default();
+    let mut counts = EventCounts::default();
     for seed in first_seed..first_seed + seeds {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build();
-        counts.add(runtime.unwrap().block_on(exclude(seed, faults)));
+        counts.add(runtime.unwrap().block_on(run_seed(seed, faults)));
     }
     println!("{seeds} seeds: {counts:?}");
-    for often in [counts.taken / 5, counts.written / 5] {
+    for often in [counts.acquired / 5, counts.written / 5] {
         assert!(u64::from(often) >= seeds, "{counts:?}");
     }
     for often in [counts.lost, counts.stops, counts.cuts, counts.silences] {
@@ -337,13 +344,13 @@ fn simulate(first_seed: u64, faults: Faults) {
 }
 
 #[test]
-fn under_stopped_machines_and_bad_networks() {
+fn exclusion_holds_with_stopped_machines_and_bad_networks() {
     simulate(0, CALM);
 }
 
 #[test]
-fn under_clocks_that_jump_on_all_sides() {
-    let faults = Faults {
+fn exclusion_holds_with_clock_jumps() {
+    let faults = FaultConfig {
         server_clock: true,
         client_clocks: true,
         ..CALM
@@ -352,8 +359,8 @@ fn under_clocks_that_jump_on_all_sides() {
 }
 
 #[test]
-fn under_restarts_of_the_server() {
-    let faults = Faults {
+fn exclusion_holds_across_server_restarts() {
+    let faults = FaultConfig {
         client_clocks: true,
         restarts: true,
         ..CALM
@@ -362,8 +369,8 @@ fn under_restarts_of_the_server() {
 }
 
 #[test]
-fn under_restarts_that_lose_what_the_disk_does_not_have() {
-    let faults = Faults {
+fn exclusion_holds_across_restarts_that_lose_unsynced_writes() {
+    let faults = FaultConfig {
         restarts: true,
         disk: true,
         ..CALM
@@ -372,8 +379,8 @@ fn under_restarts_that_lose_what_the_disk_does_not_have() {
 }
 
 #[test]
-fn the_fence_holds_when_clocks_jump_between_restarts() {
-    let faults = Faults {
+fn the_fence_holds_with_clock_jumps_between_restarts() {
+    let faults = FaultConfig {
         server_clock: true,
         client_clocks: true,
         restarts: true,

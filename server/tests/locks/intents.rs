@@ -1,7 +1,7 @@
 //! Transactions through intents by whole clients, on a store that has none.
 use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use bytes::Bytes;
 use statestore::intents::{Decision, Intent, Record, TransactionId};
 use statestore::{
@@ -17,8 +17,8 @@ fn through_intents() -> TransactOptions {
     TransactOptions::new().through_intents(true)
 }
 
-fn plain() -> World {
-    let world = World::start();
+fn plain() -> NetworkSimulation {
+    let world = NetworkSimulation::start();
     world.lose_extensions();
     world
 }
@@ -34,7 +34,7 @@ async fn value(client: &Client, key: &str) -> Option<Bytes> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_option_it_is_refused_with_the_name_of_the_option() {
+async fn transactions_without_the_option_are_refused_naming_it() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let error = client.transact(&both("1")).await.unwrap_err();
@@ -47,8 +47,8 @@ async fn without_the_option_it_is_refused_with_the_name_of_the_option() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_with_transactions_has_them_as_ever() {
-    let world = World::start();
+async fn a_store_with_native_transactions_uses_them() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let outcome = client.transact_with(&both("1"), &through_intents()).await;
     assert!(outcome.unwrap().is_applied());
@@ -56,7 +56,7 @@ async fn a_store_with_transactions_has_them_as_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_operations_are_carried_out_and_tell_their_versions() {
+async fn all_operations_are_executed_and_return_versions() {
     let world = plain();
     let (client, other) = one_and_two(&world).await;
     client.set("old", "1").await.unwrap();
@@ -104,7 +104,7 @@ async fn all_operations_are_carried_out_and_tell_their_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_is_not_met_changes_nothing_and_names_the_operation() {
+async fn an_unmet_condition_changes_nothing_and_names_the_operation() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     client.set("a", "0").await.unwrap();
@@ -129,7 +129,7 @@ async fn a_condition_that_is_not_met_changes_nothing_and_names_the_operation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_on_one_key_see_what_those_before_did() {
+async fn operations_on_one_key_see_earlier_operations() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let absent = SetOptions::new().condition(Condition::IfAbsent);
@@ -169,7 +169,7 @@ async fn operations_on_one_key_see_what_those_before_did() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_done_so_is_refused_before_anything_is_sent() {
+async fn unsupported_transactions_are_refused_before_sending() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let set = SetOptions::default();
@@ -207,7 +207,7 @@ async fn a_sum_is_the_same_after_every_transaction_of_several_clients() {
     for key in ["a", "b", "c"] {
         setup.set(key, "10").await.unwrap();
     }
-    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    world.set_latency_range(Duration::from_millis(1), Duration::from_millis(4));
     let mut tasks = Vec::new();
     for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
         let client = Machine::new(&world, name, seed).connect().await;
@@ -246,7 +246,7 @@ async fn a_sum_is_the_same_after_every_transaction_of_several_clients() {
 
 /// A client that is cut off for good in the middle, at every point of it.
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_later_finishes_or_aborts_what_was_left() {
+async fn a_later_client_finishes_or_aborts_an_abandoned_transaction() {
     let (mut before, mut after) = (0, 0);
     for requests in 0..12 {
         let world = plain();
@@ -270,7 +270,7 @@ async fn whoever_comes_later_finishes_or_aborts_what_was_left() {
         world.set_latency(Duration::from_millis(1));
         while !task.is_finished() {
             if silent.load(std::sync::atomic::Ordering::Relaxed) + 1 >= at {
-                ends.silence("one", true);
+                ends.set_silent("one", true);
                 machine.stop();
                 break;
             }
@@ -304,7 +304,7 @@ async fn put_intent(client: &Client, key: &str, old: Option<Entry>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_and_a_conditional_set_wait_for_a_transaction_and_abort_it_at_last() {
+async fn updates_and_conditional_sets_wait_for_and_then_abort_a_transaction() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     client.set("a", "old").await.unwrap();
@@ -333,7 +333,7 @@ async fn an_update_and_a_conditional_set_wait_for_a_transaction_and_abort_it_at_
 
 #[tokio::test(start_paused = true)]
 async fn an_update_keeps_the_expiry_that_a_committed_transaction_gave_the_key() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let id = TransactionId(7);
     let intent = Intent {
@@ -389,7 +389,7 @@ async fn a_deleted_key_is_absent_for_all_verbs_that_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_is_told_of_values_and_deletions_and_of_no_record() {
+async fn an_observer_sees_values_and_deletions_but_no_intent_records() {
     let world = plain();
     let (client, other) = one_and_two(&world).await;
     client.set("a", "0").await.unwrap();
@@ -437,7 +437,7 @@ async fn an_observer_is_told_of_values_and_deletions_and_of_no_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_somebody_protects_with_a_token_ahead_of_the_clock_names_its_operation() {
+async fn a_key_protected_by_a_future_token_is_reported_with_its_operation() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let forged = statestore::Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();

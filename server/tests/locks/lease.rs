@@ -1,6 +1,6 @@
 //! Taking, naming and giving back.
 use crate::machine::{Machine, one_and_two};
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use bytes::Bytes;
 use statestore::{
     Acquisition, Client, ConnectionState, DelOptions, Error, ErrorKind, Guard, Hlc, LeaseOptions,
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub(crate) fn lasting(duration: Duration) -> LeaseOptions {
+pub(crate) fn lease_options(duration: Duration) -> LeaseOptions {
     LeaseOptions::new().duration(duration)
 }
 
@@ -34,14 +34,16 @@ fn assert_refused_unsent(client: &Client, error: &Error, words: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_refused_before_anything_is_sent() {
-    let client = Machine::new(&World::start(), "one", 1).connect().await;
-    let every = |interval| lasting(SECOND).renewal(Renewal::Every(interval));
+async fn invalid_lease_options_are_refused_before_sending() {
+    let client = Machine::new(&NetworkSimulation::start(), "one", 1)
+        .connect()
+        .await;
+    let every = |interval| lease_options(SECOND).renewal(Renewal::Every(interval));
     let named =
         |holder: &'static str| LeaseOptions::new().holder(Bytes::from_static(holder.as_bytes()));
     for (options, words) in [
-        (lasting(Duration::from_millis(99)), "too short"),
-        (lasting(Duration::MAX), "at most a day"),
+        (lease_options(Duration::from_millis(99)), "too short"),
+        (lease_options(Duration::MAX), "at most a day"),
         (every(SECOND), "too late"),
         (every(Duration::from_millis(985)), "too late"),
         (every(Duration::ZERO), "too often"),
@@ -66,7 +68,9 @@ async fn what_cannot_work_is_refused_before_anything_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn two_leases_of_one_process_exclude_each_other() {
-    let client = Machine::new(&World::start(), "one", 1).connect().await;
+    let client = Machine::new(&NetworkSimulation::start(), "one", 1)
+        .connect()
+        .await;
     let first = take(&client, &LeaseOptions::default()).await;
     let lease = client.lease("lock").unwrap();
     let Acquisition::Held(Some(holding)) = lease.acquire().await.unwrap() else {
@@ -84,21 +88,25 @@ async fn two_leases_of_one_process_exclude_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_does_not_have_the_lease_of_one_before_it_with_the_same_client_id() {
-    let world = World::start();
+async fn a_restarted_process_does_not_inherit_a_lease() {
+    let world = NetworkSimulation::start();
     let before = Machine::new(&world, "one", 1);
-    let guard = take(&before.connect().await, &lasting(10 * SECOND)).await;
+    let guard = take(&before.connect().await, &lease_options(10 * SECOND)).await;
     before.stop();
     let client = Machine::new(&world, "one", 2).connect().await;
-    assert!(try_take(&client, &lasting(10 * SECOND)).await.is_none());
+    assert!(
+        try_take(&client, &lease_options(10 * SECOND))
+            .await
+            .is_none()
+    );
     assert_eq!(world.value("lock").unwrap(), guard.holder().name());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
-    let world = World::start();
+async fn an_abandoned_lease_can_be_renewed_and_released_by_holder_name() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    let options = lasting(SECOND)
+    let options = lease_options(SECOND)
         .holder(Bytes::from("shift 1"))
         .resume(true)
         .renewal(Renewal::Manual);
@@ -122,10 +130,10 @@ async fn a_lease_that_was_left_can_be_renewed_and_released_by_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_clients_with_one_name_never_hold_one_lease_unless_they_resume_it() {
-    let world = World::start();
+async fn two_clients_with_one_holder_name_share_a_lease_only_with_resume() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
-    let named = lasting(SECOND).holder(Bytes::from("gateway"));
+    let named = lease_options(SECOND).holder(Bytes::from("gateway"));
     let guard = take(&one, &named).await;
     assert!(try_take(&two, &named).await.is_none());
     assert!(try_take(&one, &named).await.is_none());
@@ -156,8 +164,8 @@ async fn two_clients_with_one_name_never_hold_one_lease_unless_they_resume_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
-    let world = World::start();
+async fn ordinary_data_is_distinguished_from_a_lease() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let lease = client.lease("lock").unwrap();
     for data in [&b""[..], b"{\n  \"setPoint\": 21\n}", b"\x00\x01", b"\xff"] {
@@ -203,8 +211,8 @@ async fn ordinary_data_is_told_from_a_lease_and_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_dropped_leaves_nothing_behind() {
-    let world = World::start();
+async fn a_dropped_attempt_leaves_no_lease() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     world.set_latency(Duration::from_millis(20));
     let lease = client.lease("lock").unwrap();
@@ -222,7 +230,7 @@ async fn an_attempt_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_nobody_waits_for_is_not_delivered_late() {
+async fn an_abandoned_attempt_is_not_delivered_late() {
     for is_cut in [false, true] {
         let (world, _client) = after_a_silent_attempt(is_cut, false).await;
         assert!(world.history().is_empty(), "{:?}", world.history());
@@ -246,11 +254,11 @@ async fn an_attempt_that_is_delivered_late_is_undone() {
 
 /// Attempts to take a lease of a second, while the server does not respond for twenty. If another request needs the
 /// session, the session delivers the attempt again.
-async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (World, Client) {
-    let world = World::start();
+async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (NetworkSimulation, Client) {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    world.silence("one", true);
-    let lease = client.lease_with("lock", &lasting(SECOND)).unwrap();
+    world.set_silent("one", true);
+    let lease = client.lease_with("lock", &lease_options(SECOND)).unwrap();
     let attempt = tokio::spawn(async move { lease.acquire().await });
     let other = client.clone();
     let other = tokio::spawn(async move {
@@ -271,19 +279,19 @@ async fn after_a_silent_attempt(is_cut: bool, needs_session: bool) -> (World, Cl
     // Longer than the lease.
     sleep(20 * SECOND).await;
     assert!(world.history().is_empty());
-    world.silence("one", false);
+    world.set_silent("one", false);
     sleep(60 * SECOND).await;
     other.await.unwrap();
     (world, client)
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_back_does_not_keep_a_client_that_nobody_uses() {
-    let world = World::start();
+async fn a_pending_release_does_not_keep_a_dropped_client_open() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let mut state = client.state();
-    world.silence("one", true);
-    let lease = client.lease_with("lock", &lasting(SECOND)).unwrap();
+    world.set_silent("one", true);
+    let lease = client.lease_with("lock", &lease_options(SECOND)).unwrap();
     lease.acquire().await.unwrap_err();
     drop((lease, client));
     let closed = state.wait_for(ConnectionState::is_closed).await;
@@ -291,13 +299,13 @@ async fn giving_back_does_not_keep_a_client_that_nobody_uses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_sees_each_holder_once_whatever_is_renewed() {
-    let world = World::start();
+async fn an_observer_sees_each_holder_once_despite_renewals() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
     let mut holders = two.lease("lock").unwrap().observe().await.unwrap();
     assert_eq!(holders.next().await.unwrap().unwrap(), None);
-    let guard = take(&one, &lasting(SECOND)).await;
+    let guard = take(&one, &lease_options(SECOND)).await;
     let seen = holders.next().await.unwrap().unwrap().unwrap();
     assert_eq!(seen.holder, *guard.holder());
     sleep(5 * SECOND).await;

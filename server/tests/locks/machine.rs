@@ -1,5 +1,5 @@
 //! A client's machine: its clock, its chance, and that it can stand still.
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use statestore::platform::{Connecting, Duplex, Platform, Task};
 use statestore::{Client, Settings};
 use std::io;
@@ -14,16 +14,16 @@ use tokio::time::sleep;
 /// A machine with one client at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
-    pub(crate) world: World,
+    pub(crate) world: NetworkSimulation,
     pub(crate) name: &'static str,
-    gate: Arc<Gate>,
+    gate: Arc<TaskGate>,
     /// Error of the machine's wall clock, in milliseconds.
     clock_ms: Arc<AtomicI64>,
-    chance: Arc<Mutex<fastrand::Rng>>,
+    random: Arc<Mutex<fastrand::Rng>>,
 }
 
 /// Two connected clients, each on a machine of its own.
-pub(crate) async fn one_and_two(world: &World) -> (Client, Client) {
+pub(crate) async fn one_and_two(world: &NetworkSimulation) -> (Client, Client) {
     let one = Machine::new(world, "one", 1).connect().await;
     let two = Machine::new(world, "two", 2).connect().await;
     (one, two)
@@ -31,22 +31,22 @@ pub(crate) async fn one_and_two(world: &World) -> (Client, Client) {
 
 /// Keeps tasks from running.
 #[derive(Debug, Default)]
-struct Gate(Mutex<Held>);
+struct TaskGate(Mutex<GateState>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct GateState {
     is_closed: bool,
     tasks: Vec<Waker>,
 }
 
 impl Machine {
-    pub(crate) fn new(world: &World, name: &'static str, seed: u64) -> Self {
+    pub(crate) fn new(world: &NetworkSimulation, name: &'static str, seed: u64) -> Self {
         Self {
             world: world.clone(),
             name,
             gate: Arc::default(),
             clock_ms: Arc::default(),
-            chance: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
+            random: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))),
         }
     }
 
@@ -69,7 +69,7 @@ impl Machine {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        tokio::spawn(Gated {
+        tokio::spawn(GatedFuture {
             gate: self.gate.clone(),
             task: Box::pin(task),
         })
@@ -86,11 +86,11 @@ impl Machine {
         let machine = self.clone();
         tokio::spawn(async move {
             sleep(time).await;
-            machine.go_on();
+            machine.resume();
         });
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         let tasks = {
             let mut held = self.gate.0.lock().unwrap();
             held.is_closed = false;
@@ -105,12 +105,12 @@ impl Machine {
     }
 }
 
-struct Gated<T> {
-    gate: Arc<Gate>,
+struct GatedFuture<T> {
+    gate: Arc<TaskGate>,
     task: Pin<Box<dyn Future<Output = T> + Send>>,
 }
 
-impl<T> Future for Gated<T> {
+impl<T> Future for GatedFuture<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -132,7 +132,7 @@ impl Platform for Machine {
     }
 
     fn random(&self) -> io::Result<u64> {
-        Ok(self.chance.lock().unwrap().u64(..))
+        Ok(self.random.lock().unwrap().u64(..))
     }
 
     fn spawn(&self, task: Task) {

@@ -3,13 +3,14 @@
 //! Each writer adds its letter to the value that it read. No write is lost if the value has the letter of each writer whose
 //! write was applied since the key was last gone. No letter may occur twice.
 use bytes::Bytes;
-use statestore::lock::{Answer, CompareAndSet, Progress, Step};
+use statestore::lock::{CompareAndSet, Progress, Step, StepOutcome};
 use statestore::{Entry, Hlc};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored::access::Principal;
 use statestored::service::{
-    Answered, Envelope, Now, Outcome, Reception, Request, Response, Service, ServiceConfig,
+    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, Service, ServiceConfig,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const TTL_MS: u64 = 1_000;
 /// Parameters of a model run.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "each is varied by itself")]
-struct Setup {
+struct ModelConfig {
     /// The key is there at the beginning.
     exists: bool,
     /// The key expires when this choice is made, once; the first value does, and those of updates if they say so.
@@ -53,22 +54,22 @@ struct Writer {
     written_in: Option<usize>,
 }
 
-struct Run<'e> {
+struct ModelRun<'e> {
     service: &'e mut Service,
-    now: Now,
+    now: ClockReading,
     key: Bytes,
-    setup: Setup,
+    setup: ModelConfig,
     sent: u64,
     writers: Vec<Writer>,
     retries: usize,
     has_expired: bool,
     /// How often the key was gone.
-    gone: usize,
+    absences: usize,
 }
 
 /// Result of a schedule.
 #[derive(Debug, Default)]
-struct Verdict {
+struct ScheduleOutcome {
     lost: Vec<u8>,
     /// How many have written.
     written: usize,
@@ -76,8 +77,8 @@ struct Verdict {
     outlived_fence: bool,
 }
 
-impl Run<'_> {
-    fn execute(&mut self, command: &Command, clock: Hlc, token: Option<Hlc>) -> Response {
+impl ModelRun<'_> {
+    fn execute(&mut self, command: &Command, clock: Hlc, token: Option<Hlc>) -> ReplyEnvelope {
         self.sent += 1;
         let mut payload = bytes::BytesMut::new();
         command.encode(&mut payload);
@@ -95,21 +96,24 @@ impl Run<'_> {
                 fencing_token: token.map(Ok),
                 persist: false,
             },
-            may_return: true,
+            may_be_redelivered: true,
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request,
             deadline_ms: None,
-            has_room: true,
+            has_capacity: true,
             is_shared: false,
         };
-        match self.service.ask(&envelope, self.now) {
-            Reception::Ended(Outcome::Answered(Answered { response, .. })) => response,
+        match self.service.submit(&envelope, self.now) {
+            RequestProgress::Complete(Outcome::Replied(CommittedReply {
+                envelope: response,
+                ..
+            })) => response,
             other => panic!("{other:?}"),
         }
     }
 
-    fn get(&mut self, key: Bytes, clock: Hlc) -> Response {
+    fn get(&mut self, key: Bytes, clock: Hlc) -> ReplyEnvelope {
         let get = Command::Get {
             key,
             remaining: false,
@@ -136,7 +140,7 @@ impl Run<'_> {
         }
     }
 
-    fn set(&mut self, key: Bytes, step: &Step, clock: Hlc) -> Response {
+    fn set(&mut self, key: Bytes, step: &Step, clock: Hlc) -> ReplyEnvelope {
         let expires = self.setup.updates_expire.then_some(TTL_MS);
         let command = Command::Set {
             key,
@@ -185,30 +189,30 @@ impl Run<'_> {
             return;
         };
         if self.setup.is_naive && !step.is_write {
-            let raised = Answer::Applied(step.token);
-            writer.steps.as_mut().unwrap().answered(raised);
+            let raised = StepOutcome::Applied(step.token);
+            writer.steps.as_mut().unwrap().handle_outcome(raised);
             return self.step(number);
         }
         let response = self.set(key, &step, clock);
-        let gone = self.gone;
+        let gone = self.absences;
         let writer = &mut self.writers[number];
         if let Some(version) = &response.version {
             writer.clock.merge(version, local_ms).unwrap();
         }
         let answer = match response.reply {
-            Reply::Ok => Answer::Applied(response.version.unwrap()),
-            Reply::NotApplied => Answer::NotApplied,
-            Reply::Error(ServiceError::FencingTokenLower) => Answer::Refused,
+            Reply::Ok => StepOutcome::Applied(response.version.unwrap()),
+            Reply::NotApplied => StepOutcome::NotApplied,
+            Reply::Error(ServiceError::FencingTokenLower) => StepOutcome::Refused,
             other => panic!("{other:?}"),
         };
-        if matches!(answer, Answer::Applied(_)) {
+        if matches!(answer, StepOutcome::Applied(_)) {
             if step.is_write {
                 writer.written_in = Some(gone);
             } else if writer.written_in.is_none() {
                 writer.raised_in = gone;
             }
         }
-        match writer.steps.as_mut().unwrap().answered(answer) {
+        match writer.steps.as_mut().unwrap().handle_outcome(answer) {
             Progress::Continue => {}
             Progress::Applied(_) => writer.is_done = true,
             progress @ (Progress::Conflict | Progress::Outranked) => {
@@ -229,7 +233,7 @@ impl Run<'_> {
         self.now.mono_ms += TTL_MS;
         self.service.advance(self.now);
         if was_there && self.value().is_none() {
-            self.gone += 1;
+            self.absences += 1;
         }
     }
 
@@ -239,19 +243,19 @@ impl Run<'_> {
         open.chain(expiry).collect()
     }
 
-    fn verdict(&mut self) -> Verdict {
+    fn outcome(&mut self) -> ScheduleOutcome {
         let value = self.value().unwrap_or_default();
         for letter in b'a'..b'd' {
             let times = value.split(|other| *other == letter).count() - 1;
             assert!(times <= 1, "{value:?}: an update was applied twice");
         }
-        let gone = self.gone;
+        let gone = self.absences;
         let lost = self
             .writers
             .iter()
             .filter(|writer| writer.written_in == Some(gone) && !value.contains(&writer.letter));
         let outlived = |writer: &Writer| writer.written_in.is_some_and(|at| at > writer.raised_in);
-        Verdict {
+        ScheduleOutcome {
             written: self
                 .writers
                 .iter()
@@ -264,7 +268,7 @@ impl Run<'_> {
 }
 
 /// Runs every schedule; `check` gets the verdict after each step of each of them. Gives the number of schedules.
-fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
+fn explore(setup: ModelConfig, mut check: impl FnMut(&[usize], &ScheduleOutcome)) -> usize {
     let mut service = Service::embedded(ServiceConfig {
         hash_key: [1, 2],
         replay_per_client: 1,
@@ -293,7 +297,7 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
             }
             // The common part with the last schedule was checked then.
             if depth >= checked {
-                let verdict = run.verdict();
+                let verdict = run.outcome();
                 check(&schedule[..=depth], &verdict);
             }
         }
@@ -311,8 +315,8 @@ fn explore(setup: Setup, mut check: impl FnMut(&[usize], &Verdict)) -> usize {
     }
 }
 
-fn begin(service: &mut Service, setup: Setup, number: u64) -> Run<'_> {
-    let now = Now {
+fn begin(service: &mut Service, setup: ModelConfig, number: u64) -> ModelRun<'_> {
+    let now = ClockReading {
         // Later than all that earlier schedules did.
         wall_ms: 1_700_000_000_000 + number * 2 * TTL_MS,
         mono_ms: number * 2 * TTL_MS,
@@ -335,7 +339,7 @@ fn begin(service: &mut Service, setup: Setup, number: u64) -> Run<'_> {
             written_in: None,
         }
     };
-    let mut run = Run {
+    let mut run = ModelRun {
         service,
         now,
         key: Bytes::copy_from_slice(&number.to_be_bytes()),
@@ -344,7 +348,7 @@ fn begin(service: &mut Service, setup: Setup, number: u64) -> Run<'_> {
         writers: (0..WRITERS).map(writer).collect(),
         retries: setup.retries,
         has_expired: false,
-        gone: 0,
+        absences: 0,
     };
     if setup.exists {
         let command = Command::Set {
@@ -364,7 +368,7 @@ fn begin(service: &mut Service, setup: Setup, number: u64) -> Run<'_> {
     run
 }
 
-fn assert_nothing_is_lost(setup: Setup) {
+fn assert_nothing_is_lost(setup: ModelConfig) {
     let schedules = explore(setup, |schedule, verdict| {
         assert!(
             verdict.lost.is_empty(),
@@ -374,7 +378,7 @@ fn assert_nothing_is_lost(setup: Setup) {
     assert!(schedules > 300, "{schedules}");
 }
 
-const PLAIN: Setup = Setup {
+const PLAIN: ModelConfig = ModelConfig {
     exists: true,
     expires: false,
     updates_expire: false,
@@ -387,10 +391,10 @@ const PLAIN: Setup = Setup {
 };
 
 #[test]
-fn no_order_of_three_updates_loses_one() {
+fn no_interleaving_of_three_updates_loses_one() {
     for exists in [true, false] {
         for behind_ms in [0, 30_000] {
-            assert_nothing_is_lost(Setup {
+            assert_nothing_is_lost(ModelConfig {
                 exists,
                 behind_ms,
                 ..PLAIN
@@ -400,9 +404,9 @@ fn no_order_of_three_updates_loses_one() {
 }
 
 #[test]
-fn no_order_loses_one_if_the_first_value_expires_meanwhile() {
+fn no_interleaving_loses_an_update_if_the_first_value_expires() {
     for behind_ms in [0, 30_000] {
-        assert_nothing_is_lost(Setup {
+        assert_nothing_is_lost(ModelConfig {
             expires: true,
             behind_ms,
             retries: 0,
@@ -414,11 +418,11 @@ fn no_order_loses_one_if_the_first_value_expires_meanwhile() {
 /// Checks that tokens of the clock outrank a token that is higher than the version. They lose no write, also beside tokens
 /// that are made of the version alone.
 #[test]
-fn no_order_loses_one_if_tokens_are_taken_from_the_clock() {
+fn no_interleaving_loses_an_update_with_tokens_from_the_clock() {
     for by_clock in 1..=WRITERS {
         for behind_ms in [0, 30_000] {
             for is_protected in [true, false] {
-                let setup = Setup {
+                let setup = ModelConfig {
                     behind_ms,
                     is_protected,
                     by_clock,
@@ -437,8 +441,8 @@ fn no_order_loses_one_if_tokens_are_taken_from_the_clock() {
 }
 
 #[test]
-fn a_token_of_the_version_alone_never_gets_past_a_higher_one() {
-    let protected = Setup {
+fn a_token_of_the_version_is_refused_by_a_higher_token() {
+    let protected = ModelConfig {
         is_protected: true,
         retries: 0,
         ..PLAIN
@@ -450,11 +454,11 @@ fn a_token_of_the_version_alone_never_gets_past_a_higher_one() {
 
 /// Shows why an update that expires does not send its write when the fence may be gone.
 #[test]
-fn if_every_value_expires_only_a_write_that_outlives_its_fence_loses_another() {
+fn with_expiring_values_only_a_write_after_its_fence_expired_loses_an_update() {
     let mut losses = 0;
     for exists in [true, false] {
         for behind_ms in [0, 30_000] {
-            let setup = Setup {
+            let setup = ModelConfig {
                 exists,
                 expires: true,
                 updates_expire: true,
@@ -474,9 +478,9 @@ fn if_every_value_expires_only_a_write_that_outlives_its_fence_loses_another() {
 
 /// The fence is what makes the difference, and the checks above would notice.
 #[test]
-fn without_raising_the_fence_first_some_order_loses_an_update() {
+fn without_raising_the_fence_an_interleaving_loses_an_update() {
     let mut losses = 0;
-    let naive = Setup {
+    let naive = ModelConfig {
         is_naive: true,
         retries: 0,
         ..PLAIN
@@ -487,8 +491,8 @@ fn without_raising_the_fence_first_some_order_loses_an_update() {
 
 /// Writers that do not meet take two steps each in every order, so the orders can be counted by hand.
 #[test]
-fn every_order_is_run() {
-    let apart = Setup {
+fn every_interleaving_is_explored() {
+    let apart = ModelConfig {
         exists: false,
         is_apart: true,
         ..PLAIN

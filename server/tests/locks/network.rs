@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep_until};
 
 /// A direction of a connection: data in transit, with the time of its arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Way(VecDeque<(Instant, Bytes)>);
+pub(crate) struct OneWayLink(VecDeque<(Instant, Bytes)>);
 
-impl Way {
+impl OneWayLink {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -24,7 +24,7 @@ impl Way {
     }
 
     /// The next arrival.
-    pub(crate) async fn arrival(&mut self) -> Bytes {
+    pub(crate) async fn receive(&mut self) -> Bytes {
         let Some((at, _)) = self.0.front() else {
             return std::future::pending().await;
         };

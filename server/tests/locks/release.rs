@@ -1,7 +1,7 @@
 //! How a lease is given back: by its guard, by a guard that is dropped, by a client that is closed.
-use crate::lease::{SECOND, lasting, take};
+use crate::lease::{SECOND, lease_options, take};
 use crate::machine::{Machine, one_and_two};
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use statestore::{Client, DelOptions, Error, ErrorKind, LockOptions, LostReason, Outcome, Release};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_under_way_does_not_take_the_lease_again_after_its_release() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
     world.set_latency(Duration::from_millis(100));
     for milliseconds in [300, 340, 440, 530, 560] {
-        let guard = take(&one, &lasting(SECOND)).await;
-        let until =
-            guard.valid_until() - lasting(SECOND).validity() + Duration::from_millis(milliseconds);
+        let guard = take(&one, &lease_options(SECOND)).await;
+        let until = guard.valid_until() - lease_options(SECOND).validity()
+            + Duration::from_millis(milliseconds);
         sleep_until(until).await;
         assert_eq!(guard.release().await.unwrap(), Release::Released);
         assert_eq!(world.value("lock"), None);
@@ -27,10 +27,10 @@ async fn a_renewal_under_way_does_not_take_the_lease_again_after_its_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_goes_on_when_nobody_waits_for_it() {
-    let world = World::start();
+async fn a_release_continues_after_its_future_is_dropped() {
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     world.set_latency(Duration::from_millis(100));
     let given_up = timeout(Duration::from_millis(50), guard.release()).await;
     assert!(given_up.is_err());
@@ -39,18 +39,18 @@ async fn a_release_goes_on_when_nobody_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
-    let world = World::start();
+async fn releasing_a_lease_is_bounded_by_its_timeout_and_duration() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
     let hold = async |held| {
-        world.silence("one", false);
-        let options = LockOptions::new().lease(lasting(25 * SECOND));
+        world.set_silent("one", false);
+        let options = LockOptions::new().lease(lease_options(25 * SECOND));
         let guard = two.lock_with("lock", &options).await.unwrap();
         guard.release().await.unwrap();
         // It waits for the connection.
         let guard = one.lock_with("lock", &options).await.unwrap();
         sleep(held).await;
-        world.silence("one", true);
+        world.set_silent("one", true);
         (guard, Instant::now())
     };
     let refused = |error: &Error| {
@@ -88,15 +88,15 @@ async fn giving_a_lease_back_takes_no_longer_than_its_time_out_and_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resigning_takes_no_longer_than_its_time_out_and_the_lead() {
-    let world = World::start();
+async fn resigning_is_bounded_by_its_timeout_and_the_lease() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
-    let options = LockOptions::new().lease(lasting(25 * SECOND));
+    let options = LockOptions::new().lease(lease_options(25 * SECOND));
     let election = one.election_with("lock", &options).unwrap();
     let later = two.election_with("lock", &options).unwrap();
     for seconds in [Some(1), None] {
         let leadership = election.campaign("one").await.unwrap();
-        world.silence("one", true);
+        world.set_silent("one", true);
         let (began, until) = (Instant::now(), leadership.guard().valid_until());
         let resigned = match seconds {
             Some(seconds) => leadership.resign_within(seconds * SECOND).await,
@@ -105,16 +105,16 @@ async fn resigning_takes_no_longer_than_its_time_out_and_the_lead() {
         assert_eq!(resigned.unwrap_err().kind(), ErrorKind::TimedOut);
         let most = seconds.map_or(until, |seconds| began + seconds * SECOND);
         assert!(Instant::now() <= most + Duration::from_millis(2));
-        world.silence("one", false);
+        world.set_silent("one", false);
         later.campaign("two").await.unwrap().resign().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
-    let world = World::start();
+async fn a_dropped_guard_is_released_and_no_longer_renewed() {
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     let lost = guard.lost();
     let start = Instant::now();
     drop(guard);
@@ -127,23 +127,23 @@ async fn a_dropped_guard_is_released_and_nothing_goes_on_renewing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_client_gives_its_leases_back() {
-    let world = World::start();
+async fn closing_a_client_releases_its_leases() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
-    let guard = take(&one, &lasting(30 * SECOND)).await;
+    let guard = take(&one, &lease_options(30 * SECOND)).await;
     one.close().await;
     assert_eq!(world.value("lock"), None);
     assert!(!guard.is_valid());
     assert_eq!(guard.lost_reason(), Some(LostReason::Closed));
     assert_eq!(guard.reason().unwrap().kind(), ErrorKind::Closed);
-    take(&two, &lasting(30 * SECOND)).await;
+    take(&two, &lease_options(30 * SECOND)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_client_undoes_what_an_attempt_may_have_taken() {
-    let world = World::start();
+async fn closing_a_client_releases_leases_of_pending_attempts() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
-    let lease = one.lease_with("lock", &lasting(30 * SECOND)).unwrap();
+    let lease = one.lease_with("lock", &lease_options(30 * SECOND)).unwrap();
     world.set_latency(SECOND / 10);
     // The request is on its way.
     timeout(SECOND / 20, lease.acquire()).await.unwrap_err();
@@ -151,15 +151,15 @@ async fn closing_a_client_undoes_what_an_attempt_may_have_taken() {
     sleep(SECOND).await;
     assert!(!world.history().is_empty(), "it was taken");
     assert_eq!(world.value("lock"), None);
-    take(&two, &lasting(30 * SECOND)).await;
+    take(&two, &lease_options(30 * SECOND)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_client_that_hears_nothing_takes_a_second_for_its_leases() {
-    let world = World::start();
+async fn closing_an_unresponsive_client_waits_a_second_for_its_leases() {
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
-    let guard = take(&one, &lasting(30 * SECOND)).await;
-    world.silence("one", true);
+    let guard = take(&one, &lease_options(30 * SECOND)).await;
+    world.set_silent("one", true);
     let start = Instant::now();
     one.close().await;
     assert!(start.elapsed() < 2 * SECOND + SECOND / 2);
@@ -170,26 +170,26 @@ async fn closing_a_client_that_hears_nothing_takes_a_second_for_its_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_is_released_when_the_server_is_back() {
-    let world = World::start();
+async fn a_dropped_guard_is_released_after_the_server_restarts() {
+    let world = NetworkSimulation::start();
     let settings = Machine::new(&world, "one", 1).settings();
     let one = Client::connect(settings.reconnect_delay(SECOND / 10, SECOND));
-    let guard = take(&one.await.unwrap(), &lasting(30 * SECOND)).await;
+    let guard = take(&one.await.unwrap(), &lease_options(30 * SECOND)).await;
     world.shut_down();
     drop(guard);
     // Longer than one request may take.
     sleep(8 * SECOND).await;
-    world.come_back(true);
+    world.start_up(true);
     sleep(5 * SECOND).await;
     assert_eq!(world.value("lock"), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_delivered_after_the_lease_was_over_is_undone() {
-    let world = World::start();
+async fn a_renewal_delivered_after_the_lease_expired_is_undone() {
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
-    let guard = take(&one, &lasting(3 * SECOND)).await;
-    world.silence("one", true);
+    let guard = take(&one, &lease_options(3 * SECOND)).await;
+    world.set_silent("one", true);
     // Without it the session would end, and the renewal with it.
     let other = tokio::spawn(async move {
         let options = DelOptions::new().timeout(300 * SECOND);
@@ -201,7 +201,7 @@ async fn a_renewal_that_is_delivered_after_the_lease_was_over_is_undone() {
     assert_eq!(guard.lost().await, LostReason::Expired);
     sleep(20 * SECOND).await;
     let before = world.history().len();
-    world.silence("one", false);
+    world.set_silent("one", false);
     other.await.unwrap();
     sleep(SECOND / 10).await;
     assert_eq!(world.value("lock"), None);
@@ -209,21 +209,21 @@ async fn a_renewal_that_is_delivered_after_the_lease_was_over_is_undone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
-    let world = World::start();
+async fn a_failed_release_of_a_dropped_guard_is_logged() {
+    let world = NetworkSimulation::start();
     let (one, _) = one_and_two(&world).await;
-    let log = Log::default();
+    let log = CapturedLog::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::WARN)
         .with_writer(move || writer.clone());
     let _subscriber = tracing::subscriber::set_default(subscriber.finish());
-    let guard = take(&one, &lasting(SECOND)).await;
+    let guard = take(&one, &lease_options(SECOND)).await;
     drop(guard);
     sleep(60 * SECOND).await;
     assert_eq!(log.text(), "");
-    let guard = take(&one, &lasting(SECOND)).await;
-    world.silence("one", true);
+    let guard = take(&one, &lease_options(SECOND)).await;
+    world.set_silent("one", true);
     drop(guard);
     sleep(60 * SECOND).await;
     let text = log.text();
@@ -235,15 +235,15 @@ async fn the_log_is_told_if_a_dropped_guard_could_not_be_released() {
 
 /// The text that was written to the log.
 #[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
+impl CapturedLog {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl io::Write for Log {
+impl io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }

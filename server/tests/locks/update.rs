@@ -1,7 +1,7 @@
 //! Updates by several clients at a time.
 use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use statestore::{
     Client, Condition, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Hlc, Outcome, SetOptions,
     UpdateOptions, UpdateOutcome,
@@ -16,12 +16,12 @@ fn number(entry: Option<&Entry>) -> u64 {
 }
 
 /// A store with all extensions, and one with none.
-fn both_kinds() -> [World; 2] {
-    [World::start(), plain()]
+fn both_kinds() -> [NetworkSimulation; 2] {
+    [NetworkSimulation::start(), plain()]
 }
 
-fn plain() -> World {
-    let world = World::start();
+fn plain() -> NetworkSimulation {
+    let world = NetworkSimulation::start();
     world.lose_extensions();
     world
 }
@@ -81,8 +81,8 @@ async fn no_change_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_fences_nothing_on_a_store_with_conditions_on_versions() {
-    let world = World::start();
+async fn an_update_with_version_conditions_raises_no_fence() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     for _ in 0..2 {
         for expected in ["1", "2"] {
@@ -101,7 +101,7 @@ async fn an_update_fences_nothing_on_a_store_with_conditions_on_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_write_is_kept_out_after_an_update_on_a_store_without_conditions_and_learns_why() {
+async fn without_version_conditions_an_update_fences_out_plain_writes_with_a_reason() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     for expected in ["1", "2"] {
@@ -119,8 +119,8 @@ async fn a_plain_write_is_kept_out_after_an_update_on_a_store_without_conditions
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_keeps_the_time_that_a_key_has_left_unless_told_otherwise() {
-    let world = World::start();
+async fn an_update_keeps_the_remaining_time_by_default() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let expiring = SetOptions::new().expires_in(10 * SECOND);
     client.set_with("count", "0", &expiring).await.unwrap();
@@ -148,7 +148,7 @@ async fn an_update_keeps_the_time_that_a_key_has_left_unless_told_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_by_a_guard_goes_with_its_other_writes() {
+async fn an_update_by_a_guard_uses_its_token() {
     for world in both_kinds() {
         let (one, two) = one_and_two(&world).await;
         let old = one.lock("lock").await.unwrap();
@@ -160,9 +160,9 @@ async fn an_update_by_a_guard_goes_with_its_other_writes() {
         second.unwrap();
         old.set("count", "12").await.unwrap();
         old.update("other", one_more).await.unwrap();
-        world.silence("one", true);
+        world.set_silent("one", true);
         let new = two.lock("lock").await.unwrap();
-        world.silence("one", false);
+        world.set_silent("one", false);
         new.update("count", one_more).await.unwrap();
         let error = old.update("count", one_more).await.unwrap_err();
         assert_eq!(
@@ -179,8 +179,8 @@ async fn an_update_by_a_guard_goes_with_its_other_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_leaves_a_key_to_the_lock_that_protects_it() {
-    let world = World::start();
+async fn an_update_without_the_guard_of_a_locked_key_is_refused() {
+    let world = NetworkSimulation::start();
     let (one, two) = one_and_two(&world).await;
     let guard = one.lock("lock").await.unwrap();
     guard.set("count", "1").await.unwrap();
@@ -199,8 +199,8 @@ async fn an_update_leaves_a_key_to_the_lock_that_protects_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expiry_begins_anew_with_each_update_that_has_one() {
-    let world = World::start();
+async fn an_update_with_an_expiry_restarts_it() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
     let options = UpdateOptions::new().expires_in(SECOND);
     for _ in 0..3 {
@@ -261,22 +261,22 @@ async fn an_update_does_not_write_when_the_fence_that_it_raised_may_have_expired
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_is_not_answered_says_what_may_have_happened() {
-    let world = World::start();
+async fn an_unanswered_update_reports_its_possible_outcome() {
+    let world = NetworkSimulation::start();
     let client = Machine::new(&world, "one", 1).connect().await;
-    world.silence("one", true);
+    world.set_silent("one", true);
     let error = client.update("count", |_| Some("1")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::TimedOut, Outcome::NotDone)
     );
-    world.silence("one", false);
+    world.set_silent("one", false);
     sleep(30 * SECOND).await;
 
     let silent = world.clone();
     let error = client
         .update("count", move |_| {
-            silent.silence("one", true);
+            silent.set_silent("one", true);
             Some("1")
         })
         .await
@@ -285,7 +285,7 @@ async fn an_update_that_is_not_answered_says_what_may_have_happened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
+async fn a_future_token_blocks_updates_only_until_its_time() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let forged = Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
@@ -308,7 +308,7 @@ async fn a_token_ahead_of_the_clock_stops_updates_only_until_its_time_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_never_had_an_answer_says_so_and_blames_nobody() {
+async fn an_update_without_any_response_reports_a_timeout_not_a_conflict() {
     // With conditions on versions, a write without an answer has an unknown outcome.
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
@@ -319,7 +319,7 @@ async fn an_update_that_never_had_an_answer_says_so_and_blames_nobody() {
     let mut looks = 0;
     let error = client.update_with("count", &options, |old| {
         looks += 1;
-        silent.silence("one", true);
+        silent.set_silent("one", true);
         Some((number(old) + 1).to_string())
     });
     let error = error.await.unwrap_err();

@@ -1,7 +1,7 @@
 //! Waiting for a lock.
-use crate::lease::{SECOND, lasting, take};
+use crate::lease::{SECOND, lease_options, take};
 use crate::machine::Machine;
-use crate::world::World;
+use crate::network_simulation::NetworkSimulation;
 use statestore::{Client, Error, ErrorKind, Guard, LockOptions, Outcome};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 const HANDOVER: Duration = Duration::from_millis(100);
 
 fn options(lease: Duration) -> LockOptions {
-    LockOptions::new().lease(lasting(lease)).wait(None)
+    LockOptions::new().lease(lease_options(lease)).wait(None)
 }
 
 /// Longer than anything takes here.
@@ -29,7 +29,7 @@ fn wait(client: &Client) -> JoinHandle<(Guard, Instant)> {
     })
 }
 
-async fn assert_handed_over(world: &World, waiter: JoinHandle<(Guard, Instant)>) {
+async fn assert_handed_over(world: &NetworkSimulation, waiter: JoinHandle<(Guard, Instant)>) {
     let (guard, at) = waiter.await.unwrap();
     let history = world.history();
     let end = history
@@ -43,10 +43,10 @@ async fn assert_handed_over(world: &World, waiter: JoinHandle<(Guard, Instant)>)
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_has_the_lock_soon_after_its_release() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     let waiter = wait(&two);
     sleep(25 * SECOND).await;
     assert!(!waiter.is_finished());
@@ -57,11 +57,11 @@ async fn a_waiter_has_the_lock_soon_after_its_release() {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_has_the_lock_soon_after_a_lease_ended_by_itself() {
     for loses_notifications in [false, true] {
-        let world = World::start();
+        let world = NetworkSimulation::start();
         let machine = Machine::new(&world, "one", 1);
         let one = machine.connect().await;
         let two = Machine::new(&world, "two", 2).connect().await;
-        let _guard = take(&one, &lasting(10 * SECOND)).await;
+        let _guard = take(&one, &lease_options(10 * SECOND)).await;
         if loses_notifications {
             world.lose_notifications("two");
         }
@@ -88,10 +88,10 @@ async fn a_waiter_has_the_lock_soon_after_a_lease_ended_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_finds_the_end_of_a_lease_that_is_not_renewed_on_its_own_clock() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     guard.leave().await;
     world.lose_notifications("two");
     assert_handed_over(&world, wait(&two)).await;
@@ -99,17 +99,17 @@ async fn a_waiter_finds_the_end_of_a_lease_that_is_not_renewed_on_its_own_clock(
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_keeps_waiting_through_a_lost_connection_and_a_restart() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
-    let guard = take(&one, &lasting(30 * SECOND)).await;
+    let guard = take(&one, &lease_options(30 * SECOND)).await;
     let waiter = wait(&two);
     sleep(SECOND).await;
     world.cut("two");
     sleep(SECOND).await;
     world.shut_down();
     sleep(SECOND).await;
-    world.come_back(true);
+    world.start_up(true);
     sleep(20 * SECOND).await;
     assert!(!waiter.is_finished());
     guard.release().await.unwrap();
@@ -117,11 +117,11 @@ async fn a_waiter_keeps_waiting_through_a_lost_connection_and_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_to_wait_is_kept_and_nothing_is_left_behind() {
-    let world = World::start();
+async fn the_wait_timeout_is_respected_and_leaves_nothing() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     for wait in [Duration::ZERO, Duration::from_millis(4_321)] {
         let start = Instant::now();
         let options = options(10 * SECOND).wait(wait);
@@ -147,12 +147,12 @@ async fn the_time_to_wait_is_kept_and_nothing_is_left_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_gives_up_at_any_moment_leaves_nothing_behind() {
-    let world = World::start();
+    let world = NetworkSimulation::start();
     world.set_latency(Duration::from_millis(3));
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
     for milliseconds in 0..60 {
-        let guard = take(&one, &lasting(10 * SECOND)).await;
+        let guard = take(&one, &lease_options(10 * SECOND)).await;
         let waiter = wait(&two);
         sleep(SECOND).await;
         tokio::spawn(guard.release());
@@ -187,7 +187,7 @@ async fn contend(clients: Vec<Client>, rounds: usize) -> Vec<usize> {
 }
 
 /// The most that others had the lock while one waited for it.
-fn longest_wait(order: &[usize], contenders: usize) -> usize {
+fn max_turns_waited(order: &[usize], contenders: usize) -> usize {
     let waits = (0..contenders).flat_map(|number| {
         let turns = order.iter().enumerate().filter(|(_, who)| **who == number);
         let mut last = 0;
@@ -200,26 +200,26 @@ fn longest_wait(order: &[usize], contenders: usize) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn none_of_twenty_clients_starves() {
-    let world = World::start();
-    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    let world = NetworkSimulation::start();
+    world.set_latency_range(Duration::from_millis(1), Duration::from_millis(4));
     let mut clients = Vec::new();
     for (seed, name) in (0..).zip(NAMES) {
         clients.push(Machine::new(&world, name, seed).connect().await);
     }
     let order = contend(clients, 6).await;
     assert_eq!(order.len(), 120);
-    let longest = longest_wait(&order, 20);
+    let longest = max_turns_waited(&order, 20);
     assert!(longest <= 60, "{longest}: {order:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn none_of_twenty_tasks_of_one_client_starves() {
-    let world = World::start();
-    world.spread_latency(Duration::from_millis(1), Duration::from_millis(4));
+    let world = NetworkSimulation::start();
+    world.set_latency_range(Duration::from_millis(1), Duration::from_millis(4));
     let client = Machine::new(&world, "one", 1).connect().await;
     let order = contend(vec![client; 20], 6).await;
     assert_eq!(order.len(), 120);
-    let longest = longest_wait(&order, 20);
+    let longest = max_turns_waited(&order, 20);
     assert!(longest <= 60, "{longest}: {order:?}");
 }
 
@@ -229,8 +229,8 @@ const NAMES: [&str; 20] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn work_under_a_lock_ends_with_it() {
-    let world = World::start();
+async fn work_under_a_lock_is_cancelled_when_it_is_lost() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let work = one.clone();
     let result = tokio::spawn(async move {
@@ -254,7 +254,7 @@ async fn work_under_a_lock_ends_with_it() {
     let world_of_work = world.clone();
     let short = options(SECOND);
     let endless = one.with_lock("lock", &short, async |_| {
-        world_of_work.silence("one", true);
+        world_of_work.set_silent("one", true);
         std::future::pending::<Result<(), Error>>().await
     });
     let lost: Result<(), Error> = timeout(LONG, endless).await.expect("it is ended");
@@ -266,13 +266,13 @@ async fn work_under_a_lock_ends_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_connection_nobody_is_said_to_hold_the_lock() {
-    let world = World::start();
+async fn without_a_connection_no_holder_is_reported() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let at_once = options(10 * SECOND).wait(Duration::ZERO);
     let patient = at_once.clone().wait(3 * SECOND);
     // The connection looks alive, and nothing comes back: one attempt takes no longer than its options say.
-    world.silence("one", true);
+    world.set_silent("one", true);
     let brief = at_once.clone().lease(at_once.lease.clone().timeout(SECOND));
     let start = Instant::now();
     let error = one.lock_with("lock", &brief).await.unwrap_err();
@@ -301,11 +301,11 @@ async fn without_a_connection_nobody_is_said_to_hold_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_attempt_that_finds_a_holder_says_who_it_is() {
-    let world = World::start();
+async fn a_failed_attempt_reports_the_holder() {
+    let world = NetworkSimulation::start();
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
-    let guard = take(&one, &lasting(10 * SECOND)).await;
+    let guard = take(&one, &lease_options(10 * SECOND)).await;
     let at_once = options(10 * SECOND).wait(Duration::ZERO);
     let error = two.lock_with("lock", &at_once).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockHeld);

@@ -11,8 +11,8 @@ use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestore_protocol::property::RequestProperties;
 use statestored::access::Principal;
-use statestored::service::{Envelope, Request, Service, ServiceConfig};
-use world::{Client, START_WALL_MS, World, command, connect, id, message, request, resume};
+use statestored::service::{Request, RequestEnvelope, Service, ServiceConfig};
+use world::{Client, HubSimulation, START_WALL_MS, command, connect, id, message, request, resume};
 
 /// Runs `work` and checks that the bytes which it has allocated and not freed are counted. The count may be less by `slack`, and more by
 /// a factor of `excess` plus `slack`. Up to 4 KiB a connection are not counted at every step.
@@ -38,7 +38,7 @@ fn assert_counted(
 }
 
 #[test]
-fn entries_are_counted_as_large_as_they_are() {
+fn entries_are_counted_at_their_allocated_size() {
     for (size, lives) in [
         (0, false),
         (10, true),
@@ -66,31 +66,31 @@ fn entries_are_counted_as_large_as_they_are() {
                         timestamp: Some(Ok(timestamp)),
                         ..RequestProperties::default()
                     },
-                    may_return: false,
+                    may_be_redelivered: false,
                 };
-                let now = statestored::service::Now {
+                let now = statestored::service::ClockReading {
                     wall_ms: START_WALL_MS,
                     mono_ms: 0,
                 };
-                let envelope = Envelope {
+                let envelope = RequestEnvelope {
                     request,
                     deadline_ms: None,
-                    has_room: true,
+                    has_capacity: true,
                     is_shared: false,
                 };
-                service.borrow_mut().ask(&envelope, now);
+                service.borrow_mut().submit(&envelope, now);
             }
         });
     }
 }
 
-fn held(world: &World) -> usize {
-    usize::try_from(world.hub.statistics().held_bytes).unwrap()
+fn held(world: &HubSimulation) -> usize {
+    usize::try_from(world.hub.metrics().held_bytes).unwrap()
 }
 
 /// Checks that the memory which `work` takes in a world is counted.
-fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut World)) {
-    let world = std::cell::RefCell::new(World::new());
+fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut HubSimulation)) {
+    let world = std::cell::RefCell::new(HubSimulation::new());
     assert_counted(
         what,
         40_000,
@@ -102,18 +102,18 @@ fn assert_held(what: &str, excess: usize, work: impl FnOnce(&mut World)) {
     );
 }
 
-fn offline(world: &mut World, client_id: &str, filter: &str) {
+fn offline(world: &mut HubSimulation, client_id: &str, filter: &str) {
     let (mut client, _) = world.join(&resume(client_id));
     world.subscribe(&mut client, filter);
-    world.lose(&client);
+    world.drop_connection(&client);
 }
 
 #[test]
-fn sessions_and_connections_are_counted_as_large_as_they_are() {
+fn sessions_and_connections_are_counted_at_their_allocated_size() {
     assert_held("sessions", 4, |world| {
         for number in 0..2_000 {
             let (client, _) = world.join(&resume(&format!("client-{number}")));
-            world.lose(&client);
+            world.drop_connection(&client);
         }
     });
     // The tasks and sockets of the clients are not in this process.
@@ -125,7 +125,7 @@ fn sessions_and_connections_are_counted_as_large_as_they_are() {
 }
 
 #[test]
-fn filters_are_counted_as_large_as_they_are() {
+fn filters_are_counted_at_their_allocated_size() {
     for (levels, end, excess) in [
         (1, "", 5),
         (100, "", 5),
@@ -144,7 +144,7 @@ fn filters_are_counted_as_large_as_they_are() {
                     filter.push_str(end);
                     world.subscribe(&mut client, &filter);
                 }
-                world.lose(&client);
+                world.drop_connection(&client);
             }
         });
     }
@@ -153,12 +153,12 @@ fn filters_are_counted_as_large_as_they_are() {
         for number in 0..15 {
             world.subscribe(&mut client, &format!("{number}{}", "f".repeat(60_000)));
         }
-        world.lose(&client);
+        world.drop_connection(&client);
     });
 }
 
 #[test]
-fn queues_are_counted_as_large_as_they_are_and_shared_messages_once() {
+fn queues_are_counted_at_their_allocated_size_and_shared_messages_once() {
     for (size, count) in [(0, 2_000), (1_000, 1_000), (100_000, 20)] {
         assert_held(&format!("messages of {size}"), 3, |world| {
             for session in 0..10 {
@@ -169,13 +169,13 @@ fn queues_are_counted_as_large_as_they_are_and_shared_messages_once() {
                 world.publish(&mut publisher, &message("a", 1), &vec![0; size]);
                 world.output(&publisher);
             }
-            world.lose(&publisher);
+            world.drop_connection(&publisher);
         });
     }
 }
 
 #[test]
-fn what_is_in_flight_or_remembered_is_counted_as_large_as_it_is() {
+fn in_flight_and_remembered_messages_are_counted_at_their_size() {
     assert_held("unacknowledged responses", 3, |world| {
         for number in 0..20u16 {
             let (mut client, _) = world.join(&resume(&format!("client-{number}")));
@@ -188,14 +188,14 @@ fn what_is_in_flight_or_remembered_is_counted_as_large_as_it_is() {
                 world.publish(&mut client, &header, &command(&["DEL", "k"]));
             }
             world.output(&client);
-            world.lose(&client);
+            world.drop_connection(&client);
         }
     });
 }
 
 #[test]
-fn what_was_received_takes_no_memory_any_more() {
-    let world = std::cell::RefCell::new(World::new());
+fn acknowledged_messages_take_no_memory() {
+    let world = std::cell::RefCell::new(HubSimulation::new());
     let leftover = measure(|| {
         let mut world = world.borrow_mut();
         for number in 0..20u16 {
@@ -208,7 +208,7 @@ fn what_was_received_takes_no_memory_any_more() {
                     world.acknowledge(&mut client, response.packet_id().unwrap());
                 }
             }
-            world.lose(&client);
+            world.drop_connection(&client);
         }
     });
     assert!(
@@ -220,19 +220,19 @@ fn what_was_received_takes_no_memory_any_more() {
 }
 
 /// Does the driver's part: lets the hub work, takes the connections with output, and takes the batches to be stored.
-fn turn(world: &mut World) {
+fn drive(world: &mut HubSimulation) {
     while world.hub.has_work() {
         world.hub.work(world.now);
     }
     while world.hub.next_dirty().is_some() {}
     while let Some((sequence, _)) = world.hub.take_batch() {
-        world.hub.durable(sequence);
+        world.hub.mark_durable(sequence);
     }
 }
 
 /// Connects clients one after the other, each with its own name. Each subscribes, writes, watches and locks. They disconnect cleanly,
 /// lose the connection, or leave a session that expires later.
-fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
+fn connect_and_disconnect(world: &mut HubSimulation, names: std::ops::Range<u32>) {
     for number in names {
         let name = format!("client-{number}");
         let keeps = number % 3 == 0;
@@ -261,25 +261,25 @@ fn come_and_go(world: &mut World, names: std::ops::Range<u32>) {
                 }
             }
         }
-        turn(world);
+        drive(world);
         if number % 3 == 1 {
             world.disconnect(client, ReasonCode::SUCCESS);
         } else {
-            world.lose(&client);
+            world.drop_connection(&client);
         }
     }
     // The sessions that were kept end, and so do leases.
-    world.pass(120_000);
-    turn(world);
+    world.advance(120_000);
+    drive(world);
 }
 
 #[test]
-fn whoever_has_come_and_gone_leaves_nothing() {
-    let world = std::cell::RefCell::new(World::new());
+fn disconnected_clients_leave_no_memory_behind() {
+    let world = std::cell::RefCell::new(HubSimulation::new());
     let come_and_go = |thousands: std::ops::Range<u32>| {
         for thousand in thousands {
             let first = thousand * 1_000;
-            come_and_go(&mut world.borrow_mut(), first..first + 1_000);
+            connect_and_disconnect(&mut world.borrow_mut(), first..first + 1_000);
         }
     };
     // Lets tables grow to the size that this number of sessions needs.
@@ -288,12 +288,12 @@ fn whoever_has_come_and_gone_leaves_nothing() {
     println!("10,000 clients: {leftover} bytes");
     // Ten bytes of each are less than any name takes: tables may be made anew for the same number of sessions.
     assert!(leftover < 10_000 * 10, "{leftover} bytes");
-    let statistics = world.borrow().hub.statistics();
+    let statistics = world.borrow().hub.metrics();
     assert_eq!((statistics.sessions, statistics.connections), (0, 0));
 }
 
 #[test]
-fn watches_aliases_and_partial_packets_are_counted_as_large_as_they_are() {
+fn watches_aliases_and_partial_packets_are_counted_at_their_allocated_size() {
     for size in [1, 100, 10_000] {
         assert_held(&format!("watches of {size}"), 3, |world| {
             for number in 0..10 {

@@ -5,15 +5,16 @@
 //! - each step takes up to some milliseconds, so that operations on different keys overtake each other;
 //! - a commit is refused, because another commit was faster or without any reason;
 //! - the outcome of a commit stays unknown, whether or not it was executed.
-use crate::shared::{Change, Map, Put, Seen, Shared};
+use crate::shared::{Map, MapChange, Mutation, ReadSnapshot, SharedMap};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
 use statestored::keyspace::rules::{self, Context, Operation, Token, Version};
 use statestored::keyspace::{
-    Asked, Changed, End, Keyspace, OwnedOperation, PageRequest, Size, Ticket, Told, What,
+    ChangeEvent, Completion, EntryState, EventSink, Keyspace, OwnedOperation, PageRequest,
+    RequestContext, Size, Ticket,
 };
-use statestored::service::Now;
+use statestored::service::ClockReading;
 use statestored::storage::Expiry;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +23,7 @@ const PAGE_KEYS: usize = 100;
 
 /// The random conditions of a run, and their odds.
 #[derive(Debug, Clone)]
-pub(crate) struct Weather {
+pub(crate) struct FaultRates {
     pub(crate) seed: u64,
     /// Longest time of a step.
     pub(crate) delay_ms: u64,
@@ -34,53 +35,53 @@ pub(crate) struct Weather {
 
 /// A node's view of the shared map.
 #[derive(Debug)]
-pub(crate) struct Optimistic {
-    map: Shared,
+pub(crate) struct OptimisticKeyspace {
+    map: SharedMap,
     max_keys: u64,
-    weather: Weather,
+    weather: FaultRates,
     random: fastrand::Rng,
     /// Operations on each key, in order. Only the first is in progress.
-    queues: BTreeMap<Bytes, VecDeque<Waiting>>,
+    queues: BTreeMap<Bytes, VecDeque<PendingOperation>>,
     /// Pages, and keys to follow, which nothing waits for.
-    others: Vec<(u64, Ticket, Other)>,
+    others: Vec<(u64, Ticket, UnorderedOperation)>,
     /// When it last went on.
     last_ms: u64,
     /// Number of changes that were reported.
-    told: usize,
+    reported: usize,
     /// Operations that have ended. Each is reported after all changes before it.
-    ended: VecDeque<(usize, Ticket, End)>,
+    ended: VecDeque<(usize, Ticket, Completion)>,
 }
 
 #[derive(Debug)]
-enum Other {
+enum UnorderedOperation {
     Page(PageRequest),
     Follow,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingOperation {
     ticket: Ticket,
     deadline_ms: Option<u64>,
     operation: OwnedOperation,
     /// When the next step is done; the first is not begun before the operation is the first of its key.
     due_ms: Option<u64>,
     /// State that was read, if a commit is pending.
-    seen: Option<Seen>,
+    seen: Option<ReadSnapshot>,
 }
 
 /// Result of a step of an operation.
-enum Step {
-    Ended(End),
+enum StepResult {
+    Done(Completion),
     /// Commit this next.
-    Commit(Seen),
-    Again,
+    Commit(ReadSnapshot),
+    Retry,
 }
 
 fn apply<'o>(
     operation: &'o OwnedOperation,
-    seen: &Seen,
+    seen: &ReadSnapshot,
     has_room: bool,
-    now: Now,
+    now: ClockReading,
 ) -> rules::Outcome<'o> {
     let entry = seen.entry.as_ref().map(|entry| rules::Entry {
         value: &entry.value,
@@ -93,13 +94,13 @@ fn apply<'o>(
     let context = Context {
         wall_ms: now.wall_ms,
         floor: seen.floor,
-        has_room: seen.entry.is_some() || has_room,
+        has_capacity: seen.entry.is_some() || has_room,
     };
     operation.borrowed().apply(entry.as_ref(), &context)
 }
 
 /// Removes an entry that has expired. Returns whether `seen` shows this state.
-fn expire(map: &mut Map, key: &Bytes, seen: &Seen, now: Now) -> bool {
+fn expire(map: &mut Map, key: &Bytes, seen: &ReadSnapshot, now: ClockReading) -> bool {
     let Some(entry) = &seen.entry else {
         return false;
     };
@@ -107,12 +108,12 @@ fn expire(map: &mut Map, key: &Bytes, seen: &Seen, now: Now) -> bool {
         return false;
     }
     let version = rules::deletion_version(entry.version, now.wall_ms);
-    map.commit(key, seen, version, Put::Removed);
+    map.commit(key, seen, version, Mutation::Removed);
     true
 }
 
-impl Optimistic {
-    pub(crate) fn new(map: Shared, max_keys: u64, weather: Weather) -> Self {
+impl OptimisticKeyspace {
+    pub(crate) fn new(map: SharedMap, max_keys: u64, weather: FaultRates) -> Self {
         let told = map.lock().changes.len();
         Self {
             map,
@@ -122,21 +123,21 @@ impl Optimistic {
             queues: BTreeMap::new(),
             others: Vec::new(),
             last_ms: 0,
-            told,
+            reported: told,
             ended: VecDeque::new(),
         }
     }
 
-    fn due_ms(&mut self, now: Now) -> u64 {
+    fn due_ms(&mut self, now: ClockReading) -> u64 {
         now.mono_ms + self.random.u64(..=self.weather.delay_ms)
     }
 
-    fn happens(&mut self, percent: u8) -> bool {
+    fn roll(&mut self, percent: u8) -> bool {
         self.random.u8(..100) < percent
     }
 
     /// Executes a step of each operation that is due, at most one for each key.
-    fn step(&mut self, now: Now) {
+    fn step(&mut self, now: ClockReading) {
         let keys: Vec<_> = self.queues.keys().cloned().collect();
         for key in keys {
             let Some(mut queue) = self.queues.remove(&key) else {
@@ -160,79 +161,90 @@ impl Optimistic {
                 continue;
             }
             let reply = match other {
-                Other::Page(request) => self.page_now(&request, now),
-                Other::Follow => Reply::Ok,
+                UnorderedOperation::Page(request) => self.page_now(&request, now),
+                UnorderedOperation::Follow => Reply::Ok,
             };
-            self.end(ticket, End::reply(reply));
+            self.end(ticket, Completion::reply(reply));
         }
     }
 
     /// Whether the operation has ended.
-    fn step_operation(&mut self, key: &Bytes, waiting: &mut Waiting, now: Now) -> bool {
+    fn step_operation(
+        &mut self,
+        key: &Bytes,
+        waiting: &mut PendingOperation,
+        now: ClockReading,
+    ) -> bool {
         if waiting.due_ms.is_none_or(|at_ms| at_ms > now.mono_ms) {
             return false;
         }
         let step = match waiting.seen.take() {
             None if waiting.deadline_ms.is_some_and(|at_ms| at_ms < now.mono_ms) => {
-                Step::Ended(End::Expired)
+                StepResult::Done(Completion::Expired)
             }
             None => self.read(key, &waiting.operation, now),
             Some(seen) => self.commit(key, &waiting.operation, &seen, now),
         };
         waiting.due_ms = Some(self.due_ms(now));
         match step {
-            Step::Ended(end) => {
+            StepResult::Done(end) => {
                 self.end(waiting.ticket, end);
                 return true;
             }
-            Step::Commit(seen) => waiting.seen = Some(seen),
-            Step::Again => {}
+            StepResult::Commit(seen) => waiting.seen = Some(seen),
+            StepResult::Retry => {}
         }
         false
     }
 
-    fn read(&mut self, key: &Bytes, operation: &OwnedOperation, now: Now) -> Step {
+    fn read(&mut self, key: &Bytes, operation: &OwnedOperation, now: ClockReading) -> StepResult {
         let mut map = self.map.lock();
         let seen = map.read(key);
         if expire(&mut map, key, &seen, now) {
-            return Step::Again;
+            return StepResult::Retry;
         }
         let has_room = (map.entries.len() as u64) < self.max_keys;
         drop(map);
         let outcome = apply(operation, &seen, has_room, now);
         match outcome.change {
-            rules::Change::Keep => Step::Ended(End::Answered {
+            rules::EntryChange::Keep => StepResult::Done(Completion::Answered {
                 reply: outcome.reply,
                 version: outcome.version,
             }),
-            _ => Step::Commit(seen),
+            _ => StepResult::Commit(seen),
         }
     }
 
-    fn commit(&mut self, key: &Bytes, operation: &OwnedOperation, seen: &Seen, now: Now) -> Step {
-        if self.happens(self.weather.refused) {
+    fn commit(
+        &mut self,
+        key: &Bytes,
+        operation: &OwnedOperation,
+        seen: &ReadSnapshot,
+        now: ClockReading,
+    ) -> StepResult {
+        if self.roll(self.weather.refused) {
             self.map.lock().conflicts += 1;
-            return Step::Again;
+            return StepResult::Retry;
         }
-        let is_lost = self.happens(self.weather.lost);
+        let is_lost = self.roll(self.weather.lost);
         if is_lost && self.random.bool() {
-            return Step::Ended(End::Unknown);
+            return StepResult::Done(Completion::Unknown);
         }
         let mut map = self.map.lock();
         if expire(&mut map, key, seen, now) {
-            return Step::Again;
+            return StepResult::Retry;
         }
         let has_room = (map.entries.len() as u64) < self.max_keys;
         let outcome = apply(operation, seen, has_room, now);
         let (version, put) = match outcome.change {
-            rules::Change::Keep => return Step::Again,
-            rules::Change::Put {
+            rules::EntryChange::Keep => return StepResult::Retry,
+            rules::EntryChange::Put {
                 value,
                 version,
                 token,
                 ttl_ms,
             } => {
-                let put = Put::Set {
+                let put = Mutation::Set {
                     value: value.clone(),
                     token: token.cloned(),
                     expiry: ttl_ms.map(|ttl| Expiry {
@@ -243,27 +255,27 @@ impl Optimistic {
                 };
                 (version, put)
             }
-            rules::Change::Remove { version } => (version, Put::Removed),
+            rules::EntryChange::Remove { version } => (version, Mutation::Removed),
         };
         if !map.commit(key, seen, version, put) {
-            return Step::Again;
+            return StepResult::Retry;
         }
-        Step::Ended(if is_lost {
-            End::Unknown
+        StepResult::Done(if is_lost {
+            Completion::Unknown
         } else {
-            End::Answered {
+            Completion::Answered {
                 reply: outcome.reply,
                 version: outcome.version,
             }
         })
     }
 
-    fn end(&mut self, ticket: Ticket, end: End) {
+    fn end(&mut self, ticket: Ticket, end: Completion) {
         let changes = self.map.lock().changes.len();
         self.ended.push_back((changes, ticket, end));
     }
 
-    fn page_now(&self, request: &PageRequest, now: Now) -> Reply {
+    fn page_now(&self, request: &PageRequest, now: ClockReading) -> Reply {
         // The token is the last key of the page before, behind a letter.
         let from = match request.token.as_ref().map(|token| token.strip_prefix(b"+")) {
             None => Bytes::new(),
@@ -288,23 +300,23 @@ impl Optimistic {
         Reply::Page { keys, token }
     }
 
-    fn tell(change: &Change, told: &mut dyn Told) {
-        told.changed(&Changed {
+    fn report(change: &MapChange, told: &mut dyn EventSink) {
+        told.changed(&ChangeEvent {
             key: &change.key,
             version: change.version,
-            what: match &change.put {
-                Put::Set {
+            state: match &change.put {
+                Mutation::Set {
                     value,
                     token,
                     expiry,
                     ..
-                } => What::Set {
+                } => EntryState::Set {
                     value,
                     token: token.as_ref(),
                     expiry: *expiry,
                     is_new: false,
                 },
-                Put::Removed => What::Removed {
+                Mutation::Removed => EntryState::Removed {
                     floor: change.floor,
                 },
             },
@@ -312,17 +324,17 @@ impl Optimistic {
     }
 }
 
-impl Keyspace for Optimistic {
+impl Keyspace for OptimisticKeyspace {
     fn operate(
         &mut self,
-        asked: &Asked,
+        asked: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        _told: &mut dyn Told,
-    ) -> Option<End> {
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
         let due_ms = self.due_ms(asked.now);
         let queue = self.queues.entry(key.clone()).or_default();
-        queue.push_back(Waiting {
+        queue.push_back(PendingOperation {
             ticket: asked.ticket,
             deadline_ms: asked.deadline_ms,
             operation: OwnedOperation::of(operation),
@@ -332,20 +344,26 @@ impl Keyspace for Optimistic {
         None
     }
 
-    fn page(&mut self, asked: &Asked, request: &PageRequest, _told: &mut dyn Told) -> Option<End> {
+    fn page(
+        &mut self,
+        asked: &RequestContext,
+        request: &PageRequest,
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
         let due_ms = self.due_ms(asked.now);
-        let page = Other::Page(request.clone());
+        let page = UnorderedOperation::Page(request.clone());
         self.others.push((due_ms, asked.ticket, page));
         None
     }
 
-    fn follow(&mut self, asked: &Asked, _key: &Bytes) -> Option<End> {
+    fn follow(&mut self, asked: &RequestContext, _key: &Bytes) -> Option<Completion> {
         let due_ms = self.due_ms(asked.now);
-        self.others.push((due_ms, asked.ticket, Other::Follow));
+        self.others
+            .push((due_ms, asked.ticket, UnorderedOperation::Follow));
         None
     }
 
-    fn advance(&mut self, most: usize, now: Now, told: &mut dyn Told) {
+    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink) {
         for _ in 0..most {
             let mut map = self.map.lock();
             match map.first_deadline() {
@@ -359,22 +377,22 @@ impl Keyspace for Optimistic {
         self.last_ms = now.mono_ms;
         self.step(now);
         let map = self.map.lock();
-        for change in map.changes.iter().skip(self.told).take(most) {
-            self.told += 1;
-            Self::tell(change, told);
+        for change in map.changes.iter().skip(self.reported).take(most) {
+            self.reported += 1;
+            Self::report(change, told);
         }
         drop(map);
         while let Some((changes, ..)) = self.ended.front()
-            && *changes <= self.told
+            && *changes <= self.reported
             && let Some((_, ticket, end)) = self.ended.pop_front()
         {
-            told.ended(ticket, end);
+            told.completed(ticket, end);
         }
     }
 
     fn next_ms(&self) -> Option<u64> {
         let map = self.map.lock();
-        let has_news = map.changes.len() > self.told || !self.ended.is_empty();
+        let has_news = map.changes.len() > self.reported || !self.ended.is_empty();
         let firsts = self.queues.values().filter_map(VecDeque::front);
         let steps = firsts.filter_map(|first| first.due_ms);
         let others = self.others.iter().map(|(due_ms, ..)| *due_ms);
@@ -386,7 +404,7 @@ impl Keyspace for Optimistic {
             .min()
     }
 
-    fn highest(&self) -> Version {
+    fn highest_version(&self) -> Version {
         self.map.lock().highest
     }
 

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod keyspace;
-mod later;
 mod nodes;
+mod pending;
 mod shared;
 mod store;
 

@@ -8,8 +8,8 @@
 //! - PUBACKs come in the order of the PUBLISHes [MQTT-4.6.0-2];
 //! - a watcher receives rising versions of a key, and its last value;
 //! - every request is answered within seconds.
-use crate::keyspace::{Optimistic, Weather};
-use crate::shared::{Put, Shared};
+use crate::keyspace::{FaultRates, OptimisticKeyspace};
+use crate::shared::{Mutation, SharedMap};
 use crate::world::{MAX, PEER, START_WALL_MS, command, connect, id, request, resume};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
@@ -17,7 +17,7 @@ use statestore_protocol::mqtt::{
 };
 use statestore_protocol::{Event, Hlc, Reply, topic};
 use statestored::hub::{ConnectionId, Hub, HubConfig};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use std::collections::{BTreeMap, VecDeque};
 
 const COUNTER: &str = "counter";
@@ -25,22 +25,22 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 /// How often each client adds one.
 const ROUNDS: usize = 4;
 /// Maximum time that a client waits for a response.
-const PATIENCE_MS: u64 = 20_000;
+const RESPONSE_TIMEOUT_MS: u64 = 20_000;
 
 type Version = (u64, u64);
 
 /// The highest version of each key that any client has received.
-type Known = BTreeMap<&'static str, Version>;
+type KnownVersions = BTreeMap<&'static str, Version>;
 
 /// A request that was not answered yet.
 #[derive(Debug, Clone)]
-struct Asked {
-    what: What,
+struct PendingRequest {
+    kind: RequestKind,
     since_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum RequestKind {
     /// The setup before the counting.
     Begin,
     Count,
@@ -59,37 +59,37 @@ struct Client {
     sent: u16,
     /// PUBLISHes without PUBACK, in their order.
     unacknowledged: VecDeque<(u16, Vec<u8>, Bytes)>,
-    asked: BTreeMap<Vec<u8>, Asked>,
+    pending: BTreeMap<Vec<u8>, PendingRequest>,
     counted: usize,
     /// Versions that a watcher was notified of.
     notified: BTreeMap<Bytes, (Hlc, Event)>,
     is_watcher: bool,
 }
 
-struct Nodes {
-    map: Shared,
+struct NodeCluster {
+    map: SharedMap,
     hubs: Vec<Hub>,
     clients: Vec<Client>,
-    now: Now,
+    now: ClockReading,
     random: fastrand::Rng,
-    known: Known,
+    known_versions: KnownVersions,
     sets: usize,
 }
 
-impl Nodes {
+impl NodeCluster {
     fn new(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let map = Shared::default();
+        let map = SharedMap::default();
         let delay_ms = [0, 3, 12][random.usize(..3)];
         let refused = [0, 20, 60][random.usize(..3)];
         let hub = |node: u64| {
-            let weather = Weather {
+            let weather = FaultRates {
                 seed: seed * 2 + node,
                 delay_ms,
                 refused,
                 lost: 0,
             };
-            let keyspace = Optimistic::new(map.clone(), u64::MAX, weather);
+            let keyspace = OptimisticKeyspace::new(map.clone(), u64::MAX, weather);
             let service = Service::new(ServiceConfig::default(), keyspace);
             Hub::new(HubConfig::default(), service)
         };
@@ -102,7 +102,7 @@ impl Nodes {
                 input: BytesMut::new(),
                 sent: 0,
                 unacknowledged: VecDeque::new(),
-                asked: BTreeMap::new(),
+                pending: BTreeMap::new(),
                 counted: 0,
                 notified: BTreeMap::new(),
                 is_watcher: number < 2,
@@ -112,12 +112,12 @@ impl Nodes {
             map,
             hubs,
             clients,
-            now: Now {
+            now: ClockReading {
                 wall_ms: START_WALL_MS,
                 mono_ms: 0,
             },
             random,
-            known: Known::new(),
+            known_versions: KnownVersions::new(),
             sets: 0,
         }
     }
@@ -127,18 +127,18 @@ impl Nodes {
             self.connect(client);
             if self.clients[client].is_watcher {
                 for key in KEYS.into_iter().chain([COUNTER]) {
-                    self.ask(client, What::Begin, &["KEYNOTIFY", key]);
+                    self.send_request(client, RequestKind::Begin, &["KEYNOTIFY", key]);
                 }
             }
         }
-        self.until(|client| client.asked.is_empty());
-        self.ask(2, What::Begin, &["SET", COUNTER, "0"]);
-        self.until(|client| client.asked.is_empty());
+        self.until(|client| client.pending.is_empty());
+        self.send_request(2, RequestKind::Begin, &["SET", COUNTER, "0"]);
+        self.until(|client| client.pending.is_empty());
         for client in 2..self.clients.len() {
-            self.ask(client, What::Count, &["GET", COUNTER]);
+            self.send_request(client, RequestKind::Count, &["GET", COUNTER]);
         }
         self.until(|client| {
-            client.is_watcher || (client.counted == ROUNDS && client.asked.is_empty())
+            client.is_watcher || (client.counted == ROUNDS && client.pending.is_empty())
         });
     }
 
@@ -169,9 +169,9 @@ impl Nodes {
                 None if self.random.u32(..10) == 0 => self.connect(client),
                 None => {}
             }
-            for asked in self.clients[client].asked.values() {
+            for asked in self.clients[client].pending.values() {
                 let waited_ms = self.now.mono_ms - asked.since_ms;
-                assert!(waited_ms < PATIENCE_MS, "{asked:?} starves");
+                assert!(waited_ms < RESPONSE_TIMEOUT_MS, "{asked:?} starves");
             }
         }
     }
@@ -197,16 +197,16 @@ impl Nodes {
     }
 
     /// Sends a request; most clients send others before they have an answer.
-    fn ask(&mut self, number: usize, what: What, words: &[&str]) {
+    fn send_request(&mut self, number: usize, what: RequestKind, words: &[&str]) {
         let client = &mut self.clients[number];
         client.sent += 1;
         let correlation = client.sent.to_be_bytes().to_vec();
         let payload = command(words);
-        let asked = Asked {
-            what,
+        let asked = PendingRequest {
+            kind: what,
             since_ms: self.now.mono_ms,
         };
-        client.asked.insert(correlation.clone(), asked);
+        client.pending.insert(correlation.clone(), asked);
         let sent = client.sent;
         client
             .unacknowledged
@@ -218,13 +218,13 @@ impl Nodes {
     fn chatter(&mut self, number: usize) {
         for _ in 0..self.random.usize(..4) {
             let key = KEYS[self.random.usize(..KEYS.len())];
-            let known = self.known.get(key).copied().unwrap_or_default();
+            let known = self.known_versions.get(key).copied().unwrap_or_default();
             if self.random.bool() {
-                self.ask(number, What::Get(key, known), &["GET", key]);
+                self.send_request(number, RequestKind::Get(key, known), &["GET", key]);
             } else {
                 self.sets += 1;
                 let value = self.sets.to_string();
-                self.ask(number, What::Set(key, known), &["SET", key, &value]);
+                self.send_request(number, RequestKind::Set(key, known), &["SET", key, &value]);
             }
         }
     }
@@ -267,62 +267,69 @@ impl Nodes {
             return;
         }
         // After a cut, an answer may come twice.
-        let Some(asked) = client.asked.remove(publish.correlation_data().unwrap()) else {
+        let Some(asked) = client.pending.remove(publish.correlation_data().unwrap()) else {
             return;
         };
         let reply = Reply::decode(&publish.payload()).unwrap();
         let version = version.map(|version| (version.wall_ms(), version.counter()));
-        self.answered(number, asked.what, &reply, version);
+        self.answered(number, asked.kind, &reply, version);
     }
 
-    fn answered(&mut self, number: usize, what: What, reply: &Reply, version: Option<Version>) {
+    fn answered(
+        &mut self,
+        number: usize,
+        what: RequestKind,
+        reply: &Reply,
+        version: Option<Version>,
+    ) {
         match (what, reply) {
-            (What::Begin, Reply::Ok) => {}
-            (What::Count, Reply::Value(value)) => {
+            (RequestKind::Begin, Reply::Ok) => {}
+            (RequestKind::Count, Reply::Value(value)) => {
                 let text = std::str::from_utf8(value).unwrap();
                 let count = text.parse().unwrap();
-                self.ask(number, What::Take(count), &["VDEL", COUNTER, text]);
+                self.send_request(number, RequestKind::Take(count), &["VDEL", COUNTER, text]);
                 self.chatter(number);
             }
-            (What::Take(count), Reply::Count(1)) => {
+            (RequestKind::Take(count), Reply::Count(1)) => {
                 let more = (count + 1).to_string();
-                self.ask(number, What::PutBack, &["SET", COUNTER, &more, "NX"]);
+                self.send_request(number, RequestKind::PutBack, &["SET", COUNTER, &more, "NX"]);
             }
             // Another client has taken it.
-            (What::Count, Reply::Nil) | (What::Take(_), Reply::Count(0) | Reply::NotApplied) => {
-                self.ask(number, What::Count, &["GET", COUNTER]);
+            (RequestKind::Count, Reply::Nil)
+            | (RequestKind::Take(_), Reply::Count(0) | Reply::NotApplied) => {
+                self.send_request(number, RequestKind::Count, &["GET", COUNTER]);
             }
-            (What::PutBack, Reply::Ok) => {
+            (RequestKind::PutBack, Reply::Ok) => {
                 self.clients[number].counted += 1;
                 if self.clients[number].counted < ROUNDS {
-                    self.ask(number, What::Count, &["GET", COUNTER]);
+                    self.send_request(number, RequestKind::Count, &["GET", COUNTER]);
                     self.chatter(number);
                 }
             }
-            (What::Get(_, known), Reply::Nil) => assert_eq!(known, (0, 0)),
-            (What::Get(key, known), Reply::Value(_)) => {
+            (RequestKind::Get(_, known), Reply::Nil) => assert_eq!(known, (0, 0)),
+            (RequestKind::Get(key, known), Reply::Value(_)) => {
                 let version = version.unwrap();
                 assert!(version >= known, "{key}: nothing older than what was known");
-                self.learn(key, version);
+                self.record_version(key, version);
             }
-            (What::Set(key, known), Reply::Ok) => {
+            (RequestKind::Set(key, known), Reply::Ok) => {
                 let version = version.unwrap();
                 assert!(version > known, "{key}: newer than what was known");
-                self.learn(key, version);
+                self.record_version(key, version);
             }
             other => panic!("{other:?}"),
         }
     }
 
-    fn learn(&mut self, key: &'static str, version: Version) {
-        let known = self.known.entry(key).or_default();
+    fn record_version(&mut self, key: &'static str, version: Version) {
+        let known = self.known_versions.entry(key).or_default();
         *known = version.max(*known);
     }
 
     fn check(&self) -> usize {
         for hub in &self.hubs {
-            let statistics = hub.statistics();
-            assert_eq!(statistics.requests_under_way, 0);
+            let statistics = hub.metrics();
+            assert_eq!(statistics.requests_pending, 0);
             assert_eq!(statistics.connections_failed, 0);
         }
         let map = self.map.lock();
@@ -335,8 +342,8 @@ impl Nodes {
             .iter()
             .filter(|change| change.key != COUNTER)
             .map(|change| match &change.put {
-                Put::Set { value, .. } => value.clone(),
-                Put::Removed => panic!("nobody deletes {:?}", change.key),
+                Mutation::Set { value, .. } => value.clone(),
+                Mutation::Removed => panic!("nobody deletes {:?}", change.key),
             })
             .collect();
         values.sort();
@@ -373,10 +380,10 @@ impl Client {
 }
 
 #[test]
-fn two_nodes_over_one_map_lose_nothing_and_do_nothing_twice() {
+fn two_nodes_over_one_map_execute_each_request_once() {
     let mut conflicts = 0;
     for seed in 0..40 {
-        let mut nodes = Nodes::new(seed);
+        let mut nodes = NodeCluster::new(seed);
         nodes.run();
         conflicts += nodes.check();
     }

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 
 /// A change of a key.
 #[derive(Debug, Clone)]
-pub(crate) enum Put {
+pub(crate) enum Mutation {
     Set {
         value: Bytes,
         token: Option<Hlc>,
@@ -30,17 +30,17 @@ pub(crate) enum Put {
 
 /// A change, in the order in which all of them happened.
 #[derive(Debug, Clone)]
-pub(crate) struct Change {
+pub(crate) struct MapChange {
     pub(crate) key: Bytes,
     pub(crate) version: Version,
-    pub(crate) put: Put,
+    pub(crate) put: Mutation,
     /// The highest version of a deletion up to this change.
     pub(crate) floor: Version,
 }
 
 /// State that a read has seen and that a commit compares: the entry by its revision, or the floor if there is no entry.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReadSnapshot {
     pub(crate) entry: Option<Entry>,
     pub(crate) floor: Version,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Map {
     pub(crate) entries: BTreeMap<Bytes, Entry>,
     /// Deadlines of the entries that have one, with their keys.
     deadlines: BTreeSet<(u64, Bytes)>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<MapChange>,
     pub(crate) floor: Version,
     pub(crate) highest: Version,
     /// Refused commits, whatever the reason.
@@ -58,24 +58,30 @@ pub(crate) struct Map {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared(Arc<Mutex<Map>>);
+pub(crate) struct SharedMap(Arc<Mutex<Map>>);
 
-impl Shared {
+impl SharedMap {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Map> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Map {
-    pub(crate) fn read(&self, key: &Bytes) -> Seen {
-        Seen {
+    pub(crate) fn read(&self, key: &Bytes) -> ReadSnapshot {
+        ReadSnapshot {
             entry: self.entries.get(key).cloned(),
             floor: self.floor,
         }
     }
 
     /// Makes a change if nothing has changed since the read; whether it did.
-    pub(crate) fn commit(&mut self, key: &Bytes, seen: &Seen, version: Version, put: Put) -> bool {
+    pub(crate) fn commit(
+        &mut self,
+        key: &Bytes,
+        seen: &ReadSnapshot,
+        version: Version,
+        put: Mutation,
+    ) -> bool {
         let is_same = match (&seen.entry, self.entries.get(key)) {
             (Some(seen), Some(entry)) => seen.revision == entry.revision,
             (None, None) => seen.floor == self.floor,
@@ -86,7 +92,7 @@ impl Map {
             return false;
         }
         match &put {
-            Put::Set {
+            Mutation::Set {
                 value,
                 token,
                 deadline_ms,
@@ -101,14 +107,14 @@ impl Map {
                 };
                 self.put(key, entry);
             }
-            Put::Removed => {
+            Mutation::Removed => {
                 let deadline_ms = self.entries.remove(key).and_then(|it| it.deadline_ms);
                 self.forget_deadline(key, deadline_ms);
                 self.floor = self.floor.max(version);
             }
         }
         self.highest = self.highest.max(version);
-        self.changes.push(Change {
+        self.changes.push(MapChange {
             key: key.clone(),
             version,
             put,

@@ -1,7 +1,7 @@
 //! A service whose keyspace is one node's view of a shared map.
-use crate::keyspace::{Optimistic, Weather};
-use crate::shared::{Entry, Shared};
-use statestored::service::{Now, Service, ServiceConfig};
+use crate::keyspace::{FaultRates, OptimisticKeyspace};
+use crate::shared::{Entry, SharedMap};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use statestored::storage::{Batch, Record};
 
 /// Which one that is, in `tests/vectors/storages.json`.
@@ -11,23 +11,23 @@ pub(crate) const STORAGE: &str = "memory";
 pub(crate) const CASES: u32 = 400;
 
 /// Whether entries expire without a request.
-pub(crate) const ENDS_BY_ITSELF: bool = false;
+pub(crate) const EXPIRES_WITHOUT_REQUESTS: bool = false;
 
 /// Whether the storage of the entries is updated after a jump of the wall clock.
-pub(crate) const IS_TOLD_OF_JUMPS: bool = false;
+pub(crate) const REWRITES_AFTER_CLOCK_JUMPS: bool = false;
 
 /// Waits for events for the service; here they are available at once.
 pub(crate) fn idle(_: &mut Service) {}
 
 /// Waits until all operations have ended.
-pub(crate) fn settle(_: &mut Service, _: Now) {}
+pub(crate) fn settle(_: &mut Service, _: ClockReading) {}
 
 /// Keeps what has changed.
 pub(crate) fn keep(_: &Batch) {}
 
 /// No time passes within a step, so that the tests of the embedded keyspace mean the same here; commits are refused, and
 /// nothing gets lost.
-const CALM: Weather = Weather {
+const CALM: FaultRates = FaultRates {
     seed: 7,
     delay_ms: 0,
     refused: 30,
@@ -35,7 +35,7 @@ const CALM: Weather = Weather {
 };
 
 pub(crate) fn open(config: ServiceConfig) -> Service {
-    let keyspace = Optimistic::new(Shared::default(), config.max_keys, CALM);
+    let keyspace = OptimisticKeyspace::new(SharedMap::default(), config.max_keys, CALM);
     Service::new(config, keyspace)
 }
 
@@ -44,9 +44,9 @@ pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,
     clock: Option<(u64, u64)>,
-    now: Now,
+    now: ClockReading,
 ) -> Service {
-    let shared = Shared::default();
+    let shared = SharedMap::default();
     let mut map = shared.lock();
     map.floor = clock.unwrap_or_default();
     map.highest = map.floor;
@@ -67,6 +67,6 @@ pub(crate) fn restore<'r>(
         map.put(&record.key, entry);
     }
     drop(map);
-    let keyspace = Optimistic::new(shared, config.max_keys, CALM);
+    let keyspace = OptimisticKeyspace::new(shared, config.max_keys, CALM);
     Service::new(config, keyspace)
 }

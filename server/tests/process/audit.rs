@@ -1,5 +1,5 @@
 //! The audit trail: lines of the log, numbers of ended connections, and the list of refusals.
-use crate::peer::{Daemon, LogLines, MAX, PATIENCE, Peer};
+use crate::peer::{Daemon, LogLines, MAX, Peer, TIMEOUT};
 use serde_json::Value;
 use statestore_protocol::mqtt::{Connect, Disconnect, ReasonCode};
 use std::fs::Permissions;
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 const TOKEN: &str = "a-token-that-nobody-guesses";
 
 /// A server with an HTTP port, whose log is read as JSON.
-pub(crate) struct Audited {
+pub(crate) struct AuditedServer {
     pub(crate) daemon: Daemon,
     lines: LogLines,
     folder: TempDir,
 }
 
-impl Audited {
+impl AuditedServer {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), arguments)
     }
@@ -64,11 +64,11 @@ impl Audited {
     }
 
     /// Sends a request to the HTTP port, and returns the status and the body of the answer.
-    fn ask(&self, method: &str, path: &str, token: &str, body: &str) -> (u16, String) {
+    fn send_http(&self, method: &str, path: &str, token: &str, body: &str) -> (u16, String) {
         let url = self.daemon.http.as_ref().unwrap();
         let address = url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
              Content-Length: {}\r\n\r\n{body}",
@@ -84,11 +84,11 @@ impl Audited {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
-        self.ask("POST", path, TOKEN, body)
+        self.send_http("POST", path, TOKEN, body)
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        self.ask("GET", path, TOKEN, "")
+        self.send_http("GET", path, TOKEN, "")
     }
 
     /// The value of a metric with its labels.
@@ -114,7 +114,7 @@ fn address_of(peer: &Peer) -> String {
 
 #[test]
 fn a_take_over_is_counted_and_logged_with_both_addresses() {
-    let server = Audited::start(&[]);
+    let server = AuditedServer::start(&[]);
     let listener = format!("tcp://{}", server.daemon.address);
     let mut first = server.daemon.connect("gateway");
     let connected = server.event(&[("event", "connected"), ("client", "gateway")]);
@@ -134,7 +134,7 @@ fn a_take_over_is_counted_and_logged_with_both_addresses() {
 
 #[test]
 fn the_end_of_a_connection_has_a_reason() {
-    let server = Audited::start(&["--max-connections", "3"]);
+    let server = AuditedServer::start(&["--max-connections", "3"]);
     let mut orderly = server.daemon.connect("orderly");
     orderly.send(|out| Disconnect::new(ReasonCode::SUCCESS).encode(MAX, out));
     server.event(&[("client", "orderly"), ("reason", "client_disconnect")]);
@@ -195,7 +195,7 @@ fn the_end_of_a_connection_has_a_reason() {
 }
 
 #[test]
-fn refusals_have_user_client_and_reason_and_the_key_if_keys_are_asked_for() {
+fn refusals_are_logged_with_user_client_reason_and_optional_key() {
     for shows_keys in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let users = folder.path().join("users");
@@ -205,7 +205,7 @@ fn refusals_have_user_client_and_reason_and_the_key_if_keys_are_asked_for() {
         if shows_keys {
             arguments.push("--audit-keys");
         }
-        let server = Audited::start(&arguments);
+        let server = AuditedServer::start(&arguments);
         let ann = |password: &'static str| Connect {
             client_id: "panel".into(),
             user_name: Some("ann".into()),
@@ -253,8 +253,8 @@ fn refusals_have_user_client_and_reason_and_the_key_if_keys_are_asked_for() {
 }
 
 #[test]
-fn a_client_in_a_loop_does_not_remove_the_refusals_of_others() {
-    let server = Audited::start(&["--limit-prefix", "full/ keys=0"]);
+fn a_looping_client_does_not_evict_refusals_of_others() {
+    let server = AuditedServer::start(&["--limit-prefix", "full/ keys=0"]);
     let mut other = server.daemon.connect("other");
     other.request(1, &[b"SET", b"full/1", b"v"]);
     let mut looping = server.daemon.connect("loop");
@@ -272,10 +272,10 @@ fn a_client_in_a_loop_does_not_remove_the_refusals_of_others() {
 }
 
 #[test]
-fn what_an_administrator_does_is_logged_with_the_address() {
+fn administrator_actions_are_logged_with_the_address() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_str().unwrap().to_owned();
-    let server = Audited::start(&["--data-dir", &data]);
+    let server = AuditedServer::start(&["--data-dir", &data]);
     server
         .daemon
         .connect("writer")
@@ -313,7 +313,7 @@ fn what_an_administrator_does_is_logged_with_the_address() {
         ended["seconds"].is_number() && ended["error"].is_null(),
         "{ended}"
     );
-    let wrong = server.ask("POST", "/api/delete", "wrong", r#"{"key": "k"}"#);
+    let wrong = server.send_http("POST", "/api/delete", "wrong", r#"{"key": "k"}"#);
     assert_eq!(wrong.0, 401);
     let denied = server.event(&[target, ("event", "denied"), ("path", "/api/delete")]);
     assert_eq!(denied["level"], "WARN");
@@ -326,7 +326,7 @@ fn what_an_administrator_does_is_logged_with_the_address() {
 
 #[test]
 fn no_filter_hides_the_actions_of_administrators() {
-    let server = Audited::start(&[]);
+    let server = AuditedServer::start(&[]);
     for filter in [
         "off",
         "error",
@@ -346,7 +346,7 @@ fn no_filter_hides_the_actions_of_administrators() {
 }
 
 #[test]
-fn what_is_logged_changes_while_the_server_runs() {
+fn the_log_filter_can_be_changed_at_run_time() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("statestored.toml");
     let write = |path: &Path, filter: &str| {
@@ -354,8 +354,8 @@ fn what_is_logged_changes_while_the_server_runs() {
     };
     write(&config, "info,statestored::audit::connection=off");
     let path = config.to_str().unwrap().to_owned();
-    let server = Audited::start_in(folder, &["--config", &path]);
-    let filter = |server: &Audited| server.get("/api/log").1;
+    let server = AuditedServer::start_in(folder, &["--config", &path]);
+    let filter = |server: &AuditedServer| server.get("/api/log").1;
     assert!(filter(&server).contains("statestored::audit::connection=off"));
     drop(server.daemon.connect("unseen"));
     let asked = r#"{"filter": "info,statestored::audit::admin=debug"}"#;
@@ -373,7 +373,7 @@ fn what_is_logged_changes_while_the_server_runs() {
     let (status, text) = server.post("/api/log", r#"{"filter": "verbose"}"#);
     assert_eq!(status, 400);
     assert!(text.contains("LEVEL or TARGET=LEVEL"), "{text}");
-    let without = server.ask("POST", "/api/log", "wrong", asked);
+    let without = server.send_http("POST", "/api/log", "wrong", asked);
     assert_eq!(without.0, 401);
 
     write(
@@ -386,11 +386,11 @@ fn what_is_logged_changes_while_the_server_runs() {
 }
 
 #[test]
-fn a_refusal_that_is_held_back_is_logged_once_with_its_reason() {
+fn a_delayed_refusal_is_logged_once_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users");
     std::fs::write(&users, "ann:secret\n").unwrap();
-    let server = Audited::start(&["--users-file", users.to_str().unwrap()]);
+    let server = AuditedServer::start(&["--users-file", users.to_str().unwrap()]);
     // More than 20 from one address: further refusals are held back.
     for number in 0..22 {
         let connect = Connect {
@@ -416,8 +416,8 @@ fn a_refusal_that_is_held_back_is_logged_once_with_its_reason() {
 }
 
 #[test]
-fn lines_have_the_address_that_a_trusted_proxy_passes_on() {
-    let server = Audited::start(&["--trusted-proxy", "127.0.0.1"]);
+fn log_lines_have_the_address_from_a_trusted_proxy() {
+    let server = AuditedServer::start(&["--trusted-proxy", "127.0.0.1"]);
     let mut peer = Peer::open(server.daemon.address);
     let header = b"PROXY TCP4 198.51.100.7 127.0.0.1 50000 1883\r\n";
     peer.stream.write_all(header).unwrap();

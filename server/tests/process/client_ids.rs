@@ -17,7 +17,7 @@ fn assigned(daemon: &Daemon) -> String {
 
 /// The finaliser of `SplitMix64` and its inverse, with which a client could compute the next id from its own.
 #[test]
-fn an_assigned_client_id_does_not_lead_to_the_next_one() {
+fn assigned_client_ids_are_unpredictable() {
     let inverse = |odd: u64| {
         (0..6).fold(odd, |x, _| {
             x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)))

@@ -1,5 +1,5 @@
 //! A wall clock that was wrong for a time.
-use crate::audit::Audited;
+use crate::audit::AuditedServer;
 use crate::disk::Disk;
 use crate::peer::{Daemon, MAX, Peer};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, Publish, PublishHeader};
@@ -48,7 +48,7 @@ fn version(message: &Publish) -> String {
 }
 
 #[test]
-fn locks_work_when_the_clock_was_an_hour_ahead_and_was_set_back() {
+fn locks_work_after_a_clock_ahead_is_set_back() {
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
@@ -121,7 +121,7 @@ fn set(peer: &mut Peer, timestamp: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_clock_that_is_behind_is_visible() {
+fn a_slow_clock_is_reported() {
     // The timestamps of all clients are an hour ahead of the server: its clock is an hour behind.
     let (_folder, server) = start_with_users();
     for name in ["ann", "bob", "cid"] {
@@ -162,7 +162,7 @@ fn a_clock_that_is_behind_is_visible() {
 }
 
 /// Connects as a user, whose password is the same for all.
-fn join(server: &Audited, user: &str, client_id: &str) -> Peer {
+fn join(server: &AuditedServer, user: &str, client_id: &str) -> Peer {
     let connect = Connect {
         client_id: client_id.into(),
         user_name: Some(user.into()),
@@ -172,16 +172,16 @@ fn join(server: &Audited, user: &str, client_id: &str) -> Peer {
     Peer::join(server.daemon.address, &connect).unwrap()
 }
 
-fn start_with_users() -> (TempDir, Audited) {
+fn start_with_users() -> (TempDir, AuditedServer) {
     let folder = tempdir().unwrap();
     let users = folder.path().join("users");
     std::fs::write(&users, "ann:secret\nbob:secret\ncid:secret\n").unwrap();
-    let server = Audited::start(&["--users-file", users.to_str().unwrap()]);
+    let server = AuditedServer::start(&["--users-file", users.to_str().unwrap()]);
     (folder, server)
 }
 
 /// Asserts that a server with a suspected clock accepts clients, and warns.
-fn assert_warned(server: &Audited) {
+fn assert_warned(server: &AuditedServer) {
     let (status, text) = server.get("/readyz");
     assert_eq!(status, 200, "{text}");
     assert!(text.starts_with("ready\nclock_behind: "), "{text}");
@@ -205,7 +205,7 @@ fn two_users_alone_do_not_make_the_server_unready() {
 
 #[test]
 fn client_ids_of_one_address_do_not_make_the_server_unready() {
-    let server = Audited::start(&[]);
+    let server = AuditedServer::start(&[]);
     for client_id in ["a", "b", "c", "d"] {
         let mut peer = server.daemon.connect(client_id);
         set(&mut peer, &timestamp(3_600_000));
@@ -214,7 +214,7 @@ fn client_ids_of_one_address_do_not_make_the_server_unready() {
 }
 
 #[test]
-fn the_clients_of_one_user_do_not_outvote_those_of_others() {
+fn the_clients_of_one_user_do_not_outweigh_others() {
     let (_folder, server) = start_with_users();
     let mut right = join(&server, "bob", "right");
     assert_eq!(set(&mut right, &timestamp(0)), b"+OK\r\n");
@@ -226,7 +226,7 @@ fn the_clients_of_one_user_do_not_outvote_those_of_others() {
 }
 
 #[test]
-fn a_clock_that_was_ahead_is_visible_after_its_correction() {
+fn a_former_fast_clock_is_reported_after_its_correction() {
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
@@ -237,7 +237,7 @@ fn a_clock_that_was_ahead_is_visible_after_its_correction() {
     daemon.signal("-TERM");
     assert!(daemon.wait().status.success());
     disk.set(&[]);
-    let server = Audited::start(&arguments);
+    let server = AuditedServer::start(&arguments);
     let line = server.event(&[("level", "WARN"), ("target", "statestored::hub::clock")]);
     assert!(
         line["message"]

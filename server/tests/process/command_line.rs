@@ -51,7 +51,7 @@ fn a_data_folder_in_use() {
 }
 
 #[test]
-fn a_data_folder_that_is_something_else() {
+fn a_foreign_folder_as_data_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("letter.txt");
     std::fs::write(&file, "Dear all").unwrap();
@@ -131,7 +131,7 @@ fn the_default_folder_is_in_the_users_data_folder() {
 }
 
 #[test]
-fn help_teaches_by_example() {
+fn help_contains_examples() {
     let output = statestored(&["--help"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -170,7 +170,7 @@ fn each_listener_is_one_line_on_standard_output() {
 }
 
 #[test]
-fn nobody_gets_colours_who_does_not_want_them() {
+fn no_color_is_respected() {
     for (no_color, has_colours) in [(None, true), (Some(""), true), (Some("1"), false)] {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();

@@ -1,6 +1,6 @@
 //! Records as text, out of a store and into one.
 use crate::peer::statestored;
-use crate::tools::{Place, export, fail, run};
+use crate::tools::{TestFolder, export, fail, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 #[test]
-fn of_a_key_that_is_in_both_the_newer_version_stays() {
-    let place = Place::new();
+fn merging_keeps_the_newer_version_of_a_key() {
+    let place = TestFolder::new();
     let lines = |name: &str, records: &[(&str, &str, u64)], floor: u64| {
         let mut text = format!(
             "{{\"statestore_export\":1,\"made\":\"\",\"records\":{},\"floor\":\"{floor}:0:StateStore\"}}\n",
@@ -80,8 +80,8 @@ fn of_a_key_that_is_in_both_the_newer_version_stays() {
 }
 
 #[test]
-fn lines_that_are_wrong_are_named_and_change_nothing() {
-    let place = Place::new();
+fn invalid_lines_are_reported_and_change_nothing() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3);
     let before = export(&["--data-dir", &data]);
     let head = r#"{"statestore_export":1,"made":"","records":1}"#;
@@ -150,8 +150,8 @@ fn lines_that_are_wrong_are_named_and_change_nothing() {
 }
 
 #[test]
-fn who_reads_an_export_may_have_enough() {
-    let place = Place::new();
+fn an_export_to_a_closed_pipe_ends_quietly() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3_000);
     let mut child = statestored(&["export", "--data-dir", &data])
         .stdout(Stdio::piped())
@@ -170,8 +170,8 @@ fn who_reads_an_export_may_have_enough() {
 }
 
 #[test]
-fn what_is_merged_into_no_store_makes_one_or_nothing() {
-    let place = Place::new();
+fn merging_into_a_missing_folder_creates_a_store() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3);
     let (lines, new) = (place.text("fill.jsonl"), place.text("new"));
     run(&["import", &lines, "--data-dir", &new, "--merge"]);

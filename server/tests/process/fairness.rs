@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const MIB: usize = 1024 * 1024;
 
 /// Memory of a process in addition to its budgets.
-const BESIDES: usize = 64 * MIB;
+const BASELINE: usize = 64 * MIB;
 
 /// Whether a release is tested.
 fn is_release() -> bool {
@@ -35,7 +35,7 @@ fn peak(daemon: &Daemon) -> usize {
 fn assert_peak(daemon: &Daemon, budget: usize) {
     let peak = peak(daemon);
     println!("peak {} MiB, budget {} MiB", peak / MIB, budget / MIB);
-    assert!(peak <= budget + BESIDES, "{} MiB", peak / MIB);
+    assert!(peak <= budget + BASELINE, "{} MiB", peak / MIB);
 }
 
 /// CONNECT of a session that stays for an hour.
@@ -83,12 +83,12 @@ fn publish(peer: &mut Peer, topic: &str, payload: &[u8]) -> ReasonCode {
 }
 
 /// Clients that do nothing but small requests, and expect that each succeeds.
-struct Healthy {
+struct ProbeClient {
     peer: Peer,
     count: u64,
 }
 
-impl Healthy {
+impl ProbeClient {
     fn new(daemon: &Daemon) -> Self {
         Self {
             peer: join(daemon, "healthy"),
@@ -97,7 +97,7 @@ impl Healthy {
     }
 
     /// A SET and a GET; how long the slower one took.
-    fn go_on(&mut self) -> Duration {
+    fn set_and_get(&mut self) -> Duration {
         self.count += 1;
         let value = self.count.to_string();
         let begin = Instant::now();
@@ -113,7 +113,7 @@ impl Healthy {
 }
 
 /// Writes for as long as the server takes it; whether it took all.
-fn pour(peer: &mut Peer, bytes: &[u8]) -> bool {
+fn write_all_or_stop(peer: &mut Peer, bytes: &[u8]) -> bool {
     peer.stream
         .set_write_timeout(Some(Duration::from_secs(5)))
         .unwrap();
@@ -121,11 +121,11 @@ fn pour(peer: &mut Peer, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_large_message_for_many_who_are_away_hurts_nobody() {
+fn a_large_message_for_many_offline_sessions_does_not_slow_others() {
     const BUDGET: usize = 128 * MIB;
     let budget = BUDGET.to_string();
     let daemon = Daemon::start(&["--storage", "memory", "--max-session-bytes", &budget]);
-    let mut healthy = Healthy::new(&daemon);
+    let mut healthy = ProbeClient::new(&daemon);
     for number in 0..65 {
         subscribe(&mut join(&daemon, &format!("away-{number}")), "a");
     }
@@ -135,7 +135,7 @@ fn a_large_message_for_many_who_are_away_hurts_nobody() {
     for number in 0..4 {
         payload[0] = number;
         assert_eq!(publish(&mut publisher, "a", &payload), ReasonCode::SUCCESS);
-        healthy.go_on();
+        healthy.set_and_get();
         daemon.connect("new").assert_alive();
     }
     drop(payload);
@@ -146,17 +146,17 @@ fn a_large_message_for_many_who_are_away_hurts_nobody() {
             panic!("nothing has waited")
         };
         assert_eq!(publish.payload_bytes().len(), 16 * MIB - 1000);
-        healthy.go_on();
+        healthy.set_and_get();
     }
     assert_peak(&daemon, BUDGET);
 }
 
 #[test]
-fn thirty_thousand_new_client_ids_hurt_nobody() {
+fn thirty_thousand_new_client_ids_do_not_slow_others() {
     const BUDGET: usize = 128 * MIB;
     let budget = BUDGET.to_string();
     let daemon = Daemon::start(&["--storage", "memory", "--max-session-bytes", &budget]);
-    let mut healthy = Healthy::new(&daemon);
+    let mut healthy = ProbeClient::new(&daemon);
     subscribe(&mut join(&daemon, "away"), "a");
     let mut publisher = daemon.connect("publisher");
     assert_eq!(publish(&mut publisher, "a", b"kept"), ReasonCode::SUCCESS);
@@ -165,10 +165,10 @@ fn thirty_thousand_new_client_ids_hurt_nobody() {
         // A reset, so that the ports do not run out.
         rustix::net::sockopt::set_socket_linger(&peer.stream, Some(Duration::ZERO)).unwrap();
         if number % 1_000 == 0 {
-            healthy.go_on();
+            healthy.set_and_get();
         }
     }
-    healthy.go_on();
+    healthy.set_and_get();
     publisher.assert_alive();
     let mut away = join(&daemon, "away");
     let Some(Packet::Publish(publish)) = away.receive() else {
@@ -179,9 +179,9 @@ fn thirty_thousand_new_client_ids_hurt_nobody() {
 }
 
 #[test]
-fn patterns_of_sixteen_kilobytes_leave_others_quick() {
+fn long_patterns_do_not_slow_others() {
     let daemon = Daemon::in_memory();
-    let mut healthy = Healthy::new(&daemon);
+    let mut healthy = ProbeClient::new(&daemon);
     let long = vec![b'a'; 16_300];
     for number in 0..200u64 {
         let key = [&long[..], number.to_string().as_bytes()].concat();
@@ -231,7 +231,7 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
             scans
         });
         has_begun.wait();
-        times.extend((0..if is_release() { 2_000 } else { 15 }).map(|_| healthy.go_on()));
+        times.extend((0..if is_release() { 2_000 } else { 15 }).map(|_| healthy.set_and_get()));
         is_over.store(true, Ordering::Relaxed);
         let scans = heavy.join().unwrap();
         assert!(scans >= 4, "{scans}");
@@ -243,11 +243,11 @@ fn patterns_of_sixteen_kilobytes_leave_others_quick() {
 }
 
 #[test]
-fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
+fn clients_that_hoard_memory_are_evicted() {
     const BUDGET: usize = 32 * MIB;
     let budget = BUDGET.to_string();
     let daemon = Daemon::start(&["--storage", "memory", "--max-session-bytes", &budget]);
-    let mut healthy = Healthy::new(&daemon);
+    let mut healthy = ProbeClient::new(&daemon);
     let value = vec![b'v'; MIB];
     assert_eq!(
         healthy.peer.request(1, &[b"SET", b"large", &value]),
@@ -259,21 +259,21 @@ fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
     let mut hoarders: Vec<_> = (0..100)
         .map(|number| {
             let mut peer = daemon.connect(&format!("partial-{number}"));
-            pour(&mut peer, &begin);
+            write_all_or_stop(&mut peer, &begin);
             peer
         })
         .collect();
-    healthy.go_on();
+    healthy.set_and_get();
     assert_peak(&daemon, BUDGET);
 
     // CONNECT of 500 kB, of which 400 kB come.
     let begin = [&[0x10, 0xA0, 0xC2, 0x1E][..], &vec![0; 400_000]].concat();
     hoarders.extend((0..200).map(|_| {
         let mut peer = Peer::open(daemon.address);
-        pour(&mut peer, &begin);
+        write_all_or_stop(&mut peer, &begin);
         peer
     }));
-    healthy.go_on();
+    healthy.set_and_get();
     assert_peak(&daemon, BUDGET);
 
     // Many responses of 1 MiB to clients that do not read.
@@ -283,10 +283,10 @@ fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
         for correlation in 0..20 {
             encode_request(correlation, &[b"GET", b"large"], &mut out).unwrap();
         }
-        pour(&mut peer, &out);
+        write_all_or_stop(&mut peer, &out);
         peer
     }));
-    healthy.go_on();
+    healthy.set_and_get();
     assert_peak(&daemon, BUDGET + MIB);
 
     // Keys of 16 KiB that are watched.
@@ -298,10 +298,10 @@ fn who_hoards_partial_packets_unread_output_or_watches_gives_way() {
             let key = [&long[..], format!("{number}-{key}").as_bytes()].concat();
             encode_request(1, &[b"KEYNOTIFY", &key], &mut out).unwrap();
         }
-        pour(&mut peer, &out);
+        write_all_or_stop(&mut peer, &out);
         hoarders.push(peer);
     }
-    healthy.go_on();
+    healthy.set_and_get();
     assert_peak(&daemon, BUDGET + MIB);
     daemon.connect("new").assert_alive();
 }

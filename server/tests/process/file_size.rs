@@ -1,5 +1,5 @@
 //! The limit of the file size (`ulimit -f`): a write beyond it is a full disk.
-use crate::peer::{Daemon, PATIENCE, encode_request, statestored};
+use crate::peer::{Daemon, TIMEOUT, encode_request, statestored};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
@@ -29,7 +29,7 @@ fn a_write_beyond_the_file_size_limit_makes_the_store_read_only() {
         if text.contains("disk is full") {
             break;
         }
-        assert!(begin.elapsed() < PATIENCE, "still {text:?}");
+        assert!(begin.elapsed() < TIMEOUT, "still {text:?}");
     }
     assert_eq!(peer.request(2_000, &[b"GET", b"old"]), b"$1\r\n1\r\n");
     daemon.signal("-KILL");

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 #[test]
-fn a_hash_of_mosquitto_lets_in_with_its_password() {
+fn a_mosquitto_hash_accepts_its_password() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     let made = Command::new("mosquitto_passwd")
@@ -33,7 +33,7 @@ fn a_hash_of_mosquitto_lets_in_with_its_password() {
 }
 
 #[test]
-fn hashes_of_other_programs_are_refused_by_name() {
+fn hashes_of_other_programs_are_refused_with_their_format() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     let path = file.to_str().unwrap();

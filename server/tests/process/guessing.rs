@@ -59,7 +59,7 @@ fn join(daemon: &Daemon, connects: &[Connect]) -> Vec<ReasonCode> {
 }
 
 #[test]
-fn three_hundred_devices_behind_the_address_of_a_wrong_one_are_all_let_in() {
+fn devices_sharing_an_address_with_a_guesser_are_accepted() {
     let (_folder, daemon) = start();
     for number in 0..USERS {
         let right = connect(number, &format!("user {number}"), "secret");
@@ -85,7 +85,7 @@ fn three_hundred_devices_behind_the_address_of_a_wrong_one_are_all_let_in() {
 }
 
 #[test]
-fn users_who_exist_and_users_who_do_not_are_refused_after_the_same_delay() {
+fn existing_and_unknown_users_are_refused_after_the_same_delay() {
     let (_folder, daemon) = start();
     let nobodies: Vec<_> = (0..21)
         .map(|number| connect(number, &format!("nobody {number}"), "wrong"))

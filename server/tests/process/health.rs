@@ -1,6 +1,6 @@
 //! Health checks of a container.
 use crate::disk::Disk;
-use crate::peer::{Daemon, PATIENCE};
+use crate::peer::{Daemon, TIMEOUT};
 use crate::tools::{fail, run};
 use std::net::TcpListener;
 use std::time::Instant;
@@ -38,7 +38,7 @@ fn a_full_disk_is_alive_and_not_ready_until_there_is_room() {
 
     disk.set(&[]);
     let mut peer = daemon.connect("writer");
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     for correlation in 2.. {
         if peer.request(correlation, &[b"SET", b"k", b"2"]) == b"+OK\r\n" {
             break;
@@ -49,7 +49,7 @@ fn a_full_disk_is_alive_and_not_ready_until_there_is_room() {
 }
 
 #[test]
-fn whoever_says_nothing_is_not_alive() {
+fn an_unresponsive_server_is_not_alive() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let (_, text) = fail(&["health", &url]);

@@ -18,7 +18,7 @@ fn noise(seed: u64, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn random_bytes_disturb_nobody() {
+fn random_bytes_do_not_affect_other_clients() {
     let daemon = Daemon::in_memory();
     let mut good = daemon.connect("good");
     for seed in 1..100 {
@@ -43,7 +43,7 @@ fn random_bytes_disturb_nobody() {
 }
 
 #[test]
-fn a_packet_of_the_limit_is_taken_and_one_byte_more_is_refused() {
+fn the_maximum_packet_size_is_exact() {
     let daemon = Daemon::start(&["--storage", "memory", "--max-packet-bytes", "100000"]);
     let mut good = daemon.connect("good");
     let mut value = vec![b'v'; 99_000];
@@ -65,7 +65,7 @@ fn a_packet_of_the_limit_is_taken_and_one_byte_more_is_refused() {
 }
 
 #[test]
-fn a_client_that_never_reads_does_not_hold_up_others() {
+fn a_client_that_never_reads_does_not_block_others() {
     let daemon = Daemon::in_memory();
     let mut good = daemon.connect("good");
     let value = vec![b'v'; 1_000_000];
@@ -91,7 +91,7 @@ fn a_client_that_never_reads_does_not_hold_up_others() {
 }
 
 #[test]
-fn a_subscriber_of_mqtt_3_is_refused_in_its_own_words() {
+fn an_mqtt_3_client_is_refused_with_an_mqtt_3_connack() {
     let daemon = Daemon::in_memory();
     let mut peer = Peer::open(daemon.address);
     peer.stream
@@ -103,7 +103,7 @@ fn a_subscriber_of_mqtt_3_is_refused_in_its_own_words() {
 }
 
 #[test]
-fn a_forbidden_response_topic_costs_the_connection() {
+fn a_forbidden_response_topic_closes_the_connection() {
     let daemon = Daemon::in_memory();
     let mut peer = daemon.connect("peer");
     let request = statestore_protocol::topic::REQUEST;

@@ -12,7 +12,7 @@ const WINDOW: u64 = 64;
 
 /// The client's knowledge about a key.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct KeyHistory {
     /// The number of the last write that was answered; 0 for none.
     answered: u64,
     /// The number of the last write that was sent.
@@ -27,7 +27,7 @@ fn is_deletion(number: u64) -> bool {
 /// Writes without pause until `answers` are there, then kills the server, and takes in what had left it before.
 fn write_until_killed(
     daemon: Daemon,
-    known: &mut BTreeMap<u64, Known>,
+    known: &mut BTreeMap<u64, KeyHistory>,
     next: &mut u64,
     answers: u64,
 ) {
@@ -82,7 +82,7 @@ fn write_until_killed(
 }
 
 /// Compares the store with what the client knows; a write that was not answered may be there or not.
-fn verify(peer: &mut Peer, known: &mut BTreeMap<u64, Known>, round: u64) {
+fn verify(peer: &mut Peer, known: &mut BTreeMap<u64, KeyHistory>, round: u64) {
     for (key, known) in known {
         let name = format!("key-{key}");
         let reply = peer.request(u64::MAX - key - round * KEYS, &[b"GET", name.as_bytes()]);
@@ -109,7 +109,7 @@ fn verify(peer: &mut Peer, known: &mut BTreeMap<u64, Known>, round: u64) {
 }
 
 /// The last write that may have left the key absent.
-fn latest_deletion(known: Known, key: u64) -> u64 {
+fn latest_deletion(known: KeyHistory, key: u64) -> u64 {
     (known.answered..=known.sent)
         .rev()
         .find(|number| number % KEYS == key && is_deletion(*number))
@@ -117,7 +117,7 @@ fn latest_deletion(known: Known, key: u64) -> u64 {
 }
 
 #[test]
-fn every_acknowledged_write_survives_kill_9() {
+fn every_acknowledged_write_survives_sigkill() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
     let mut known = BTreeMap::new();

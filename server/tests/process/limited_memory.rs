@@ -1,6 +1,6 @@
 //! A store whose control group may have little memory.
 use crate::memory::{MIB, fill, thin_out};
-use crate::peer::{Daemon, PATIENCE};
+use crate::peer::{Daemon, TIMEOUT};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ const QUOTA_BYTES: u64 = 1024 * MIB;
 const GROUP_MIB: u64 = 128;
 
 /// A control group of the memory of one process, removed at the end of the test.
-struct Group(PathBuf);
+struct ControlGroup(PathBuf);
 
-impl Group {
+impl ControlGroup {
     /// Makes one, in version 2 or 1 of control groups; `None` if that is not possible here.
     fn new() -> Option<Self> {
         let mounts = [
@@ -44,7 +44,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         // The folder may be no group, or its last process may not be gone yet.
         let _ = std::fs::remove_dir(&self.0);
@@ -52,7 +52,7 @@ impl Drop for Group {
 }
 
 /// Fills the store until the process has no more memory, which refuses writes and goes on, and makes room again.
-fn is_filled_and_goes_on(script: &str, options: &[&str]) {
+fn assert_survives_full_memory(script: &str, options: &[&str]) {
     let quota = QUOTA_BYTES.to_string();
     let options = [options, &["--max-bytes", &quota]].concat();
     let daemon = Daemon::start_through(&["sh", "-c", script], &options);
@@ -65,7 +65,7 @@ fn is_filled_and_goes_on(script: &str, options: &[&str]) {
         // A pass over the entries gives their memory back.
         let begun = Instant::now();
         while peer.request(2, &[b"SET", b"large", &vec![b'v'; 1_500_000]]) != b"+OK\r\n" {
-            assert!(begun.elapsed() < PATIENCE, "still refused");
+            assert!(begun.elapsed() < TIMEOUT, "still refused");
         }
         peer.request(3, &[b"DEL", b"large"]);
     }
@@ -77,8 +77,8 @@ fn is_filled_and_goes_on(script: &str, options: &[&str]) {
 }
 
 fn by_group(options: &[&str]) {
-    if let Some(group) = Group::new() {
-        is_filled_and_goes_on(&group.script(), options);
+    if let Some(group) = ControlGroup::new() {
+        assert_survives_full_memory(&group.script(), options);
     }
 }
 

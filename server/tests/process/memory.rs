@@ -1,5 +1,5 @@
 //! Memory that the process takes, and its behaviour when it gets no more.
-use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
+use crate::peer::{Daemon, Peer, TIMEOUT, encode_request};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::io::Write;
@@ -95,7 +95,7 @@ fn resident_bytes(daemon: &Daemon) -> u64 {
 }
 
 #[test]
-fn resident_memory_stays_within_the_budgets_whatever_is_deleted() {
+fn resident_memory_stays_within_the_budgets_after_deletions() {
     let (entries, sessions) = (60 * MIB, 16 * MIB);
     let daemon = Daemon::start(&[
         "--storage",
@@ -145,7 +145,7 @@ fn writes_within_the_quota_do_not_end_a_process_with_a_limited_address_space() {
 }
 
 #[test]
-fn a_process_without_memory_refuses_writes_until_there_is_some() {
+fn a_process_out_of_memory_refuses_writes_until_memory_is_free() {
     refuses_writes_until_there_is_memory(OF_DATA);
 }
 
@@ -174,7 +174,7 @@ fn refuses_writes_until_there_is_memory(limit: Limit) {
             {
                 break;
             }
-            assert!(begin.elapsed() < PATIENCE, "{ready}");
+            assert!(begin.elapsed() < TIMEOUT, "{ready}");
             let value = vec![b'v'; value_bytes];
             let answer = peer.request(9, &[b"SET", &key(0, count), &value]);
             count += usize::from(answer == OK);
@@ -187,7 +187,7 @@ fn refuses_writes_until_there_is_memory(limit: Limit) {
         thin_out(&mut peer, 0, count, usize::MAX);
         let begin = Instant::now();
         while peer.request(3, &[b"SET", b"0-0", &vec![b'v'; 1_000]]) != OK {
-            assert!(begin.elapsed() < PATIENCE, "still refused");
+            assert!(begin.elapsed() < TIMEOUT, "still refused");
         }
         peer.request(4, &[b"DEL", b"0-0"]);
     }

@@ -29,7 +29,7 @@ fn a_low_soft_limit_is_raised() {
 }
 
 #[test]
-fn a_limit_that_is_too_low_for_the_connections_is_a_warning() {
+fn a_descriptor_limit_below_the_connection_limit_is_a_warning() {
     let daemon = start("-n 64");
     let mut peer = daemon.connect("peer");
     assert_eq!(peer.request(1, &[b"GET", b"k"]), b"$-1\r\n");
@@ -70,7 +70,7 @@ fn idle_connections_leave_descriptors_for_the_storage() {
 }
 
 #[test]
-fn a_durable_server_without_a_free_descriptor_goes_on() {
+fn a_durable_server_survives_running_out_of_descriptors() {
     let folder = tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let daemon = Daemon::start(&["--data-dir", data]);

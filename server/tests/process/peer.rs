@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) const MAX: u32 = u32::MAX;
 
 /// How long a test waits for what must happen. Only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The program: the one that `STATESTORED_BIN` names, or that of this build.
 fn binary() -> OsString {
@@ -183,7 +183,7 @@ pub(crate) struct LogLines(Receiver<String>);
 impl LogLines {
     /// The next line, while this is waited for.
     pub(crate) fn next(&self, awaited: &str) -> String {
-        let line = self.0.recv_timeout(PATIENCE);
+        let line = self.0.recv_timeout(TIMEOUT);
         line.unwrap_or_else(|error| panic!("no {awaited} is logged: {error}"))
     }
 }
@@ -205,8 +205,8 @@ impl Peer {
     pub(crate) fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Self {
             stream,
             input: BytesMut::new(),

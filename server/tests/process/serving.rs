@@ -28,7 +28,7 @@ fn requests_are_answered_and_watchers_notified() {
 }
 
 #[test]
-fn an_expiring_key_notifies_by_itself() {
+fn an_expiring_key_notifies_without_a_request() {
     let daemon = Daemon::in_memory();
     let mut peer = daemon.connect("peer");
     assert_eq!(peer.request(1, &[b"KEYNOTIFY", b"k"]), b"+OK\r\n");
@@ -43,7 +43,7 @@ fn an_expiring_key_notifies_by_itself() {
 }
 
 #[test]
-fn messages_go_from_client_to_client() {
+fn messages_are_routed_between_clients() {
     let daemon = Daemon::in_memory();
     let mut subscriber = daemon.connect("subscriber");
     let subscribe = Subscribe {
@@ -66,7 +66,7 @@ fn messages_go_from_client_to_client() {
 }
 
 #[test]
-fn a_large_value_comes_back_whole() {
+fn a_large_value_round_trips() {
     let daemon = Daemon::in_memory();
     let mut peer = daemon.connect("peer");
     let value: Vec<u8> = (0..5_000_000_u32)
@@ -111,7 +111,7 @@ fn users_need_their_password() {
 }
 
 #[test]
-fn a_hangup_reads_the_users_again() {
+fn sighup_reloads_the_users() {
     let (daemon, file, _folder) = with_users("ann:old\n");
     let mut ann = Peer::join(daemon.address, &login("old")).unwrap();
     std::fs::write(&file, "ann:new\n").unwrap();

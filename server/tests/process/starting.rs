@@ -1,6 +1,6 @@
 //! How the process starts, and what it warns of.
 use crate::disk::Disk;
-use crate::peer::{Daemon, PATIENCE, statestored};
+use crate::peer::{Daemon, TIMEOUT, statestored};
 use std::fs::{Permissions, set_permissions, write};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use tempfile::tempdir;
 
 #[test]
-fn a_signal_ends_it_while_it_opens_its_data_and_nobody_can_connect_before() {
+fn a_signal_stops_startup_and_connections_wait_for_it() {
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
     // Making a new store takes a few syncs, and with this disk longer than any test.
@@ -33,7 +33,7 @@ fn a_signal_ends_it_while_it_opens_its_data_and_nobody_can_connect_before() {
         let killed = Command::new("kill").args([signal, &id]).status().unwrap();
         assert!(killed.success());
         assert_eq!(child.wait().unwrap().code(), Some(0), "{signal}");
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < TIMEOUT);
         let mut stdout = String::new();
         let mut end = child.stdout.take().unwrap();
         end.read_to_string(&mut stdout).unwrap();
@@ -60,7 +60,7 @@ fn log(mode: u32, address: &str) -> String {
 }
 
 #[test]
-fn passwords_that_others_can_read_are_a_warning() {
+fn a_world_readable_password_file_is_a_warning() {
     let text = log(0o644, "tcp://127.0.0.1:0");
     assert!(
         text.contains("WARN") && text.contains("chmod o-rw"),
@@ -74,7 +74,7 @@ fn passwords_that_others_can_read_are_a_warning() {
 }
 
 #[test]
-fn passwords_in_clear_beyond_this_machine_are_a_warning() {
+fn plain_passwords_on_a_network_are_a_warning() {
     let text = log(0o600, "tcp://0.0.0.0:0");
     assert!(
         text.contains("WARN") && text.contains("passwords") && text.contains("0.0.0.0"),
@@ -84,7 +84,7 @@ fn passwords_in_clear_beyond_this_machine_are_a_warning() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn there_are_no_core_dumps_unless_they_are_asked_for() {
+fn core_dumps_are_disabled_by_default() {
     let soft_limit = |arguments: &[&str]| {
         let daemon = Daemon::start(arguments);
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();

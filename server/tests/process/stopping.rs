@@ -1,6 +1,6 @@
 //! How the process ends.
 use crate::disk::Disk;
-use crate::peer::{Daemon, PATIENCE, encode_request, statestored};
+use crate::peer::{Daemon, TIMEOUT, encode_request, statestored};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 #[test]
-fn signals_end_it_cleanly() {
+fn signals_stop_the_server_cleanly() {
     for signal in ["-TERM", "-INT"] {
         let daemon = Daemon::in_memory();
         let mut peer = daemon.connect("peer");
@@ -25,7 +25,7 @@ fn signals_end_it_cleanly() {
 }
 
 #[test]
-fn the_end_of_standard_input_ends_it_cleanly_if_asked_for() {
+fn end_of_standard_input_stops_the_server_if_configured() {
     let arguments = ["--storage", "memory", "--listen", "tcp://127.0.0.1:0"];
     let start = |more: &[&str]| {
         let mut command = statestored(&[&arguments, more].concat());
@@ -55,7 +55,7 @@ fn the_end_of_standard_input_ends_it_cleanly_if_asked_for() {
 }
 
 #[test]
-fn a_client_that_does_not_read_does_not_keep_it_alive() {
+fn a_client_that_does_not_read_does_not_block_shutdown() {
     let daemon = Daemon::in_memory();
     let mut peer = daemon.connect("peer");
     let value = vec![b'v'; 8_000_000];
@@ -68,7 +68,7 @@ fn a_client_that_does_not_read_does_not_keep_it_alive() {
 }
 
 #[test]
-fn what_was_asked_before_the_end_is_answered() {
+fn requests_received_before_shutdown_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(&["--data-dir", folder.path().to_str().unwrap()]);
     let mut peer = daemon.connect("peer");
@@ -99,11 +99,11 @@ fn what_was_asked_before_the_end_is_answered() {
 fn ended(daemon: Daemon) -> Output {
     let (told, ended) = channel();
     std::thread::spawn(move || told.send(daemon.wait()));
-    ended.recv_timeout(PATIENCE).unwrap()
+    ended.recv_timeout(TIMEOUT).unwrap()
 }
 
 #[test]
-fn a_disk_that_does_not_answer_does_not_keep_it_alive() {
+fn a_stalled_disk_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Disk::under(folder.path());
     let data = ["--data-dir", folder.path().to_str().unwrap()];
@@ -145,7 +145,7 @@ fn fill_log(daemon: &Daemon) {
 }
 
 #[test]
-fn a_log_that_nobody_reads_holds_nothing_up() {
+fn an_unread_log_does_not_block_the_server() {
     let daemon = Daemon::start(&["--storage", "memory", "--log", "debug"]);
     fill_log(&daemon);
     daemon.signal("-TERM");
@@ -157,7 +157,7 @@ fn a_log_that_nobody_reads_holds_nothing_up() {
 }
 
 #[test]
-fn lines_that_are_left_out_are_told() {
+fn omitted_log_lines_are_reported() {
     let mut daemon = Daemon::start(&["--storage", "memory", "--log", "debug"]);
     fill_log(&daemon);
     daemon.until_logged(&["nobody read the log: lines are left out", "lines="]);
@@ -165,7 +165,7 @@ fn lines_that_are_left_out_are_told() {
 }
 
 #[test]
-fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
+fn a_stalled_reload_is_logged_and_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
@@ -182,7 +182,7 @@ fn a_reload_that_waits_for_a_file_says_so_and_does_not_keep_it_alive() {
         // Fails until a process reads.
         match other_end.write(true).custom_flags(flags).open(&file) {
             Ok(other_end) => break other_end,
-            Err(_) => assert!(begin.elapsed() < PATIENCE, "nobody reads"),
+            Err(_) => assert!(begin.elapsed() < TIMEOUT, "nobody reads"),
         }
         std::thread::yield_now();
     };

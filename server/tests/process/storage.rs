@@ -1,6 +1,6 @@
 //! Behaviour towards clients while the disk has faults.
 use crate::disk::Disk;
-use crate::peer::{Daemon, PATIENCE, Peer, encode_request};
+use crate::peer::{Daemon, Peer, TIMEOUT, encode_request};
 use statestore_protocol::mqtt::ReasonCode;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
@@ -8,8 +8,7 @@ use tempfile::tempdir;
 const OK: &[u8] = b"+OK\r\n";
 
 #[test]
-fn what_a_failed_sync_left_behind_is_never_acknowledged_by_the_next_process_unless_the_disk_has_it()
-{
+fn unsynced_data_of_a_failed_sync_is_not_acknowledged_after_a_restart() {
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
@@ -56,7 +55,7 @@ fn set_until(peer: &mut Peer, correlation: &mut u64, is_wanted: impl Fn(&[u8]) -
             return;
         }
         let text = String::from_utf8_lossy(&reply).into_owned();
-        assert!(begin.elapsed() < PATIENCE, "still {text}");
+        assert!(begin.elapsed() < TIMEOUT, "still {text}");
     }
 }
 
@@ -150,12 +149,12 @@ fn fill_and_free(faults: &[(&str, u64)]) {
 }
 
 #[test]
-fn a_full_disk_is_no_outage_of_reading() {
+fn a_full_disk_remains_readable() {
     fill_and_free(&[]);
 }
 
 #[test]
-fn nor_is_it_where_space_cannot_be_reserved() {
+fn a_full_disk_remains_readable_without_space_reservation() {
     fill_and_free(&[("no_fallocate", 1)]);
 }
 
@@ -185,7 +184,7 @@ fn a_start_with_a_full_disk_is_read_only_and_becomes_writable() {
 }
 
 #[test]
-fn files_belong_to_the_user_alone_also_in_a_folder_that_is_open() {
+fn files_are_private_even_in_an_open_folder() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempdir().unwrap();
     let set_mode = |path: &std::path::Path, mode| {
@@ -244,7 +243,7 @@ fn last_bulk_string(reply: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_scan_goes_on_after_a_kill() {
+fn a_scan_continues_after_a_kill() {
     let folder = tempdir().unwrap();
     let arguments = ["--data-dir", folder.path().to_str().unwrap()];
     let daemon = Daemon::start(&arguments);

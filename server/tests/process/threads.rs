@@ -18,7 +18,7 @@ fn refuse_threads(daemon: &Daemon) {
 }
 
 #[test]
-fn the_http_port_answers_when_the_system_refuses_threads() {
+fn the_http_port_responds_when_no_thread_can_be_created() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let daemon = Daemon::start(&["--data-dir", data, "--http", "http://127.0.0.1:0"]);

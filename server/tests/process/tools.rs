@@ -47,9 +47,9 @@ pub(crate) fn export(source: &[&str]) -> BTreeSet<String> {
 }
 
 /// Folders and files of one test.
-pub(crate) struct Place(TempDir);
+pub(crate) struct TestFolder(TempDir);
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         Self(tempdir().unwrap())
     }
@@ -80,8 +80,8 @@ impl Place {
 }
 
 #[test]
-fn a_store_goes_through_a_backup_and_through_text_and_stays_the_same() {
-    let place = Place::new();
+fn a_store_round_trips_through_backup_and_export() {
+    let place = TestFolder::new();
     let (data, backup) = (place.text("data"), place.text("backup"));
     let daemon = Daemon::start(&["--data-dir", &data]);
     let mut peer = daemon.connect("writer");
@@ -155,8 +155,8 @@ fn a_store_goes_through_a_backup_and_through_text_and_stays_the_same() {
 }
 
 #[test]
-fn a_folder_that_a_server_uses_is_left_to_it() {
-    let place = Place::new();
+fn a_folder_in_use_is_refused() {
+    let place = TestFolder::new();
     let backup = place.text("backup");
     let other = place.fill("other", 1);
     run(&["backup", "--data-dir", &other, &backup]);
@@ -193,8 +193,8 @@ fn a_folder_that_a_server_uses_is_left_to_it() {
 }
 
 #[test]
-fn damage_is_named_with_its_place_and_nothing_is_made_of_it() {
-    let place = Place::new();
+fn damage_is_reported_with_its_position_and_creates_nothing() {
+    let place = TestFolder::new();
     let data = place.fill("data", 600);
     let backup = place.text("backup");
     run(&["backup", "--data-dir", &data, &backup]);
@@ -244,7 +244,7 @@ fn damage_is_named_with_its_place_and_nothing_is_made_of_it() {
 }
 
 /// A restore that has read the first half of a backup, from a pipe.
-fn half_restored(place: &Place, backup: &[u8], folder: &str) -> (std::process::Child, File) {
+fn half_restored(place: &TestFolder, backup: &[u8], folder: &str) -> (std::process::Child, File) {
     let pipe = place.path("pipe");
     let _ = fs::remove_file(&pipe);
     assert!(
@@ -265,8 +265,8 @@ fn half_restored(place: &Place, backup: &[u8], folder: &str) -> (std::process::C
 }
 
 #[test]
-fn a_restore_that_is_killed_leaves_no_store_and_can_be_done_again() {
-    let place = Place::new();
+fn a_killed_restore_leaves_no_store_and_can_be_repeated() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3_000);
     let backup = place.text("backup");
     run(&["backup", "--data-dir", &data, &backup]);
@@ -299,8 +299,8 @@ fn a_restore_that_is_killed_leaves_no_store_and_can_be_done_again() {
 }
 
 #[test]
-fn a_restore_that_is_interrupted_leaves_nothing() {
-    let place = Place::new();
+fn an_interrupted_restore_leaves_nothing() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3_000);
     let backup = place.text("backup");
     run(&["backup", "--data-dir", &data, &backup]);
@@ -329,8 +329,8 @@ fn a_restore_that_is_interrupted_leaves_nothing() {
 }
 
 #[test]
-fn what_there_is_is_not_overwritten() {
-    let place = Place::new();
+fn existing_files_are_not_overwritten() {
+    let place = TestFolder::new();
     let data = place.fill("data", 2);
     let backup = place.text("backup");
     fs::write(&backup, "precious").unwrap();
@@ -358,8 +358,8 @@ fn what_there_is_is_not_overwritten() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_half() {
-    let place = Place::new();
+fn a_full_disk_leaves_no_partial_files() {
+    let place = TestFolder::new();
     let data = place.fill("data", 3_000);
     let backup = place.text("backup");
     run(&["backup", "--data-dir", &data, &backup]);
@@ -395,8 +395,8 @@ fn a_full_disk_leaves_nothing_half() {
 }
 
 #[test]
-fn compacting_keeps_each_record_once() {
-    let place = Place::new();
+fn compaction_keeps_each_record_once() {
+    let place = TestFolder::new();
     let data = place.text("data");
     let daemon = Daemon::start(&["--data-dir", &data]);
     let mut peer = daemon.connect("writer");

@@ -36,7 +36,7 @@ pub(crate) fn log_in(daemon: &Daemon, user: &str, password: &str) -> Result<Peer
 }
 
 #[test]
-fn a_byte_order_mark_is_not_a_part_of_the_first_line() {
+fn a_byte_order_mark_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "\u{feff}ann:secret\nbob:secret\n").unwrap();
@@ -64,7 +64,7 @@ fn a_byte_order_mark_is_not_a_part_of_the_first_line() {
 
 /// In a namespace of its own, where a test may mount.
 #[test]
-fn a_file_that_is_mounted_by_itself_is_explained() {
+fn a_bind_mounted_file_is_reported() {
     let allowed = Command::new("unshare").args(["-Urm", "true"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
         println!("this machine has no namespaces for users");

@@ -4,23 +4,23 @@ use crate::server::Redis;
 use std::time::Duration;
 
 #[test]
-fn a_request_that_comes_to_several_servers_is_executed_once() {
-    shared::a_request_that_comes_to_several_servers_is_executed_once::<Redis>();
+fn a_request_delivered_to_several_servers_is_executed_once() {
+    shared::a_request_delivered_to_several_servers_is_executed_once::<Redis>();
 }
 
 #[test]
-fn a_key_that_is_watched_through_several_servers_is_told_of_once() {
+fn a_key_watched_through_several_servers_is_notified_once() {
     let redis = Redis::start();
-    keeping::a_key_that_is_watched_through_several_servers_is_told_of_once(&format!(
+    keeping::a_key_watched_through_several_servers_is_notified_once(&format!(
         "redis://127.0.0.1:{}",
         redis.port
     ));
 }
 
 #[test]
-fn watches_outlive_the_server_that_keeps_them() {
+fn watches_survive_the_group_leader() {
     let redis = Redis::start();
-    keeping::watches_outlive_the_server_that_keeps_them(&format!(
+    keeping::watches_survive_the_group_leader(&format!(
         "redis://127.0.0.1:{}",
         redis.port
     ));
@@ -34,7 +34,7 @@ fn the_watches_of_a_silent_client_end_at_all_servers() {
 }
 
 #[test]
-fn an_answer_is_given_again_until_redis_lets_it_expire() {
+fn a_response_is_repeated_until_it_expires_in_redis() {
     let redis = Redis::with_clock();
     let kept = async || {
         let mut kept = Vec::new();
@@ -55,21 +55,21 @@ fn an_answer_is_given_again_until_redis_lets_it_expire() {
 }
 
 #[test]
-fn what_others_may_execute_is_not_refused_before_it_is_acknowledged() {
-    refusals::what_others_may_execute_is_not_refused_before_it_is_acknowledged::<Redis>();
+fn a_request_that_others_may_execute_is_acknowledged_before_it_is_refused() {
+    refusals::a_request_that_others_may_execute_is_acknowledged_before_it_is_refused::<Redis>();
 }
 
 #[test]
-fn rules_about_keys_hold_whichever_server_is_asked() {
+fn key_rules_apply_at_every_server() {
     let redis = Redis::start();
-    guarded::rules_about_keys_hold_whichever_server_is_asked(&redis.url("guarded"));
+    guarded::key_rules_apply_at_every_server(&redis.url("guarded"));
 }
 
 #[test]
-fn whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had() {
+fn another_user_with_the_same_client_id_inherits_nothing() {
     let redis = Redis::start();
     let storage = redis.url("guarded");
-    guarded::whoever_takes_the_name_of_a_client_gets_nothing_of_what_its_user_had(&storage);
+    guarded::another_user_with_the_same_client_id_inherits_nothing(&storage);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Servers over a real Redis: what one of them did, the others know.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod attached;
-mod confirmed;
+mod confirmed_reads;
 #[path = "../process/disk.rs"]
 mod disk;
 #[path = "../elsewhere/mod.rs"]
@@ -11,7 +11,7 @@ mod secure;
 mod sentinels;
 mod server;
 mod slots;
-mod unfit;
+mod unsuitable;
 
 #[path = "../engine/conditions.rs"]
 mod conditions;
@@ -36,6 +36,6 @@ use elsewhere::store;
 const STORAGE: &str = "redis";
 
 /// The engine that the model runs with.
-type Tested = server::Redis;
+type TestEngine = server::Redis;
 
 elsewhere::suite::suite!(crate::server::Redis);

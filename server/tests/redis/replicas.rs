@@ -1,14 +1,14 @@
 //! A replica that takes over.
 use crate::elsewhere::{Engine, LONG, block_on, client_of, get, until, value};
 use crate::server::Redis;
-use faults::{Admission, Cut, Proxy};
+use faults::{AcceptMode, CutKind, Proxy};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use statestore::{Client, Condition, ScanOptions, SetOptions, SetOutcome};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::remote::redis::RedisConfig;
+use statestored::keyspace::shared::redis::RedisConfig;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -33,7 +33,7 @@ async fn write(client: &Client, key: &str, value: &str) {
 }
 
 #[test]
-fn a_replica_that_takes_over_is_found_and_goes_on() {
+fn a_promoted_replica_is_found_and_used() {
     let mut master = Redis::start();
     let replica = Redis::replica_of(master.port);
     let server = server(RedisConfig {
@@ -71,7 +71,7 @@ fn a_replica_that_takes_over_is_found_and_goes_on() {
 }
 
 #[test]
-fn what_too_few_replicas_have_is_not_answered() {
+fn writes_without_enough_replicas_are_not_acknowledged() {
     let master = Redis::start();
     let server = server(RedisConfig {
         replicas: 1,
@@ -135,8 +135,8 @@ async fn lost_by_kill(confirming: u32) -> (usize, usize) {
             acknowledged.push(key);
         }
     }
-    slow.admit(Admission::Refuse);
-    slow.cut(Cut::Reset);
+    slow.set_accept_mode(AcceptMode::Reset);
+    slow.cut(CutKind::Reset);
     master.kill();
     let () = replica.run("REPLICAOF NO ONE");
     // Otherwise no replica would confirm.
@@ -161,7 +161,7 @@ async fn lost_by_kill(confirming: u32) -> (usize, usize) {
 
 /// `REDIS_KILLS` says how often.
 #[test]
-fn what_a_replica_has_confirmed_is_not_lost() {
+fn writes_confirmed_by_a_replica_survive_failover() {
     let kills = std::env::var("REDIS_KILLS").map_or(1, |kills| kills.parse().unwrap());
     block_on(async {
         let mut confirmed = 0;
@@ -220,7 +220,7 @@ impl Sentinel {
         panic!("no sentinel starts");
     }
 
-    fn ask(&self, what: &str) -> String {
+    fn query(&self, what: &str) -> String {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
         let mut command = redis::cmd("INFO");
         let answer: String = command
@@ -249,7 +249,7 @@ fn sentinels_name_the_master() {
         ..master.redis_config("test")
     });
     block_on(async {
-        let knows = || sentinel.ask("sentinel").contains("slaves=1");
+        let knows = || sentinel.query("sentinel").contains("slaves=1");
         until("the sentinel knows the replica", knows).await;
         let client = client_of(&server).await;
         client.set("k", "1").await.unwrap();
@@ -286,14 +286,14 @@ fn start_behind_silent_ones(answering: u16, config: RedisConfig) -> Duration {
 }
 
 #[test]
-fn addresses_that_do_not_answer_do_not_hold_up_the_one_that_does() {
+fn unresponsive_addresses_do_not_delay_a_responsive_one() {
     let master = Redis::start();
     let took = start_behind_silent_ones(master.port, master.redis_config("test"));
     assert!(took < SILENT * UNANSWERED, "{took:?}");
 }
 
 #[test]
-fn sentinels_that_do_not_answer_do_not_hold_up_the_one_that_does() {
+fn unresponsive_sentinels_do_not_delay_a_responsive_one() {
     let master = Redis::start();
     let sentinel = Sentinel::of(&master);
     let config = RedisConfig {

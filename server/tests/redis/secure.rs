@@ -4,8 +4,8 @@ use crate::elsewhere::{block_on, client_of, value};
 use crate::server::Redis;
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::remote::EngineTls;
-use statestored::keyspace::remote::redis::RedisConfig;
+use statestored::keyspace::shared::EngineTls;
+use statestored::keyspace::shared::redis::RedisConfig;
 
 /// Starts a Redis that trusts certificates of this authority. Its user has the permissions that a server needs, for keys that
 /// begin with `{allowed}`.
@@ -50,7 +50,7 @@ fn config(files: &Files, redis: &Redis, change: impl FnOnce(&mut RedisConfig)) -
 }
 
 #[test]
-fn a_server_shows_a_certificate_and_a_password() {
+fn a_server_authenticates_with_certificate_and_password() {
     let files = Files::make();
     let redis = redis(&files);
     let server = RunningServer::start(config(&files, &redis, |_| {})).unwrap();
@@ -66,7 +66,7 @@ fn a_server_shows_a_certificate_and_a_password() {
 }
 
 #[test]
-fn what_redis_does_not_accept_is_named_with_what_there_is_to_do() {
+fn rejections_by_redis_are_reported_with_advice() {
     let files = Files::make();
     let redis = redis(&files);
     let error = |change: &dyn Fn(&mut RedisConfig)| {

@@ -4,8 +4,8 @@ use crate::elsewhere::{Engine, block_on, listens};
 use faults::free_port;
 use redis::Connection;
 use statestored::config::StorageConfig;
-use statestored::keyspace::remote::ThreadLink;
-use statestored::keyspace::remote::redis::{RedisConfig, connect};
+use statestored::keyspace::shared::ThreadLink;
+use statestored::keyspace::shared::redis::{RedisConfig, connect};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -59,7 +59,7 @@ impl Redis {
     /// Starts a replica of the Redis at this port.
     pub(crate) fn replica_of(port: u16) -> Self {
         let replica = Self::with(&["--replicaof", "127.0.0.1", &port.to_string()]);
-        replica.wait_for("master_link_status:up");
+        replica.wait_until_info_contains("master_link_status:up");
         replica
     }
 
@@ -80,7 +80,7 @@ impl Redis {
     }
 
     /// Until it says this of itself.
-    pub(crate) fn wait_for(&self, fact: &str) {
+    pub(crate) fn wait_until_info_contains(&self, fact: &str) {
         let end = std::time::Instant::now() + crate::elsewhere::LONG;
         while !self.run::<String>("INFO").contains(fact) {
             assert!(std::time::Instant::now() < end, "not in time: {fact}");

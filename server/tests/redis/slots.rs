@@ -5,7 +5,7 @@ use statestore::{Client, Observation};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::remote::redis::RedisConfig;
+use statestored::keyspace::shared::redis::RedisConfig;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
@@ -90,7 +90,7 @@ async fn write_on(client: Client, is_over: Rc<Cell<bool>>) -> u64 {
 }
 
 #[test]
-fn a_slot_that_moves_takes_the_store_with_it() {
+fn the_store_survives_the_migration_of_its_slot() {
     block_on(async {
         let members = Members::start().await;
         let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None).unwrap();

@@ -3,12 +3,12 @@ use super::model::{Model, SMALL_LOGS, after, commit, open};
 use bytes::Bytes;
 use statestored::storage::backup::{self, BackupReader, Header};
 use statestored::storage::{
-    DurableOptions, Image, Receive, Record, RecordView, Storage, StorageError,
+    DurableOptions, Record, RecordReceiver, RecordView, Storage, StorageError, StorageImage,
 };
 use std::path::Path;
 use tempfile::TempDir;
 
-impl Receive for Model {
+impl RecordReceiver for Model {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         let record = Record {
             key: Bytes::copy_from_slice(record.key),
@@ -24,7 +24,7 @@ impl Receive for Model {
 }
 
 /// A backup of what an image holds.
-pub(crate) fn backup_of(image: &mut dyn Image) -> Vec<u8> {
+pub(crate) fn backup_of(image: &mut dyn StorageImage) -> Vec<u8> {
     let mut bytes = Vec::new();
     backup::write(image, &mut bytes, &|| true).expect("a backup");
     bytes
@@ -51,7 +51,7 @@ fn backup_after(last: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_backup_holds_what_was_there_when_it_was_begun_whatever_the_store_does_meanwhile() {
+fn a_backup_is_a_snapshot_of_its_start() {
     const IMAGES: u64 = 60;
     const BETWEEN: u64 = 7;
     let place = TempDir::new().expect("a temporary directory");
@@ -83,7 +83,7 @@ fn a_backup_holds_what_was_there_when_it_was_begun_whatever_the_store_does_meanw
 }
 
 #[test]
-fn a_backup_is_found_to_be_cut_off_wherever_that_is() {
+fn a_truncated_backup_is_detected_at_any_length() {
     let backup = backup_after(40);
     assert!(read(&backup).expect("whole").1 == after(40));
     for length in 0..backup.len() {
@@ -100,7 +100,7 @@ fn a_backup_is_found_to_be_cut_off_wherever_that_is() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_backup_is_found() {
+fn every_flipped_bit_of_a_backup_is_detected() {
     let backup = backup_after(40);
     for at in 0..backup.len() {
         for bit in 0..8 {
@@ -140,7 +140,7 @@ fn an_empty_store_has_a_backup() {
 }
 
 #[test]
-fn who_does_not_want_it_any_more_ends_it() {
+fn a_backup_can_be_cancelled() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     storage.commit(&commit(1)).expect("commit");

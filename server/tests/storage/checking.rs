@@ -1,21 +1,21 @@
 //! Findings of a check of a store, and the owner of each file of a folder.
-use super::by_hand::Hand;
 use super::format::fixture;
+use super::manual_machine::ManualMachine;
 use super::model::{
     Model, SMALL_LOGS, after, batch, commit, current_log, open, put, read_files, write_files,
 };
-use statestored::storage::durable::{self, Checked};
+use statestored::storage::durable::{self, CheckReport};
 use statestored::storage::{StoppedStore, Storage};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn check(folder: &Path) -> Checked {
+fn check(folder: &Path) -> CheckReport {
     durable::check(folder, &mut |_| Ok(())).expect("readable")
 }
 
 #[test]
-fn a_check_counts_files_and_bytes_and_names_strangers() {
+fn a_check_counts_files_and_bytes_and_lists_foreign_files() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     let files = fixture();
@@ -26,20 +26,20 @@ fn a_check_counts_files_and_bytes_and_names_strangers() {
     let frames = files.iter().filter(|(name, _)| is_data(name));
     let bytes: usize = frames.map(|(_, content)| content.len() - 40).sum();
     assert_eq!(checked.bytes, bytes as u64);
-    assert!(checked.strangers.is_empty(), "{checked:?}");
+    assert!(checked.unknown_files.is_empty(), "{checked:?}");
     for name in ["notes.txt", "log-99", "base-98", "unfinished", "lock"] {
         fs::write(folder.join(name), "more").expect("writable");
     }
     fs::create_dir(folder.join("lost+found")).expect("creatable");
     let strangers = ["base-98", "log-99", "notes.txt", "unfinished"];
     assert_eq!(
-        check(&folder).strangers,
+        check(&folder).unknown_files,
         strangers.map(|name| folder.join(name))
     );
 }
 
 #[test]
-fn who_reads_is_told_how_much_and_can_end_it() {
+fn a_check_reports_progress_and_can_be_cancelled() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     write_files(&folder, &fixture());
@@ -63,11 +63,13 @@ fn who_reads_is_told_how_much_and_can_end_it() {
 }
 
 #[test]
-fn a_check_of_several_logs_finds_nothing_wrong() {
+fn a_check_of_several_valid_logs_finds_no_damage() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     // Nothing is merged: the test runs no jobs.
-    let mut storage = Hand::default().open(&folder, SMALL_LOGS).expect("a store");
+    let mut storage = ManualMachine::default()
+        .open(&folder, SMALL_LOGS)
+        .expect("a store");
     Model::load(&mut storage).expect("loads");
     let mut number = 0;
     while read_files(&folder)
@@ -89,7 +91,7 @@ fn a_check_of_several_logs_finds_nothing_wrong() {
 }
 
 #[test]
-fn a_check_names_a_commit_that_was_never_finished() {
+fn a_check_reports_an_unfinished_commit() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(&place.path().join("data"), SMALL_LOGS).expect("a new store");
     storage.commit(&commit(1)).expect("commit");
@@ -101,18 +103,18 @@ fn a_check_names_a_commit_that_was_never_finished() {
     for zeros in [0, 1, 5000] {
         let content = [&files[&current_log(&files)][..], &vec![0; zeros]].concat();
         fs::write(&log, content).expect("writable");
-        assert_eq!(check(&folder).torn, None, "zeros are no commit");
+        assert_eq!(check(&folder).torn_log, None, "zeros are no commit");
     }
     let content = [&files[&current_log(&files)][..], b"torn"].concat();
     fs::write(&log, content).expect("writable");
     let checked = check(&folder);
-    assert_eq!(checked.torn, Some(log));
+    assert_eq!(checked.torn_log, Some(log));
     assert!(checked.damage.is_empty(), "{checked:?}");
     assert_eq!(checked.records, Some(after(1).records.len() as u64));
 }
 
 #[test]
-fn a_check_names_the_file_that_has_what_no_server_writes() {
+fn a_check_reports_a_file_with_invalid_content() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     let (mut storage, _) = open(&folder, SMALL_LOGS).expect("a new store");
@@ -163,7 +165,7 @@ fn a_check_names_the_file_that_has_what_no_server_writes() {
 /// Restricts files that an older program left readable as well. All other files belong to other programs.
 #[cfg(unix)]
 #[test]
-fn the_files_of_a_store_are_taken_away_from_others_and_no_others_are() {
+fn only_the_files_of_the_store_are_made_private() {
     use std::os::unix::fs::PermissionsExt;
     let place = TempDir::new().expect("a temporary directory");
     let path = |name: &str| place.path().join(name);

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 /// Announces the keys of each commit and waits for its outcome.
 #[derive(Debug)]
-struct Stepped {
-    begun: Sender<Vec<usize>>,
+struct SteppedStorage {
+    commits: Sender<Vec<usize>>,
     outcome: Receiver<Result<(), StorageError>>,
 }
 
-impl Storage for Stepped {
+impl Storage for SteppedStorage {
     fn load(&mut self, _into: &mut dyn Restore) -> Result<Option<(u64, u64)>, StorageError> {
         Ok(None)
     }
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
         let sizes = batches.iter().map(|batch| batch.writes.len()).collect();
         // The receiver is gone once a test has ended.
-        let _ = self.begun.send(sizes);
+        let _ = self.commits.send(sizes);
         self.outcome.recv().unwrap_or(Ok(()))
     }
     fn is_durable(&self) -> bool {
@@ -27,30 +27,30 @@ impl Storage for Stepped {
     }
 }
 
-struct Setup {
+struct CommitterFixture {
     committer: Committer,
-    begun: Receiver<Vec<usize>>,
+    commits: Receiver<Vec<usize>>,
     outcome: Sender<Result<(), StorageError>>,
 }
 
-fn setup(max_waiting_bytes: usize) -> Setup {
+fn setup(max_waiting_bytes: usize) -> CommitterFixture {
     setup_with(CommitterOptions {
-        max_waiting_bytes,
+        max_queued_bytes: max_waiting_bytes,
         ..CommitterOptions::default()
     })
 }
 
-fn setup_with(options: CommitterOptions) -> Setup {
-    let (begun_sender, begun) = channel();
+fn setup_with(options: CommitterOptions) -> CommitterFixture {
+    let (begun_sender, commits) = channel();
     let (outcome, outcome_receiver) = channel();
-    let storage = Stepped {
-        begun: begun_sender,
+    let storage = SteppedStorage {
+        commits: begun_sender,
         outcome: outcome_receiver,
     };
     let committer = Committer::start(Box::new(storage), options).expect("start");
-    Setup {
+    CommitterFixture {
         committer,
-        begun,
+        commits,
         outcome,
     }
 }
@@ -68,21 +68,21 @@ fn disk_full() -> StorageError {
 }
 
 #[tokio::test]
-async fn what_waits_is_committed_together_and_in_order() {
-    let Setup {
+async fn queued_batches_are_committed_together_in_order() {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup(usize::MAX);
     assert_eq!(committer.submit(writes(1)).expect("room"), 1);
-    assert_eq!(begun.recv().expect("a commit"), [1]);
+    assert_eq!(commits.recv().expect("a commit"), [1]);
     for count in 2..=5 {
         assert_eq!(committer.submit(writes(count)).expect("room"), count as u64);
     }
     assert_eq!(committer.durable(), 0);
     outcome.send(Ok(())).expect("waiting");
     assert_eq!(committer.progressed().await.expect("no failure"), 1);
-    assert_eq!(begun.recv().expect("a commit"), [2, 3, 4, 5]);
+    assert_eq!(commits.recv().expect("a commit"), [2, 3, 4, 5]);
     assert_eq!(committer.durable(), 1);
     outcome.send(Ok(())).expect("waiting");
     assert_eq!(committer.progressed().await.expect("no failure"), 5);
@@ -90,8 +90,8 @@ async fn what_waits_is_committed_together_and_in_order() {
 }
 
 #[tokio::test]
-async fn an_empty_batch_waits_for_what_went_before() {
-    let Setup { mut committer, .. } = setup(usize::MAX);
+async fn an_empty_batch_waits_for_earlier_batches() {
+    let CommitterFixture { mut committer, .. } = setup(usize::MAX);
     assert_eq!(committer.submit(Batch::default()).expect("room"), 0);
     assert_eq!(committer.submit(writes(1)).expect("room"), 1);
     assert_eq!(committer.submit(Batch::default()).expect("room"), 1);
@@ -104,17 +104,17 @@ async fn an_empty_batch_waits_for_what_went_before() {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_until_the_disk_has_caught_up() {
-    let Setup {
+async fn a_full_queue_refuses_batches_until_the_disk_catches_up() {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup(1);
-    assert!(committer.has_room());
+    assert!(committer.has_capacity());
     assert_eq!(committer.submit(writes(1)).expect("room"), 1);
-    begun.recv().expect("a commit");
+    commits.recv().expect("a commit");
     assert!(
-        !committer.has_room(),
+        !committer.has_capacity(),
         "what is being committed counts as well"
     );
     assert!(matches!(
@@ -128,21 +128,21 @@ async fn a_full_queue_refuses_until_the_disk_has_caught_up() {
     );
     outcome.send(Ok(())).expect("waiting");
     assert_eq!(committer.progressed().await.expect("no failure"), 1);
-    assert!(committer.has_room());
+    assert!(committer.has_capacity());
     assert_eq!(committer.submit(writes(3)).expect("room"), 2);
-    assert_eq!(begun.recv().expect("a commit"), [3]);
+    assert_eq!(commits.recv().expect("a commit"), [3]);
 }
 
 #[tokio::test]
-async fn after_a_failed_commit_nothing_is_acknowledged_or_taken() {
-    let Setup {
+async fn after_a_failed_commit_nothing_is_acknowledged_or_accepted() {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup(usize::MAX);
     for count in 1..=2 {
         committer.submit(writes(count)).expect("room");
-        begun.recv().expect("a commit");
+        commits.recv().expect("a commit");
         let result = if count == 1 { Ok(()) } else { Err(disk_full()) };
         outcome.send(result).expect("waiting");
         if count == 1 {
@@ -162,10 +162,10 @@ async fn after_a_failed_commit_nothing_is_acknowledged_or_taken() {
 }
 
 #[tokio::test]
-async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() {
-    let Setup {
+async fn a_full_disk_keeps_submitted_batches_and_reports_it_until_space_is_free() {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup(usize::MAX);
     let full = || StorageError::Full {
@@ -174,14 +174,14 @@ async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() 
     };
     assert!(!committer.is_full());
     committer.submit(writes(1)).expect("room");
-    assert_eq!(begun.recv().expect("a commit"), [1]);
+    assert_eq!(commits.recv().expect("a commit"), [1]);
     committer.submit(writes(2)).expect("taken");
     outcome.send(Err(full())).expect("waiting");
     assert_eq!(committer.progressed().await.expect("no failure"), 0);
     assert!(committer.is_full());
-    assert_eq!(begun.recv().expect("another attempt"), [1, 2]);
+    assert_eq!(commits.recv().expect("another attempt"), [1, 2]);
     outcome.send(Err(full())).expect("waiting");
-    assert_eq!(begun.recv().expect("another attempt"), [1, 2]);
+    assert_eq!(commits.recv().expect("another attempt"), [1, 2]);
     assert_eq!(committer.durable(), 0);
     outcome.send(Ok(())).expect("waiting");
     assert_eq!(committer.progressed().await.expect("no failure"), 2);
@@ -189,12 +189,12 @@ async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() 
         committer.progressed().await.expect("no failure");
     }
     committer.submit(writes(3)).expect("room");
-    assert_eq!(begun.recv().expect("a commit"), [3]);
+    assert_eq!(commits.recv().expect("a commit"), [3]);
     outcome.send(Ok(())).expect("waiting");
     committer.submit(writes(4)).expect("room");
     // At the end no caller may conclude that everything became durable.
     let end = std::thread::spawn(move || committer.shutdown());
-    while begun.recv().is_ok() {
+    while commits.recv().is_ok() {
         if outcome.send(Err(full())).is_err() {
             break;
         }
@@ -204,7 +204,7 @@ async fn a_full_disk_keeps_what_was_submitted_and_says_so_until_there_is_room() 
 }
 
 #[tokio::test]
-async fn a_storage_that_panics_is_a_failure_and_no_hang() {
+async fn a_panicking_storage_is_a_failure_not_a_hang() {
     #[derive(Debug)]
     struct Panics;
     impl Storage for Panics {
@@ -228,40 +228,40 @@ async fn a_storage_that_panics_is_a_failure_and_no_hang() {
 
 #[test]
 fn shutdown_makes_everything_durable_first() {
-    let Setup {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup(1);
     committer.submit(writes(1)).expect("room");
-    assert_eq!(begun.recv().expect("a commit"), [1]);
-    assert!(!committer.has_room());
-    committer.submit_last(writes(2)).expect("taken anyway");
-    committer.submit_last(writes(3)).expect("taken anyway");
+    assert_eq!(commits.recv().expect("a commit"), [1]);
+    assert!(!committer.has_capacity());
+    committer.submit_unlimited(writes(2)).expect("taken anyway");
+    committer.submit_unlimited(writes(3)).expect("taken anyway");
     for _ in 0..2 {
         outcome.send(Ok(())).expect("waiting");
     }
     committer.shutdown().expect("no failure");
-    assert_eq!(begun.iter().collect::<Vec<_>>(), [[2, 3]]);
+    assert_eq!(commits.iter().collect::<Vec<_>>(), [[2, 3]]);
 }
 
 #[test]
-fn shutdown_does_not_wait_for_ever() {
-    let Setup {
+fn shutdown_has_a_timeout() {
+    let CommitterFixture {
         mut committer,
-        begun,
+        commits,
         outcome,
     } = setup_with(CommitterOptions {
-        patience: Duration::from_millis(1),
+        shutdown_timeout: Duration::from_millis(1),
         ..CommitterOptions::default()
     });
     committer.submit(writes(1)).expect("room");
-    assert_eq!(begun.recv().expect("a commit"), [1]);
+    assert_eq!(commits.recv().expect("a commit"), [1]);
     let error = committer.shutdown().expect_err("the commit goes on");
     assert!(error.to_string().contains("does not answer"), "{error}");
     // The thread is there still, and ends when the disk lets it.
     outcome.send(Ok(())).expect("waiting");
-    assert_eq!(begun.iter().count(), 0);
+    assert_eq!(commits.iter().count(), 0);
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn without_a_durable_storage_nothing_waits() {
         Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).expect("start");
     assert_eq!(committer.submit(writes(1)).expect("room"), 1);
     assert_eq!(committer.durable(), 1);
-    assert!(committer.has_room());
+    assert!(committer.has_capacity());
     assert!(
         is_pending(committer.progressed()).await,
         "there is no progress to wait for"

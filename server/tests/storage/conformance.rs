@@ -9,16 +9,16 @@ use statestored::storage::{
 use tempfile::TempDir;
 
 /// A kind of storage under test: each object is one store, opened again and again.
-pub(crate) trait Subject {
+pub(crate) trait StorageUnderTest {
     fn new() -> Self;
     fn open(&self) -> Box<dyn Storage>;
     /// Whether an opened storage has what was committed before it was opened.
     const REMEMBERS: bool;
 }
 
-struct Memory;
+struct MemorySubject;
 
-impl Subject for Memory {
+impl StorageUnderTest for MemorySubject {
     const REMEMBERS: bool = false;
     fn new() -> Self {
         Self
@@ -28,9 +28,9 @@ impl Subject for Memory {
     }
 }
 
-struct Durable(TempDir);
+struct DurableSubject(TempDir);
 
-impl Subject for Durable {
+impl StorageUnderTest for DurableSubject {
     const REMEMBERS: bool = true;
     fn new() -> Self {
         Self(TempDir::new().expect("a temporary directory"))
@@ -41,12 +41,12 @@ impl Subject for Durable {
 }
 
 /// The same with logs so small that they are sealed and merged all the time.
-struct DurableSmallLogs(Durable);
+struct DurableSmallLogs(DurableSubject);
 
-impl Subject for DurableSmallLogs {
+impl StorageUnderTest for DurableSmallLogs {
     const REMEMBERS: bool = true;
     fn new() -> Self {
-        Self(Durable::new())
+        Self(DurableSubject::new())
     }
     fn open(&self) -> Box<dyn Storage> {
         Box::new(DurableStorage::open(self.0.0.path(), SMALL_LOGS).expect("open"))
@@ -54,7 +54,7 @@ impl Subject for DurableSmallLogs {
 }
 
 /// Commits each group, opens the storage again after each, and compares.
-fn check<S: Subject>(groups: &[Vec<Batch>]) {
+fn check<S: StorageUnderTest>(groups: &[Vec<Batch>]) {
     let subject = S::new();
     let mut expected = Model::default();
     let mut storage = subject.open();
@@ -74,7 +74,7 @@ fn check<S: Subject>(groups: &[Vec<Batch>]) {
     }
 }
 
-fn every_field_comes_back<S: Subject>() {
+fn every_field_comes_back<S: StorageUnderTest>() {
     let full = Record {
         fence: Some(Hlc::new(u64::MAX, u64::MAX, "nœud 7").expect("valid")),
         expiry: Some(Expiry {
@@ -105,7 +105,7 @@ fn every_field_comes_back<S: Subject>() {
     }]]);
 }
 
-fn the_last_change_of_a_key_counts<S: Subject>() {
+fn the_last_change_of_a_key_counts<S: StorageUnderTest>() {
     let delete = |key: &'static str| Write::Delete(Bytes::from(key));
     check::<S>(&[
         vec![
@@ -127,7 +127,7 @@ fn the_last_change_of_a_key_counts<S: Subject>() {
     ]);
 }
 
-fn the_highest_clock_comes_back<S: Subject>() {
+fn the_highest_clock_comes_back<S: StorageUnderTest>() {
     let clock = |wall, counter| Batch {
         writes: vec![],
         clock: Some((wall, counter)),
@@ -140,7 +140,7 @@ fn the_highest_clock_comes_back<S: Subject>() {
     ]);
 }
 
-fn commits_of_nothing_are_fine<S: Subject>() {
+fn commits_of_nothing_are_fine<S: StorageUnderTest>() {
     check::<S>(&[
         vec![],
         vec![Batch::default(), Batch::default()],
@@ -149,7 +149,7 @@ fn commits_of_nothing_are_fine<S: Subject>() {
     ]);
 }
 
-fn large_values_and_keys<S: Subject>() {
+fn large_values_and_keys<S: StorageUnderTest>() {
     let value: Bytes = (0..5_000_000_u32)
         .flat_map(u32::to_le_bytes)
         .collect::<Vec<_>>()
@@ -164,7 +164,7 @@ fn large_values_and_keys<S: Subject>() {
     ]);
 }
 
-fn many_keys<S: Subject>() {
+fn many_keys<S: StorageUnderTest>() {
     let group = |from: u32, value: &'static str| {
         vec![batch(
             (from..from + 20_000)
@@ -236,6 +236,6 @@ macro_rules! conformance {
     };
 }
 
-conformance!(memory, Memory);
-conformance!(durable, Durable);
+conformance!(memory, MemorySubject);
+conformance!(durable, DurableSubject);
 conformance!(durable_with_small_logs, DurableSmallLogs);

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tempfile::TempDir;
 
-type Files = BTreeMap<String, Vec<u8>>;
+type FileContents = BTreeMap<String, Vec<u8>>;
 
 /// A store with every kind of file: a base, sealed logs, and a current log with some commits.
 struct Store {
     last: u64,
     /// As a `kill -9` leaves it: everything is acknowledged, nothing is closed.
-    killed: Files,
-    closed: Files,
+    killed: FileContents,
+    closed: FileContents,
 }
 
 fn store() -> Store {
@@ -43,7 +43,7 @@ fn store() -> Store {
 }
 
 /// The files of a merge that was under way do not count.
-fn without_leftovers(mut files: Files) -> Files {
+fn without_leftovers(mut files: FileContents) -> FileContents {
     let manifest = String::from_utf8_lossy(&files["statestore.manifest"]).into_owned();
     let is_named = |name: &str| match name.split_once('-') {
         Some((kind, id)) => manifest.contains(&format!("{kind} {id} ")),
@@ -54,7 +54,7 @@ fn without_leftovers(mut files: Files) -> Files {
 }
 
 /// Opens these files; anything but the expected content or untouched files with an error is a failure.
-fn check(place: &Path, files: &Files, expected: &Model, case: &str) -> bool {
+fn check(place: &Path, files: &FileContents, expected: &Model, case: &str) -> bool {
     write_files(place, files);
     let result = open(place, SMALL_LOGS);
     match result {
@@ -236,7 +236,7 @@ fn newer_format(content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_newer_format_is_named() {
+fn a_newer_format_is_reported() {
     let store = store();
     let scratch = TempDir::new().expect("a temporary directory");
     let place = scratch.path().join("store");
@@ -301,7 +301,7 @@ fn files_of_another_or_an_older_store() {
 }
 
 #[test]
-fn a_torn_commit_is_dropped_and_only_that() {
+fn only_a_torn_commit_is_dropped() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     for number in 1..=3 {
@@ -351,7 +351,7 @@ fn a_torn_commit_is_dropped_and_only_that() {
 
 /// After a power failure the mark may be older than the log.
 #[test]
-fn an_old_mark_hides_neither_commits_nor_damage() {
+fn an_outdated_mark_hides_neither_commits_nor_damage() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     let old_mark = read_files(place.path())["acknowledged"].clone();
@@ -378,7 +378,7 @@ fn an_old_mark_hides_neither_commits_nor_damage() {
 
 /// Bytes in a value that look like a frame of some store do not turn a torn commit into damage.
 #[test]
-fn a_value_cannot_pass_for_a_frame() {
+fn a_value_cannot_imitate_a_frame() {
     use super::model::{batch, put};
     let place = TempDir::new().expect("a temporary directory");
     let other = store();
@@ -403,7 +403,7 @@ fn a_value_cannot_pass_for_a_frame() {
 }
 
 #[test]
-fn nothing_may_follow_what_a_closed_store_has() {
+fn data_after_the_close_of_a_store_is_refused() {
     let place = TempDir::new().expect("a temporary directory");
     let path = place.path().join("data");
     let (mut storage, _) = open(&path, SMALL_LOGS).expect("a new store");

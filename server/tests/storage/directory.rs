@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 #[test]
-fn a_second_user_is_refused_by_name() {
+fn a_second_process_is_refused_with_the_owner() {
     let place = TempDir::new().expect("a temporary directory");
     let (first, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     let error = open(place.path(), SMALL_LOGS).expect_err("in use");
@@ -21,7 +21,7 @@ fn a_second_user_is_refused_by_name() {
 }
 
 #[test]
-fn a_missing_directory_is_made() {
+fn a_missing_directory_is_created() {
     let place = TempDir::new().expect("a temporary directory");
     let deep = place.path().join("a").join("b");
     let (mut storage, _) = open(&deep, SMALL_LOGS).expect("a new store");
@@ -38,7 +38,7 @@ fn a_missing_directory_is_made() {
 }
 
 #[test]
-fn a_fresh_file_system_is_empty_enough() {
+fn a_fresh_file_system_counts_as_empty() {
     let place = TempDir::new().expect("a temporary directory");
     fs::create_dir(place.path().join("lost+found")).expect("creatable");
     open(place.path(), SMALL_LOGS).expect("a new store");
@@ -46,7 +46,7 @@ fn a_fresh_file_system_is_empty_enough() {
 }
 
 #[test]
-fn a_foreign_directory_is_refused_and_left_alone() {
+fn a_foreign_directory_is_refused_and_unchanged() {
     let place = TempDir::new().expect("a temporary directory");
     fs::write(place.path().join("notes.txt"), "mine").expect("writable");
     let error = open(place.path(), SMALL_LOGS).expect_err("foreign");
@@ -61,7 +61,7 @@ fn a_foreign_directory_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_a_volume_has_at_its_root_is_no_foreign_file() {
+fn lost_and_found_is_not_a_foreign_file() {
     let place = TempDir::new().expect("a temporary directory");
     for name in ["lost+found", ".snapshot", ".snapshots", ".zfs"] {
         fs::create_dir_all(place.path().join(name).join("hourly.0")).expect("creatable");
@@ -75,7 +75,7 @@ fn what_a_volume_has_at_its_root_is_no_foreign_file() {
 }
 
 #[test]
-fn a_file_is_no_directory() {
+fn a_file_as_data_directory_is_refused() {
     let place = TempDir::new().expect("a temporary directory");
     let file = place.path().join("file");
     fs::write(&file, "mine").expect("writable");
@@ -86,7 +86,7 @@ fn a_file_is_no_directory() {
 
 /// A file that is not needed and cannot be removed takes space, and does no other harm.
 #[test]
-fn leftovers_that_stay_are_no_failure() {
+fn undeletable_leftovers_are_not_an_error() {
     let place = TempDir::new().expect("a temporary directory");
     drop(open(place.path(), SMALL_LOGS).expect("a new store"));
     // A folder is not removed in place of a file, not even by root.
@@ -112,7 +112,7 @@ fn leftovers_that_stay_are_no_failure() {
 
 /// The manifest is written last: a crash before it leaves a beginning that can be begun again.
 #[test]
-fn an_interrupted_beginning_is_begun_again() {
+fn an_interrupted_creation_is_repeated() {
     let place = TempDir::new().expect("a temporary directory");
     drop(open(place.path(), SMALL_LOGS).expect("a new store"));
     let complete = read_files(place.path());

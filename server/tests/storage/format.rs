@@ -14,7 +14,7 @@ pub(crate) fn fixture() -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_folder_of_format_1_is_loaded_and_written_on() {
+fn a_folder_of_format_1_is_loaded_and_extended() {
     let files = fixture();
     for kind in ["base-", "log-", "acknowledged", "statestore.manifest"] {
         assert!(files.keys().any(|name| name.starts_with(kind)), "{kind}");

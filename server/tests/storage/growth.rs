@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long merges may take to catch up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MERGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 const OPTIONS: DurableOptions = DurableOptions { log_bytes: 1 << 20 };
 
@@ -28,12 +28,12 @@ fn settle(storage: &mut DurableStorage, place: &Path) {
         let nothing = Write::Delete(Bytes::from_static(b"nothing"));
         storage.commit(&[batch(vec![nothing])]).expect("commit");
         let bytes = bytes_on_disk(place);
-        assert!(begin.elapsed() < PATIENCE, "{bytes} bytes stay");
+        assert!(begin.elapsed() < MERGE_TIMEOUT, "{bytes} bytes stay");
     }
 }
 
 #[test]
-fn a_million_changes_of_one_key() {
+fn a_million_changes_of_one_key_take_bounded_space() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), OPTIONS).expect("a new store");
     let value = |n: u32| Bytes::from(format!("{n:0100}"));
@@ -49,7 +49,7 @@ fn a_million_changes_of_one_key() {
 }
 
 #[test]
-fn deleted_keys_give_their_space_back() {
+fn deleted_keys_free_their_space() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), OPTIONS).expect("a new store");
     let mut round = 0_u32;

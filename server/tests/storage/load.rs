@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use tempfile::TempDir;
 
 /// Stops a load at a report.
-struct Stops {
+struct StoppingRestore {
     reports: Vec<LoadProgress>,
     stop_at: usize,
     content: Model,
 }
 
-impl Restore for Stops {
+impl Restore for StoppingRestore {
     fn put(&mut self, record: &RecordView<'_>) {
         self.content.put(record);
     }
@@ -32,7 +32,7 @@ impl Restore for Stops {
 }
 
 #[test]
-fn a_load_says_how_far_it_is_can_be_stopped_and_begun_anew() {
+fn a_load_reports_progress_and_can_be_stopped_and_restarted() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), DurableOptions::default()).expect("a new store");
     for number in 1..=8 {
@@ -46,7 +46,7 @@ fn a_load_says_how_far_it_is_can_be_stopped_and_begun_anew() {
     let mut storage =
         DurableStorage::open(place.path(), DurableOptions::default()).expect("opens again");
     let mut load = |stop_at| {
-        let mut stops = Stops {
+        let mut stops = StoppingRestore {
             reports: Vec::new(),
             stop_at,
             content: Model::default(),

@@ -1,6 +1,5 @@
 //! The storages: what each one keeps, and what the durable one does when its files are not well.
 mod backup;
-mod by_hand;
 mod checking;
 #[path = "../engine/model.rs"]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -12,16 +11,17 @@ mod directory;
 #[path = "../process/disk.rs"]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod disk;
+mod disk_space;
 mod failure;
 mod format;
 mod growth;
 mod kill;
 mod load;
+mod manual_machine;
 mod model;
 mod names;
-mod pace;
+mod pacing;
 mod restore;
-mod room;
 #[path = "../engine/simulation.rs"]
 #[allow(
     dead_code,

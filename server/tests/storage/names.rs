@@ -20,13 +20,13 @@ fn begins_a_store() {
 }
 
 #[test]
-fn every_new_folder_above_the_data_has_a_durable_name() {
+fn new_parent_folders_have_durable_names() {
     let place = TempDir::new().expect("a temporary directory");
     assert_names_are_durable(&place, &[".", "a", "a/b", "a/b/c"]);
 }
 
 #[test]
-fn so_has_a_folder_that_an_interrupted_beginning_has_made() {
+fn folders_of_an_interrupted_creation_have_durable_names() {
     let place = TempDir::new().expect("a temporary directory");
     std::fs::create_dir_all(place.path().join("a/b")).expect("folders");
     assert_names_are_durable(&place, &["a", "a/b", "a/b/c"]);
@@ -58,7 +58,7 @@ fn assert_names_are_durable(place: &TempDir, folders: &[&str]) {
 }
 
 #[test]
-fn a_merged_base_has_a_durable_name_before_the_manifest_names_it() {
+fn a_merged_base_has_a_durable_name_before_the_manifest_refers_to_it() {
     let place = TempDir::new().expect("a temporary directory");
     let disk = Disk::under(place.path());
     let mut child = Command::new(std::env::current_exe().expect("this test"))

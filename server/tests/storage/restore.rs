@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use statestored::storage::backup::BackupReader;
 use statestored::storage::json_lines::{self, JsonLinesReader};
 use statestored::storage::{
-    Batch, DurableOptions, NewStore, Records, Rewrite, StoppedStore, Storage, StorageError, durable,
+    Batch, DurableOptions, NewStore, RecordSource, StoppedStore, Storage, StorageError,
+    StoreRewriter, durable,
 };
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,7 @@ fn import(lines: &[u8], to: &Path) -> Result<(), StorageError> {
     store.finish(clock)
 }
 
-fn export(records: &mut dyn Records) -> Vec<u8> {
+fn export(records: &mut dyn RecordSource) -> Vec<u8> {
     let mut lines = Vec::new();
     json_lines::write(records, &mut lines, &mut |_| Ok(())).expect("lines");
     lines
@@ -61,7 +62,7 @@ fn round_trip(groups: &[Vec<Batch>], options: DurableOptions) {
     for name in ["restored", "imported"] {
         let checked = durable::check(&path(name), &mut |_| Ok(())).expect("readable");
         assert!(
-            checked.damage.is_empty() && checked.strangers.is_empty(),
+            checked.damage.is_empty() && checked.unknown_files.is_empty(),
             "{checked:?}"
         );
         assert_eq!(checked.records, Some(expected.records.len() as u64));
@@ -83,20 +84,20 @@ fn round_trip(groups: &[Vec<Batch>], options: DurableOptions) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_store_comes_back(groups in any_history()) {
+    fn any_store_round_trips(groups in any_history()) {
         round_trip(&groups, SMALL_LOGS);
     }
 }
 
 #[test]
-fn a_long_history_comes_back() {
+fn a_long_history_round_trips() {
     let groups: Vec<_> = (1..=500).map(commit).collect();
     round_trip(&groups, SMALL_LOGS);
     round_trip(&groups, DurableOptions::default());
 }
 
 #[test]
-fn of_a_damaged_backup_nothing_is_left() {
+fn a_damaged_backup_restores_nothing() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(&place.path().join("data"), SMALL_LOGS).expect("a new store");
     for number in 1..=5 {
@@ -117,7 +118,7 @@ fn of_a_damaged_backup_nothing_is_left() {
 }
 
 #[test]
-fn lines_that_were_cut_off_or_changed_make_no_store() {
+fn truncated_or_changed_lines_create_no_store() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(&place.path().join("data"), SMALL_LOGS).expect("a new store");
     for number in 1..=5 {
@@ -147,7 +148,7 @@ fn lines_that_were_cut_off_or_changed_make_no_store() {
 }
 
 #[test]
-fn each_damaged_file_is_found_by_a_check_and_nothing_else() {
+fn a_check_reports_exactly_the_damaged_files() {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     let files = fixture();
@@ -222,7 +223,7 @@ fn a_backup_of_format_1_is_restored() {
 }
 
 #[test]
-fn a_folder_that_is_used_or_full_is_refused() {
+fn a_folder_in_use_or_not_empty_is_refused() {
     let place = TempDir::new().expect("a temporary directory");
     let data = place.path().join("data");
     let (storage, _) = open(&data, SMALL_LOGS).expect("a new store");
@@ -245,7 +246,7 @@ fn a_folder_that_is_used_or_full_is_refused() {
 }
 
 #[test]
-fn what_others_put_into_a_folder_is_left_there() {
+fn foreign_files_in_a_folder_are_preserved() {
     let place = TempDir::new().expect("a temporary directory");
     let path = place.path().join("data");
     assert!(!durable::is_store(&path));
@@ -272,7 +273,7 @@ fn what_others_put_into_a_folder_is_left_there() {
 }
 
 #[test]
-fn a_store_can_be_written_anew_again_and_again() {
+fn a_store_can_be_rewritten_repeatedly() {
     let place = TempDir::new().expect("a temporary directory");
     let data = place.path().join("data");
     let (mut storage, _) = open(&data, SMALL_LOGS).expect("a new store");
@@ -284,7 +285,8 @@ fn a_store_can_be_written_anew_again_and_again() {
     }
     // The second time there is no log between the two.
     for _ in 0..3 {
-        let all = &mut |rewrite: &mut Rewrite<'_>| rewrite.keep(&mut |_| true, &mut |_| Ok(()));
+        let all =
+            &mut |rewrite: &mut StoreRewriter<'_>| rewrite.retain(&mut |_| true, &mut |_| Ok(()));
         storage.rewrite(all).expect("written anew");
     }
     drop(storage);

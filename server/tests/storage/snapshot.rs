@@ -1,7 +1,8 @@
 //! Copies of a store that goes on.
 use super::model::{SMALL_LOGS, after, commit, end_of_frames, open, read_files};
 use statestored::storage::{
-    DurableOptions, DurableStorage, MemoryStorage, Receive, RecordView, Storage, StorageError,
+    DurableOptions, DurableStorage, MemoryStorage, RecordReceiver, RecordView, Storage,
+    StorageError,
 };
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ fn snapshot(storage: &mut DurableStorage, to: &Path) -> Result<(), StorageError>
 }
 
 #[test]
-fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
+fn a_snapshot_is_unaffected_by_later_changes() {
     const COPIES: u64 = 40;
     const BETWEEN: u64 = 9;
     let place = TempDir::new().expect("a temporary directory");
@@ -45,19 +46,19 @@ fn a_copy_holds_what_was_there_whatever_becomes_of_the_store() {
 
 /// Counts the bytes that are reported as read, and stops beyond a maximum, if there is one.
 #[derive(Default)]
-struct Reads {
+struct ReadCounter {
     bytes: u64,
-    most: Option<u64>,
+    max_bytes: Option<u64>,
 }
 
-impl Receive for Reads {
+impl RecordReceiver for ReadCounter {
     fn record(&mut self, _record: &RecordView<'_>) -> Result<(), StorageError> {
         Ok(())
     }
 
-    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+    fn progressed(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.bytes += bytes;
-        match self.most {
+        match self.max_bytes {
             Some(most) if self.bytes > most => Err(StorageError::Stopped),
             _ => Ok(()),
         }
@@ -65,7 +66,7 @@ impl Receive for Reads {
 }
 
 #[test]
-fn who_takes_an_image_is_told_how_far_it_is_and_can_end_it() {
+fn copying_an_image_reports_progress_and_can_be_cancelled() {
     const HEADER: u64 = 40;
     let place = TempDir::new().expect("a temporary directory");
     let data = place.path().join("data");
@@ -85,15 +86,15 @@ fn who_takes_an_image_is_told_how_far_it_is_and_can_end_it() {
     let (base, logs) = (frames_of("base-"), frames_of("log-"));
     assert!(base > 0 && logs > 0, "{base} and {logs}");
     let mut image = storage.image().expect("an image");
-    let mut reads = Reads::default();
+    let mut reads = ReadCounter::default();
     image.records(&mut reads).expect("records");
     // Logs once more before, for what is the last change of each key.
     assert_eq!(reads.bytes, base + 2 * logs);
     for most in [0, logs, logs + base, logs + base + logs / 2] {
         let mut image = storage.image().expect("an image");
-        let mut reads = Reads {
+        let mut reads = ReadCounter {
             bytes: 0,
-            most: Some(most),
+            max_bytes: Some(most),
         };
         let ended = image.records(&mut reads);
         assert!(
@@ -104,7 +105,7 @@ fn who_takes_an_image_is_told_how_far_it_is_and_can_end_it() {
 }
 
 #[test]
-fn a_folder_with_something_in_it_is_left_alone() {
+fn a_non_empty_folder_is_unchanged() {
     let place = TempDir::new().expect("a temporary directory");
     let (data, taken) = (place.path().join("data"), place.path().join("taken"));
     let (mut storage, _) = open(&data, DurableOptions::default()).expect("a new store");
@@ -120,7 +121,7 @@ fn a_folder_with_something_in_it_is_left_alone() {
 }
 
 #[test]
-fn what_could_not_be_finished_is_no_store_and_can_be_tried_again() {
+fn an_unfinished_snapshot_is_no_store_and_can_be_repeated() {
     let place = TempDir::new().expect("a temporary directory");
     let (data, copy) = (place.path().join("data"), place.path().join("copy"));
     let (mut storage, _) = open(&data, DurableOptions::default()).expect("a new store");
@@ -146,7 +147,7 @@ fn what_could_not_be_finished_is_no_store_and_can_be_tried_again() {
 }
 
 #[test]
-fn what_is_in_memory_only_is_not_copied() {
+fn a_memory_store_has_no_snapshot() {
     let error = MemoryStorage.image().expect_err("nothing to copy");
     assert!(error.to_string().contains("in memory only"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! A service whose changes are in a folder: after a restart it has the stored entries.
 use crate::model;
-use statestored::keyspace::Embedded;
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::keyspace::EmbeddedKeyspace;
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use statestored::storage::{Batch, DurableStorage, Record, Storage};
 use std::cell::RefCell;
 use tempfile::TempDir;
@@ -13,10 +13,10 @@ pub(crate) const STORAGE: &str = "durable";
 pub(crate) const CASES: u32 = 40;
 
 /// Whether entries expire without a request.
-pub(crate) const ENDS_BY_ITSELF: bool = false;
+pub(crate) const EXPIRES_WITHOUT_REQUESTS: bool = false;
 
 /// Whether the storage of the entries is updated after a jump of the wall clock.
-pub(crate) const IS_TOLD_OF_JUMPS: bool = true;
+pub(crate) const REWRITES_AFTER_CLOCK_JUMPS: bool = true;
 
 thread_local! {
     // A test has a thread of its own.
@@ -36,7 +36,7 @@ pub(crate) fn restore<'r>(
     config: ServiceConfig,
     records: impl Iterator<Item = &'r Record>,
     clock: Option<(u64, u64)>,
-    now: Now,
+    now: ClockReading,
 ) -> Service {
     let (folder, storage) = DISK.take().unwrap();
     drop(storage);
@@ -44,7 +44,7 @@ pub(crate) fn restore<'r>(
     DISK.set(Some((folder, storage)));
     assert!(found.records.values().eq(records));
     assert_eq!(found.clock, clock);
-    let mut keyspace = Embedded::new(&config.keyspace());
+    let mut keyspace = EmbeddedKeyspace::new(&config.keyspace());
     for record in found.records.values() {
         keyspace.restore(&record.view(), now);
     }
@@ -58,7 +58,7 @@ pub(crate) fn restore<'r>(
 pub(crate) fn idle(_: &mut Service) {}
 
 /// Waits until all operations have ended.
-pub(crate) fn settle(_: &mut Service, _: Now) {}
+pub(crate) fn settle(_: &mut Service, _: ClockReading) {}
 
 /// Keeps what has changed.
 pub(crate) fn keep(batch: &Batch) {

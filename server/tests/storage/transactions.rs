@@ -7,7 +7,8 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Hlc, Reply, SetOptions, TransactionOperation};
 use statestored::access::Principal;
 use statestored::service::{
-    Answered, Envelope, Now, Outcome, Reception, Request, Service, ServiceConfig,
+    ClockReading, CommittedReply, Outcome, Request, RequestEnvelope, RequestProgress, Service,
+    ServiceConfig,
 };
 use statestored::storage::{Batch, DurableStorage, Storage};
 use std::io::{BufRead, BufReader};
@@ -90,20 +91,24 @@ impl Engine {
                 timestamp: Some(Ok(timestamp)),
                 ..RequestProperties::default()
             },
-            may_return: true,
+            may_be_redelivered: true,
         };
-        let envelope = Envelope {
+        let envelope = RequestEnvelope {
             request,
             deadline_ms: None,
-            has_room: true,
+            has_capacity: true,
             is_shared: false,
         };
-        let now = Now {
+        let now = ClockReading {
             wall_ms: WALL + self.number,
             mono_ms: self.number,
         };
-        let reception = self.service.ask(&envelope, now);
-        let Reception::Ended(Outcome::Answered(Answered { response, commit })) = reception else {
+        let reception = self.service.submit(&envelope, now);
+        let RequestProgress::Complete(Outcome::Replied(CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        })) = reception
+        else {
             panic!("{reception:?}");
         };
         let Reply::Transacted(versions) = response.reply else {
@@ -132,7 +137,7 @@ fn last(model: &Model) -> u64 {
 }
 
 #[test]
-fn a_torn_transaction_is_not_there() {
+fn a_torn_transaction_is_dropped() {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     let mut engine = Engine::after(0);
@@ -159,7 +164,7 @@ fn a_torn_transaction_is_not_there() {
 }
 
 #[test]
-fn copies_and_backups_have_whole_transactions() {
+fn snapshots_and_backups_contain_whole_transactions() {
     let place = TempDir::new().expect("a temporary directory");
     let path = |name: String| place.path().join(name);
     let (mut storage, _) = open(&path("data".into()), SMALL_LOGS).expect("a new store");
@@ -203,11 +208,11 @@ fn transacts_until_it_is_killed() {
     loop {
         // Several in one commit, as under load.
         let batches = [engine.next(), engine.next()].concat();
-        commit_and_tell(&mut storage, &batches, engine.number);
+        commit_and_report(&mut storage, &batches, engine.number);
     }
 }
 
-fn commit_and_tell(storage: &mut DurableStorage, batches: &[Batch], number: u64) {
+fn commit_and_report(storage: &mut DurableStorage, batches: &[Batch], number: u64) {
     storage.commit(batches).expect("commit");
     println!("{ACKNOWLEDGED}{number}");
 }

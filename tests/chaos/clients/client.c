@@ -1,4 +1,4 @@
-/* The client in C: does what lines on standard input tell it; see `tests/chaos/src/line.rs`. Each call has a thread of its own, in
+/* The client in C: does what lines on standard input tell it; see `tests/chaos/src/peer_line.rs`. Each call has a thread of its own, in
  * which it blocks; observers call back. */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/** The client in Node: does what lines on standard input tell it; see `tests/chaos/src/line.rs`. */
+/** The client in Node: does what lines on standard input tell it; see `tests/chaos/src/peer_line.rs`. */
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-//! The client in Rust: does what lines on standard input tell it (`tests/chaos/src/line.rs`).
+//! The client in Rust: does what lines on standard input tell it (`tests/chaos/src/peer_line.rs`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 /// What there is.
 #[derive(Default)]
-struct Held {
+struct ClientRegistry {
     clients: RefCell<HashMap<String, Client>>,
     observers: RefCell<HashMap<String, AbortHandle>>,
 }
@@ -27,7 +27,7 @@ fn now() -> u64 {
     u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
-fn say(line: &Value) {
+fn print_line(line: &Value) {
     let mut out = std::io::stdout().lock();
     // Nobody may listen any more.
     let _ = writeln!(out, "{line}");
@@ -40,11 +40,11 @@ fn main() {
         .build()
         .unwrap();
     LocalSet::new().block_on(&runtime, async {
-        let held = Rc::new(Held::default());
+        let held = Rc::new(ClientRegistry::default());
         // Standard input is read on a thread of tokio's.
         let mut lines = BufReader::new(stdin()).lines();
         while let Some(line) = lines.next_line().await.unwrap() {
-            spawn_local(answer(Rc::clone(&held), line));
+            spawn_local(handle_line(Rc::clone(&held), line));
         }
         let clients: Vec<_> = held.clients.borrow_mut().drain().collect();
         for (_, client) in clients {
@@ -53,10 +53,10 @@ fn main() {
     });
 }
 
-async fn answer(held: Rc<Held>, line: String) {
+async fn handle_line(held: Rc<ClientRegistry>, line: String) {
     let words: Vec<_> = line.split(' ').collect();
     let from = now();
-    let mut told = match act(&held, &words).await {
+    let mut told = match execute(&held, &words).await {
         Ok(told) => told,
         Err(error) => {
             let outcome = match error.outcome() {
@@ -71,10 +71,10 @@ async fn answer(held: Rc<Held>, line: String) {
     told["id"] = words[0].parse::<u64>().unwrap().into();
     told["from"] = from.into();
     told["to"] = to.into();
-    say(&told);
+    print_line(&told);
 }
 
-async fn act(held: &Rc<Held>, words: &[&str]) -> Result<Value, Error> {
+async fn execute(held: &Rc<ClientRegistry>, words: &[&str]) -> Result<Value, Error> {
     let (id, verb, name) = (words[0], words[1], words[2]);
     if verb == "connect" {
         return connect(held, name, words[3], words[4]).await;
@@ -151,7 +151,12 @@ async fn act(held: &Rc<Held>, words: &[&str]) -> Result<Value, Error> {
     })
 }
 
-async fn connect(held: &Held, name: &str, url: &str, authority: &str) -> Result<Value, Error> {
+async fn connect(
+    held: &ClientRegistry,
+    name: &str,
+    url: &str,
+    authority: &str,
+) -> Result<Value, Error> {
     let mut settings = Settings::from_url(url)?
         .keep_alive(Duration::from_secs(1))
         .ping_timeout(Duration::from_secs(1))
@@ -204,12 +209,12 @@ async fn hold(
     Ok(json!({"told": "held", "token": token, "held_from": from, "held_until": until}))
 }
 
-async fn observe(held: &Held, client: &Client, id: &str, key: &str) -> Result<(), Error> {
+async fn observe(held: &ClientRegistry, client: &Client, id: &str, key: &str) -> Result<(), Error> {
     let mut observer = client.observe(key).await?;
     let number = id.parse::<u64>().unwrap();
     let following = spawn_local(async move {
         while let Some(observation) = observer.next().await {
-            say(&match observation {
+            print_line(&match observation {
                 Observation::Set { value, version } => json!({
                     "observes": number, "told": "set", "value": text(&value), "version": version.to_string()
                 }),
@@ -223,7 +228,7 @@ async fn observe(held: &Held, client: &Client, id: &str, key: &str) -> Result<()
             });
         }
         let reason = format!("{:?}", observer.lost_reason());
-        say(&json!({"observes": number, "told": "ended", "text": reason}));
+        print_line(&json!({"observes": number, "told": "ended", "text": reason}));
     });
     held.observers
         .borrow_mut()

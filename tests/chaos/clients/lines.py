@@ -1,4 +1,4 @@
-"""What both clients in Python do: lines in, lines out; see `tests/chaos/src/line.rs`."""
+"""What both clients in Python do: lines in, lines out; see `tests/chaos/src/peer_line.rs`."""
 
 import json
 import os

@@ -29,7 +29,7 @@ impl Disk {
     }
 
     /// Returns the environment of a process that uses this disk.
-    pub fn variables(&self) -> [(&'static str, PathBuf); 2] {
+    pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
         [
             ("LD_PRELOAD", self.library.clone()),
             ("STATESTORE_TEST_DISK", self.control.path().join("control")),

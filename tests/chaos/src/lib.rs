@@ -7,22 +7,22 @@
 // The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
-pub mod calls;
-pub mod census;
+pub mod client_slot;
 pub mod clock;
-pub mod counts;
+pub mod counter_clients;
+pub mod counter_observers;
 pub mod disk;
 pub mod engine;
-pub mod findings;
-pub mod interrupted;
-pub mod line;
-pub mod locks;
-pub mod observers;
+pub mod failure_log;
+pub mod fault_injector;
+pub mod faults;
+pub mod interruption;
+pub mod key_clients;
+pub mod linear_fit;
+pub mod lock_clients;
 pub mod peer;
+pub mod peer_line;
 pub mod programs;
-pub mod seat;
+pub mod resource_monitor;
+pub mod run_state;
 pub mod server;
-pub mod slope;
-pub mod storm;
-pub mod troubles;
-pub mod world;

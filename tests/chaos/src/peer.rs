@@ -1,6 +1,6 @@
 //! A client process.
 use crate::clock;
-use crate::line::Line;
+use crate::peer_line::PeerLine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,23 +15,23 @@ use tokio::time::sleep;
 
 /// The result of a call.
 #[derive(Debug)]
-pub enum Answer {
+pub enum PeerReply {
     /// The answer of the client.
-    Line(Box<Line>),
+    Line(Box<PeerLine>),
     /// The process ended before it answered. The call began at this time.
     Lost(u64),
 }
 
-type Waiting = RefCell<HashMap<u64, oneshot::Sender<Line>>>;
+type PendingCalls = RefCell<HashMap<u64, oneshot::Sender<PeerLine>>>;
 
 /// State that the reader of a process shares with its callers.
 #[derive(Debug, Default)]
-struct Shared {
-    waiting: Waiting,
-    observers: RefCell<HashMap<u64, mpsc::UnboundedSender<Line>>>,
+struct PeerState {
+    pending: PendingCalls,
+    observers: RefCell<HashMap<u64, mpsc::UnboundedSender<PeerLine>>>,
     has_ended: Cell<bool>,
     /// An invalid line of the process.
-    nonsense: RefCell<Option<String>>,
+    invalid_line: RefCell<Option<String>>,
 }
 
 /// The process. Dropping this kills it.
@@ -40,9 +40,9 @@ pub struct Peer {
     child: RefCell<Child>,
     pid: Pid,
     input: mpsc::UnboundedSender<String>,
-    shared: Rc<Shared>,
+    shared: Rc<PeerState>,
     next: Cell<u64>,
-    is_stopped: Cell<bool>,
+    is_paused: Cell<bool>,
 }
 
 impl Peer {
@@ -64,7 +64,7 @@ impl Peer {
                 }
             }
         });
-        let shared = Rc::new(Shared::default());
+        let shared = Rc::new(PeerState::default());
         let told = BufReader::new(child.stdout.take().unwrap()).lines();
         spawn_local(listen(told, Rc::clone(&shared)));
         let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
@@ -74,7 +74,7 @@ impl Peer {
             input,
             shared,
             next: Cell::new(0),
-            is_stopped: Cell::new(false),
+            is_paused: Cell::new(false),
         }
     }
 
@@ -89,11 +89,11 @@ impl Peer {
     }
 
     /// Takes an invalid line of the process.
-    pub fn nonsense(&self) -> Option<String> {
-        self.shared.nonsense.borrow_mut().take()
+    pub fn take_invalid_line(&self) -> Option<String> {
+        self.shared.invalid_line.borrow_mut().take()
     }
 
-    fn tell(&self, words: &str) -> u64 {
+    fn send(&self, words: &str) -> u64 {
         let id = self.next.get();
         self.next.set(id + 1);
         // The process may have ended.
@@ -102,17 +102,17 @@ impl Peer {
     }
 
     /// Sends a command, and waits for the answer.
-    pub async fn call(&self, words: &str) -> Answer {
+    pub async fn call(&self, words: &str) -> PeerReply {
         let from = clock::now();
         let (sender, answer) = oneshot::channel();
         if self.has_ended() {
-            return Answer::Lost(from);
+            return PeerReply::Lost(from);
         }
-        let id = self.tell(words);
-        self.shared.waiting.borrow_mut().insert(id, sender);
+        let id = self.send(words);
+        self.shared.pending.borrow_mut().insert(id, sender);
         match answer.await {
-            Ok(line) => Answer::Line(Box::new(line)),
-            Err(_) => Answer::Lost(from),
+            Ok(line) => PeerReply::Line(Box::new(line)),
+            Err(_) => PeerReply::Lost(from),
         }
     }
 
@@ -122,13 +122,13 @@ impl Peer {
         &self,
         client: usize,
         key: &str,
-    ) -> Option<(u64, mpsc::UnboundedReceiver<Line>)> {
+    ) -> Option<(u64, mpsc::UnboundedReceiver<PeerLine>)> {
         let (sender, told) = mpsc::unbounded_channel();
         // A line of the observer may arrive before the answer is read.
         let id = self.next.get();
         self.shared.observers.borrow_mut().insert(id, sender);
         match self.call(&format!("observe {client} {key}")).await {
-            Answer::Line(line) if line.told == "observing" => Some((id, told)),
+            PeerReply::Line(line) if line.told == "observing" => Some((id, told)),
             _ => {
                 self.shared.observers.borrow_mut().remove(&id);
                 None
@@ -137,14 +137,14 @@ impl Peer {
     }
 
     /// Stops the process until it is continued.
-    pub fn stop(&self) {
+    pub fn pause(&self) {
         self.signal(Signal::STOP);
-        self.is_stopped.set(true);
+        self.is_paused.set(true);
     }
 
     /// Continues the process.
-    pub fn go_on(&self) {
-        if self.is_stopped.replace(false) {
+    pub fn resume(&self) {
+        if self.is_paused.replace(false) {
             self.signal(Signal::CONT);
         }
     }
@@ -166,10 +166,10 @@ impl Peer {
 
 async fn listen(
     mut lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
-    shared: Rc<Shared>,
+    shared: Rc<PeerState>,
 ) {
     while let Ok(Some(text)) = lines.next_line().await {
-        match serde_json::from_str::<Line>(&text) {
+        match serde_json::from_str::<PeerLine>(&text) {
             Ok(line) => {
                 if let Some(id) = line.observes {
                     if let Some(observer) = shared.observers.borrow().get(&id) {
@@ -180,22 +180,22 @@ async fn listen(
                 }
                 let waiting = line
                     .id
-                    .and_then(|id| shared.waiting.borrow_mut().remove(&id));
+                    .and_then(|id| shared.pending.borrow_mut().remove(&id));
                 match waiting {
                     // The call may have been cancelled.
                     Some(waiting) => _ = waiting.send(line),
                     None => {
-                        *shared.nonsense.borrow_mut() =
+                        *shared.invalid_line.borrow_mut() =
                             Some(format!("answered what nobody asked: {text}"));
                     }
                 }
             }
             Err(error) => {
-                *shared.nonsense.borrow_mut() = Some(format!("{error}: {text}"));
+                *shared.invalid_line.borrow_mut() = Some(format!("{error}: {text}"));
             }
         }
     }
     shared.has_ended.set(true);
-    shared.waiting.borrow_mut().clear();
+    shared.pending.borrow_mut().clear();
     shared.observers.borrow_mut().clear();
 }

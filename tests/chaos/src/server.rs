@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 /// Time limit for the start and for the end of a server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Certificate and key of a server. The certificate is its own authority.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Server {
             child: None,
             addresses: [([127, 0, 0, 1], 0).into(); 2],
         };
-        server.begin().await;
+        server.spawn().await;
         server
     }
 
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Starts the process, and waits until it listens. Its ports are new at each start.
-    pub async fn begin(&mut self) {
+    pub async fn spawn(&mut self) {
         let log = File::options()
             .create(true)
             .append(true)
@@ -105,7 +105,7 @@ impl Server {
             .arg(&self.certificate.cert)
             .arg("--tls-key")
             .arg(&self.certificate.key)
-            .envs(self.disk.variables())
+            .envs(self.disk.environment())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -127,7 +127,7 @@ impl Server {
                 self.addresses[number] = address.parse().unwrap();
             }
         };
-        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        let ready = tokio::time::timeout(PROCESS_TIMEOUT, ready).await;
         ready.unwrap_or_else(|_| panic!("it does not listen; see {}", self.log.display()));
         self.child = Some(child);
     }
@@ -142,11 +142,13 @@ impl Server {
     }
 
     /// Waits until the server ends by itself. Returns whether it did.
-    pub async fn ends(&mut self) -> bool {
+    pub async fn wait_for_end(&mut self) -> bool {
         let Some(child) = &mut self.child else {
             return true;
         };
-        let ended = tokio::time::timeout(PATIENCE, child.wait()).await.is_ok();
+        let ended = tokio::time::timeout(PROCESS_TIMEOUT, child.wait())
+            .await
+            .is_ok();
         if ended {
             self.child = None;
         }
@@ -154,7 +156,7 @@ impl Server {
     }
 
     /// Returns how the server has ended, if the run did not end it.
-    pub fn has_ended(&mut self) -> Option<String> {
+    pub fn unexpected_end(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().unwrap()?;
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let mut last: Vec<_> = log.lines().rev().take(20).collect();
@@ -166,19 +168,19 @@ impl Server {
     }
 
     /// Stops the process until it is continued.
-    pub fn stop(&self) {
+    pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
     /// Continues the process.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
     /// Asks the server to end in good order. Returns whether it did.
     pub async fn terminate(&mut self) -> bool {
         self.signal(Signal::TERM);
-        self.ends().await
+        self.wait_for_end().await
     }
 
     fn signal(&self, signal: Signal) {

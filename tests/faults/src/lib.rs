@@ -6,19 +6,19 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-pub mod attached;
-pub mod load;
+pub mod attached_store;
+pub mod change_recorder;
 pub mod mosquitto;
 pub mod ports;
 pub mod proxy;
-pub mod witness;
+pub mod set_load;
 
-pub use attached::AttachedStore;
-pub use load::{Attempt, Load};
+pub use attached_store::AttachedStore;
+pub use change_recorder::{ChangeRecorder, KeyHistory};
 pub use mosquitto::Mosquitto;
 pub use ports::free_port;
-pub use proxy::{Admission, Cut, Direction, Proxy};
-pub use witness::{History, Witness};
+pub use proxy::{AcceptMode, CutKind, Direction, Proxy};
+pub use set_load::{SetAttempt, SetLoad};
 
 use statestore::{Client, ConnectionState, Settings};
 use statestored::RunningServer;
@@ -27,11 +27,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Time limit of each wait, after which a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits for an event that must happen.
 pub async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future)
+    tokio::time::timeout(WAIT_LIMIT, future)
         .await
         .expect("nothing happened for too long")
 }

@@ -52,7 +52,7 @@ impl Mosquitto {
     ///
     /// # Panics
     /// Another process has taken the port.
-    pub fn start_again(&mut self) {
+    pub fn restart(&mut self) {
         self.process = run(&self.folder).expect("the port is still free");
     }
 

@@ -23,7 +23,7 @@ pub enum Direction {
 
 /// Kind of end of a connection, towards both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum CutKind {
     /// RST: bytes in flight may be lost.
     Reset,
     /// FIN: bytes in flight arrive, then the stream ends.
@@ -32,26 +32,26 @@ pub enum Cut {
 
 /// Handling of new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub enum AcceptMode {
     /// Connections reach the server.
     Forward,
     /// Connections are reset immediately.
-    Refuse,
+    Reset,
     /// Connections are accepted and stay silent, as behind a firewall that drops packets.
     Silence,
 }
 
 /// State of a connection to be applied by its pumps. Directions are in the order of [`Direction`].
 #[derive(Debug, Clone, Copy, Default)]
-struct Fate {
-    cut: Option<Cut>,
+struct ConnectionFaults {
+    cut: Option<CutKind>,
     stalled: [bool; 2],
     finished: [bool; 2],
 }
 
 #[derive(Debug)]
 struct Connection {
-    fate: watch::Sender<Fate>,
+    faults: watch::Sender<ConnectionFaults>,
     /// Bytes that the client sent, while they are recorded.
     sent: BytesMut,
 }
@@ -59,7 +59,7 @@ struct Connection {
 #[derive(Debug)]
 struct State {
     upstream: SocketAddr,
-    admission: Admission,
+    admission: AcceptMode,
     delay: Duration,
     /// Bytes per second in each direction.
     rate: Option<u32>,
@@ -67,7 +67,7 @@ struct State {
     blocked: [bool; 2],
     is_recording: bool,
     /// Cuts a connection in this way after this number of further bytes in this direction.
-    fuse: Option<(Direction, usize, Cut)>,
+    fuse: Option<(Direction, usize, CutKind)>,
     /// All connections that were ever accepted, in their order.
     connections: Vec<Connection>,
 }
@@ -93,7 +93,7 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             upstream,
-            admission: Admission::Forward,
+            admission: AcceptMode::Forward,
             delay: Duration::ZERO,
             rate: None,
             blocked: [false; 2],
@@ -118,7 +118,7 @@ impl Proxy {
     pub fn settings(&self) -> Settings {
         Settings::new(self.address.ip().to_string(), self.address.port())
             .reconnect_delay(Duration::from_millis(1), Duration::from_millis(1))
-            .request_timeout(super::PATIENCE)
+            .request_timeout(super::WAIT_LIMIT)
     }
 
     /// Sets the target of new connections.
@@ -127,7 +127,7 @@ impl Proxy {
     }
 
     /// Sets the handling of new connections.
-    pub fn admit(&self, admission: Admission) {
+    pub fn set_accept_mode(&self, admission: AcceptMode) {
         self.state().admission = admission;
     }
 
@@ -142,12 +142,12 @@ impl Proxy {
     }
 
     /// Cuts all connections. Data that waits because of [`stall`](Self::stall) or [`block`](Self::block) is lost.
-    pub fn cut(&self, how: Cut) {
+    pub fn cut(&self, how: CutKind) {
         self.change(|fate| fate.cut = Some(how));
     }
 
     /// Cuts a connection after `bytes` more have passed in this direction on any connections; a packet may be torn.
-    pub fn cut_after(&self, direction: Direction, bytes: usize, how: Cut) {
+    pub fn cut_after(&self, direction: Direction, bytes: usize, how: CutKind) {
         self.state().fuse = Some((direction, bytes, how));
     }
 
@@ -184,7 +184,7 @@ impl Proxy {
     }
 
     /// Records the bytes that clients send on new connections.
-    pub fn record(&self) {
+    pub fn start_recording(&self) {
         self.state().is_recording = true;
     }
 
@@ -194,9 +194,9 @@ impl Proxy {
         std::iter::from_fn(|| decode(&mut bytes, Limits::MAX_PACKET_BYTES).unwrap()).collect()
     }
 
-    fn change(&self, change: impl Fn(&mut Fate)) {
+    fn change(&self, change: impl Fn(&mut ConnectionFaults)) {
         for connection in &self.state().connections {
-            connection.fate.send_modify(&change);
+            connection.faults.send_modify(&change);
         }
     }
 
@@ -212,24 +212,24 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
         while connections.try_join_next().is_some() {}
         let (number, admission, upstream, fates) = {
             let mut state = state.lock().unwrap();
-            let (fate, fates) = watch::channel(Fate {
+            let (fate, fates) = watch::channel(ConnectionFaults {
                 stalled: state.blocked,
-                ..Fate::default()
+                ..ConnectionFaults::default()
             });
             let sent = BytesMut::new();
-            state.connections.push(Connection { fate, sent });
+            state.connections.push(Connection { faults: fate, sent });
             let number = state.connections.len() - 1;
             (number, state.admission, state.upstream, fates)
         };
         let state = state.clone();
         connections.spawn(async move {
             match admission {
-                Admission::Refuse => client.set_zero_linger().unwrap(),
-                Admission::Silence => {
-                    fated(fates).await;
+                AcceptMode::Reset => client.set_zero_linger().unwrap(),
+                AcceptMode::Silence => {
+                    wait_for_cut(fates).await;
                     client.set_zero_linger().unwrap();
                 }
-                Admission::Forward => match TcpStream::connect(upstream).await {
+                AcceptMode::Forward => match TcpStream::connect(upstream).await {
                     Err(_) => client.set_zero_linger().unwrap(),
                     Ok(server) => forward(number, client, server, &fates, &state).await,
                 },
@@ -239,10 +239,10 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
 }
 
 /// Waits until the connection is to be cut.
-async fn fated(mut fates: watch::Receiver<Fate>) -> Option<Cut> {
+async fn wait_for_cut(mut fates: watch::Receiver<ConnectionFaults>) -> Option<CutKind> {
     match fates.wait_for(|fate| fate.cut.is_some()).await {
         Ok(fate) => fate.cut,
-        Err(_) => Some(Cut::Reset),
+        Err(_) => Some(CutKind::Reset),
     }
 }
 
@@ -250,7 +250,7 @@ async fn forward(
     number: usize,
     mut client: TcpStream,
     mut server: TcpStream,
-    fates: &watch::Receiver<Fate>,
+    fates: &watch::Receiver<ConnectionFaults>,
     state: &Mutex<State>,
 ) {
     client.set_nodelay(true).unwrap();
@@ -258,7 +258,7 @@ async fn forward(
     let cut = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let pump = |direction| Pump {
+        let pump = |direction| StreamCopier {
             number,
             direction,
             fates: fates.clone(),
@@ -267,18 +267,18 @@ async fn forward(
         let up = pump(Direction::ToServer).run(from_client, to_server);
         let down = pump(Direction::ToClient).run(from_server, to_client);
         tokio::select! {
-            cut = fated(fates.clone()) => cut,
+            cut = wait_for_cut(fates.clone()) => cut,
             result = async { tokio::try_join!(up, down) } => result.err(),
         }
     };
     match cut {
         // Both streams have ended.
         None => {}
-        Some(Cut::Reset) => {
+        Some(CutKind::Reset) => {
             client.set_zero_linger().unwrap();
             server.set_zero_linger().unwrap();
         }
-        Some(Cut::Finish) => {
+        Some(CutKind::Finish) => {
             // Closing with unread data would reset, so read until the other side has closed as well.
             let (one, other) = (finish(client), finish(server));
             tokio::join!(one, other);
@@ -294,24 +294,26 @@ async fn finish(mut stream: TcpStream) {
 }
 
 /// Copies bytes in one direction.
-struct Pump<'a> {
+struct StreamCopier<'a> {
     number: usize,
     direction: Direction,
-    fates: watch::Receiver<Fate>,
+    fates: watch::Receiver<ConnectionFaults>,
     state: &'a Mutex<State>,
 }
 
-impl Pump<'_> {
+impl StreamCopier<'_> {
     /// Copies until the source ends, then shuts the destination down. An error tells how both directions are to be cut.
-    async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), Cut> {
-        let reset = |_: io::Error| Cut::Reset;
+    async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), CutKind> {
+        let reset = |_: io::Error| CutKind::Reset;
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let read = tokio::select! {
                 read = from.read(&mut buffer) => read.map_err(reset)?,
-                () = half_closed(self.direction, &mut self.fates) => 0,
+                () = wait_for_half_close(self.direction, &mut self.fates) => 0,
             };
-            let flows = |fate: &Fate| fate.cut.is_some() || !fate.stalled[self.direction as usize];
+            let flows = |fate: &ConnectionFaults| {
+                fate.cut.is_some() || !fate.stalled[self.direction as usize]
+            };
             // The sender lives as long as the proxy.
             if let Ok(fate) = self.fates.wait_for(flows).await
                 && let Some(cut) = fate.cut
@@ -322,7 +324,7 @@ impl Pump<'_> {
                 to.shutdown().await.map_err(reset)?;
                 return Ok(());
             }
-            let (delay, passing, cut) = self.pass(&buffer[..read]);
+            let (delay, passing, cut) = self.admit_bytes(&buffer[..read]);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -334,7 +336,7 @@ impl Pump<'_> {
     }
 
     /// Returns the delay of these bytes, the number of them that pass, and the cut after them, if there is one.
-    fn pass(&self, bytes: &[u8]) -> (Duration, usize, Option<Cut>) {
+    fn admit_bytes(&self, bytes: &[u8]) -> (Duration, usize, Option<CutKind>) {
         let mut state = self.state.lock().unwrap();
         let (mut passing, mut end) = (bytes.len(), None);
         match &mut state.fuse {
@@ -359,7 +361,7 @@ impl Pump<'_> {
     }
 }
 
-async fn half_closed(direction: Direction, fates: &mut watch::Receiver<Fate>) {
+async fn wait_for_half_close(direction: Direction, fates: &mut watch::Receiver<ConnectionFaults>) {
     // The sender lives as long as the proxy.
     let _ = fates
         .wait_for(|fate| fate.finished[direction as usize])

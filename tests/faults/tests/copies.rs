@@ -7,7 +7,7 @@ use statestore::Client;
 use tokio::runtime::Builder;
 
 #[test]
-fn a_value_is_copied_once_when_sent_and_not_when_received() {
+fn a_value_is_copied_once_when_sent_and_never_when_received() {
     const BYTES: usize = 500_000;
     const REST: usize = 64 * 1024;
     // The store has a thread of its own; the client runs on the thread of the test, whose allocations are counted.

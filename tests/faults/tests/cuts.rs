@@ -1,9 +1,10 @@
 //! 20,000 SETs while the connection is cut 40 times, in six ways.
 #![allow(clippy::unwrap_used)]
 
-use faults::load::{check, keys};
+use faults::set_load::{check, keys};
 use faults::{
-    AttachedStore, Attempt, Cut, Direction, Load, Mosquitto, Proxy, Witness, direct, store, within,
+    AttachedStore, ChangeRecorder, CutKind, Direction, Mosquitto, Proxy, SetAttempt, SetLoad,
+    direct, store, within,
 };
 use statestore::{Client, ConnectionState};
 
@@ -16,24 +17,25 @@ const WORKERS: usize = 64;
 /// Cuts the connection; the number selects how, and some cuts are in the middle of packets.
 fn cut(proxy: &Proxy, number: usize) {
     match number % 6 {
-        0 => proxy.cut(Cut::Reset),
-        1 => proxy.cut(Cut::Finish),
-        2 => proxy.cut_after(Direction::ToServer, 1_000 + 37 * number, Cut::Reset),
-        3 => proxy.cut_after(Direction::ToClient, 1_000 + 37 * number, Cut::Finish),
+        0 => proxy.cut(CutKind::Reset),
+        1 => proxy.cut(CutKind::Finish),
+        2 => proxy.cut_after(Direction::ToServer, 1_000 + 37 * number, CutKind::Reset),
+        3 => proxy.cut_after(Direction::ToClient, 1_000 + 37 * number, CutKind::Finish),
         4 => proxy.close_half(Direction::ToServer),
         _ => proxy.close_half(Direction::ToClient),
     }
 }
 
 /// The SETs through the proxy, with the cuts spread over them.
-async fn load_with_cuts(proxy: &Proxy) -> Vec<Attempt> {
+async fn load_with_cuts(proxy: &Proxy) -> Vec<SetAttempt> {
     let client = Client::connect(proxy.settings().client_id("loaded"))
         .await
         .unwrap();
-    let mut load = Load::start(&client, SETS, WORKERS, KEYS);
+    let mut load = SetLoad::start(&client, SETS, WORKERS, KEYS);
     for number in 0..CUTS {
         // More SETs lie between two cuts than are under way: the connection was made again in between.
-        load.ended((2 * number + 1) * SETS / (2 * CUTS)).await;
+        load.wait_for_ended((2 * number + 1) * SETS / (2 * CUTS))
+            .await;
         cut(proxy, number);
     }
     let attempts = load.finish().await;
@@ -54,7 +56,7 @@ async fn load_with_cuts(proxy: &Proxy) -> Vec<Attempt> {
 }
 
 /// The broker kept the session, so nothing may fail.
-fn all_succeeded(attempts: &[Attempt]) {
+fn check_all_succeeded(attempts: &[SetAttempt]) {
     for attempt in attempts {
         assert!(attempt.result.is_ok(), "{attempt:?}");
     }
@@ -63,10 +65,11 @@ fn all_succeeded(attempts: &[Attempt]) {
 #[tokio::test]
 async fn none_of_20_000_sets_is_lost_over_40_cuts() {
     let (_server, address) = store();
-    let witness = Witness::start(Client::connect(direct(address)).await.unwrap(), keys(KEYS)).await;
+    let witness =
+        ChangeRecorder::start(Client::connect(direct(address)).await.unwrap(), keys(KEYS)).await;
     let proxy = Proxy::start(address).await;
     let attempts = load_with_cuts(&proxy).await;
-    all_succeeded(&attempts);
+    check_all_succeeded(&attempts);
     check(&attempts, &witness.histories().await);
 }
 
@@ -76,6 +79,6 @@ async fn none_of_20_000_sets_is_lost_over_40_cuts_between_client_and_mosquitto()
     let store = AttachedStore::start(broker.address()).await;
     let proxy = Proxy::start(broker.address()).await;
     let attempts = load_with_cuts(&proxy).await;
-    all_succeeded(&attempts);
+    check_all_succeeded(&attempts);
     check(&attempts, &store.histories());
 }

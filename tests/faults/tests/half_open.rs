@@ -1,7 +1,7 @@
 //! Connections that are dead and do not say so, and networks that do not answer.
 #![allow(clippy::unwrap_used)]
 
-use faults::{Admission, Cut, Direction, Proxy, direct, reconnecting, store, within};
+use faults::{AcceptMode, CutKind, Direction, Proxy, direct, reconnecting, store, within};
 use statestore::{Client, ConnectionState, ErrorKind, GetOptions, Outcome, SetOptions};
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ fn stall(proxy: &Proxy) {
 }
 
 /// Fails if it took longer than anything that a busy machine explains.
-fn took(began: Instant, at_least: Duration) {
+fn check_duration(began: Instant, at_least: Duration) {
     let elapsed = began.elapsed();
     assert!(elapsed >= at_least, "{elapsed:?}");
     assert!(elapsed < at_least + Duration::from_secs(30), "{elapsed:?}");
 }
 
 #[tokio::test]
-async fn an_unanswered_pingreq_reveals_it_and_requests_in_flight_survive() {
+async fn an_unanswered_pingreq_reveals_a_dead_connection_and_requests_in_flight_survive() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let settings = proxy
@@ -32,7 +32,7 @@ async fn an_unanswered_pingreq_reveals_it_and_requests_in_flight_survive() {
     stall(&proxy);
     let (set, state) =
         within(async { tokio::join!(client.set("k", "v"), reconnecting(&client)) }).await;
-    took(began, Duration::from_millis(1_200));
+    check_duration(began, Duration::from_millis(1_200));
     assert!(
         matches!(&state, ConnectionState::Reconnecting(error) if error.kind() == ErrorKind::Unreachable),
         "{state:?}"
@@ -46,7 +46,7 @@ async fn an_unanswered_pingreq_reveals_it_and_requests_in_flight_survive() {
 }
 
 #[tokio::test]
-async fn only_one_direction_is_dead() {
+async fn a_connection_with_one_dead_direction_is_replaced() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let settings = proxy
@@ -66,7 +66,7 @@ async fn only_one_direction_is_dead() {
 }
 
 #[tokio::test]
-async fn deadlines_hold_while_nothing_moves() {
+async fn deadlines_are_kept_while_the_connection_is_stalled() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
@@ -76,7 +76,7 @@ async fn deadlines_hold_while_nothing_moves() {
         let options = GetOptions::new().timeout(timeout);
         let began = Instant::now();
         let error = client.get_with("k", &options).await.unwrap_err();
-        took(began, timeout);
+        check_duration(began, timeout);
         assert_eq!(
             (error.kind(), error.outcome()),
             (ErrorKind::TimedOut, Outcome::Unknown)
@@ -89,7 +89,7 @@ async fn deadlines_hold_while_nothing_moves() {
             let options = SetOptions::new().timeout(Duration::from_millis(4 * number));
             let began = Instant::now();
             let error = client.set_with("k", "v", &options).await.unwrap_err();
-            took(began, Duration::from_millis(4 * number));
+            check_duration(began, Duration::from_millis(4 * number));
             error.kind()
         }
     });
@@ -102,60 +102,60 @@ async fn deadlines_hold_while_nothing_moves() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_sent_in_time_was_certainly_not_done() {
+async fn a_request_not_sent_in_time_fails_as_not_done() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
-    for admission in [Admission::Refuse, Admission::Silence] {
-        proxy.admit(admission);
-        proxy.cut(Cut::Finish);
+    for admission in [AcceptMode::Reset, AcceptMode::Silence] {
+        proxy.set_accept_mode(admission);
+        proxy.cut(CutKind::Finish);
         reconnecting(&client).await;
         let options = SetOptions::new().timeout(Duration::from_millis(50));
         let began = Instant::now();
         let error = client.set_with("k", "never", &options).await.unwrap_err();
-        took(began, Duration::from_millis(50));
+        check_duration(began, Duration::from_millis(50));
         assert_eq!(
             (error.kind(), error.outcome()),
             (ErrorKind::TimedOut, Outcome::NotDone)
         );
-        proxy.admit(Admission::Forward);
+        proxy.set_accept_mode(AcceptMode::Forward);
         // The attempts that fell silent.
-        proxy.cut(Cut::Reset);
+        proxy.cut(CutKind::Reset);
         assert_eq!(within(client.get("k")).await.unwrap(), None);
     }
 }
 
 #[tokio::test]
-async fn an_attempt_to_connect_that_nobody_answers_is_given_up_and_made_again() {
+async fn an_unanswered_connection_attempt_is_abandoned_and_retried() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let settings = proxy.settings().connect_timeout(Duration::from_millis(100));
     let client = Client::connect(settings.clone()).await.unwrap();
-    proxy.admit(Admission::Silence);
+    proxy.set_accept_mode(AcceptMode::Silence);
     let began = Instant::now();
     let error = within(Client::connect(settings)).await.unwrap_err();
-    took(began, Duration::from_millis(100));
+    check_duration(began, Duration::from_millis(100));
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    proxy.cut(Cut::Reset);
+    proxy.cut(CutKind::Reset);
     let before = proxy.connections();
     let get = {
         let client = client.clone();
         tokio::spawn(async move { client.get("k").await })
     };
     faults::until(|| proxy.connections() >= before + 3).await;
-    proxy.admit(Admission::Forward);
+    proxy.set_accept_mode(AcceptMode::Forward);
     assert_eq!(within(get).await.unwrap().unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_slow_network_is_no_fault() {
+async fn a_slow_network_causes_no_disconnect() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
     proxy.set_delay(Duration::from_millis(5));
     let began = Instant::now();
     within(client.set("k", "v")).await.unwrap();
-    took(began, Duration::from_millis(10));
+    check_duration(began, Duration::from_millis(10));
     let keys: Vec<_> = (0..300).map(|number| number.to_string()).collect();
     assert_eq!(
         within(client.get_many(&keys)).await.unwrap(),

@@ -11,7 +11,7 @@ fn settings(broker: &Mosquitto) -> Settings {
 }
 
 #[tokio::test]
-async fn verbs_and_notifications_pass() {
+async fn commands_and_notifications_pass() {
     let broker = Mosquitto::start();
     let _store = AttachedStore::start(broker.address()).await;
     let reader = Client::connect(settings(&broker)).await.unwrap();
@@ -55,7 +55,7 @@ async fn values_pass_over_websocket() {
 
 /// Mosquitto answers a request without a subscriber with PUBACK 0x10 (no matching subscribers), a success by MQTT.
 #[tokio::test]
-async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
+async fn a_request_without_a_store_fails_as_not_done() {
     let broker = Mosquitto::start();
     let client = Client::connect(settings(&broker)).await.unwrap();
     let patient = GetOptions::new().timeout(Duration::from_secs(600));
@@ -83,13 +83,13 @@ async fn a_broker_without_a_store_is_a_clear_error_and_nothing_was_done() {
 
 /// Mosquitto announces a Receive Maximum of 20.
 #[tokio::test]
-async fn no_more_than_its_receive_maximum_is_unacknowledged() {
+async fn unacknowledged_publishes_never_exceed_the_receive_maximum() {
     const ALL: usize = 100;
     const MAXIMUM: usize = 20;
     let broker = Mosquitto::start();
     let _store = AttachedStore::start(broker.address()).await;
     let proxy = Proxy::start(broker.address()).await;
-    proxy.record();
+    proxy.start_recording();
     let client = Client::connect(proxy.settings()).await.unwrap();
     proxy.stall(Direction::ToClient);
     let keys: Vec<_> = (0..ALL).map(|number| number.to_string()).collect();

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
-use faults::load::keys;
+use faults::set_load::keys;
 use faults::{
-    Admission, AttachedStore, Cut, Direction, Mosquitto, Proxy, direct, reconnecting, store, until,
-    within,
+    AcceptMode, AttachedStore, CutKind, Direction, Mosquitto, Proxy, direct, reconnecting, store,
+    until, within,
 };
 use statestore::{Client, ConnectionState, Observation, ObserveOptions, Observer, Overflow};
-use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions, Terms};
+use statestore_protocol::mqtt::session::{PublishOptions, Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Packet, PublishHeader, Subscription};
 use statestore_protocol::{Command, topic};
 use std::net::SocketAddr;
@@ -36,13 +36,13 @@ async fn reconnected(client: &Client) {
 }
 
 async fn disconnect(proxy: &Proxy, client: &Client) {
-    proxy.admit(Admission::Refuse);
-    proxy.cut(Cut::Reset);
+    proxy.set_accept_mode(AcceptMode::Reset);
+    proxy.cut(CutKind::Reset);
     reconnecting(client).await;
 }
 
 #[tokio::test]
-async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync() {
+async fn changes_during_a_disconnect_arrive_as_the_last_state_after_a_resync() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
@@ -67,7 +67,7 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
     }
     writer.del("deleted").await.unwrap();
     writer.set("made", "new").await.unwrap();
-    proxy.admit(Admission::Forward);
+    proxy.set_accept_mode(AcceptMode::Forward);
 
     for observer in [&mut changed, &mut changed_all] {
         assert_eq!(next(observer).await, Observation::Resync);
@@ -111,10 +111,10 @@ async fn changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync()
 }
 
 #[tokio::test]
-async fn all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed() {
+async fn observers_of_a_key_share_one_keynotify_and_its_renewal() {
     let (_server, address) = store();
     let proxy = Proxy::start(address).await;
-    proxy.record();
+    proxy.start_recording();
     let client = Client::connect(proxy.settings()).await.unwrap();
     let mut observers = Vec::new();
     for _ in 0..5 {
@@ -135,7 +135,7 @@ async fn all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed() {
             .count()
     };
     assert_eq!(watches(0), 1);
-    proxy.cut(Cut::Finish);
+    proxy.cut(CutKind::Finish);
     for observer in &mut observers {
         assert_eq!(next(observer).await, Observation::Resync);
     }
@@ -153,7 +153,7 @@ async fn all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed() {
 }
 
 #[tokio::test]
-async fn after_many_cuts_every_observer_knows_the_last_state() {
+async fn every_observer_reaches_the_last_state_after_many_cuts() {
     const KEYS: usize = 60;
     const CUTS: usize = 12;
     let (_server, address) = store();
@@ -188,9 +188,9 @@ async fn after_many_cuts_every_observer_knows_the_last_state() {
     }
     for round in 0..CUTS {
         match round % 3 {
-            0 => proxy.cut(Cut::Reset),
-            1 => proxy.cut(Cut::Finish),
-            _ => proxy.cut_after(Direction::ToClient, 500 + 61 * round, Cut::Reset),
+            0 => proxy.cut(CutKind::Reset),
+            1 => proxy.cut(CutKind::Finish),
+            _ => proxy.cut_after(Direction::ToClient, 500 + 61 * round, CutKind::Reset),
         }
         for (number, key) in keys(KEYS).enumerate() {
             match (round + number) % 4 {
@@ -206,14 +206,14 @@ async fn after_many_cuts_every_observer_knows_the_last_state() {
     for key in keys(KEYS) {
         writer.set(&key, "last").await.unwrap();
     }
-    proxy.admit(Admission::Forward);
+    proxy.set_accept_mode(AcceptMode::Forward);
     for observer in observing {
         within(observer).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_slow_observer_is_bounded_and_told_what_it_missed() {
+async fn a_slow_observer_is_bounded_and_notified_of_missed_changes() {
     const KEPT: usize = 8;
     const CHANGES: u64 = 1_000;
     let (_server, address) = store();
@@ -254,7 +254,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
     let mut waiting = messages.iter();
     let mut acknowledged = 0;
     while acknowledged < messages.len() {
-        while session.room() > 0
+        while session.capacity() > 0
             && let Some((topic, timestamp, payload)) = waiting.next()
         {
             let users: Vec<_> = timestamp.iter().map(|text| ("__ts", *text)).collect();
@@ -264,7 +264,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
                 ..PublishHeader::default()
             };
             let write = |out: &mut BytesMut| out.extend_from_slice(payload);
-            let terms = Terms {
+            let terms = PublishOptions {
                 tag: (),
                 deadline_ms: u64::MAX,
                 is_harmless: true,
@@ -288,7 +288,7 @@ async fn publish(broker: SocketAddr, messages: &[(String, Option<&str>, &[u8])])
 
 /// A broker without rules for the topics lets any client publish to them.
 #[tokio::test]
-async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
+async fn forged_and_malformed_notifications_through_mosquitto_are_ignored() {
     let broker = Mosquitto::start();
     let _store = AttachedStore::start(broker.address()).await;
     let address = broker.address();
@@ -355,7 +355,7 @@ async fn forged_and_malformed_notifications_through_mosquitto_do_no_harm() {
 
 /// `statestored` does not even let them through.
 #[tokio::test]
-async fn nobody_but_the_store_notifies_through_statestored() {
+async fn only_the_store_can_publish_notifications_through_statestored() {
     let (_server, address) = store();
     let settings = direct(address).client_id("victim");
     let client = Client::connect(settings).await.unwrap();

@@ -1,9 +1,10 @@
 //! The broker restarts: its sessions are gone, and with a store in memory the keys as well.
 #![allow(clippy::unwrap_used)]
 
-use faults::load::{check, keys};
+use faults::set_load::{check, keys};
 use faults::{
-    Admission, Cut, Direction, Load, Proxy, Witness, direct, reconnecting, store, until, within,
+    AcceptMode, ChangeRecorder, CutKind, Direction, Proxy, SetLoad, direct, reconnecting, store,
+    until, within,
 };
 use statestore::{Client, ErrorKind, Observation, Outcome};
 use statestore_protocol::Command;
@@ -12,7 +13,7 @@ use statestored::RunningServer;
 use statestored::config::Config;
 
 /// The packets that set a connection up, and the verbs of the requests after that.
-fn story(packets: &[Packet]) -> (Vec<&'static str>, Vec<Command>) {
+fn packet_summary(packets: &[Packet]) -> (Vec<&'static str>, Vec<Command>) {
     let mut names = Vec::new();
     let mut commands = Vec::new();
     for packet in packets {
@@ -32,11 +33,11 @@ fn story(packets: &[Packet]) -> (Vec<&'static str>, Vec<Command>) {
 }
 
 #[tokio::test]
-async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
+async fn retryable_requests_are_sent_again_and_others_fail_as_unknown() {
     const EACH: usize = 5;
     let (server, address) = store();
     let proxy = Proxy::start(address).await;
-    proxy.record();
+    proxy.start_recording();
     let client = Client::connect(proxy.settings()).await.unwrap();
     client.set("observed", "before").await.unwrap();
     let mut observer = client.observe("observed").await.unwrap();
@@ -68,9 +69,9 @@ async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
     }
     drop(observing);
 
-    proxy.admit(Admission::Refuse);
+    proxy.set_accept_mode(AcceptMode::Reset);
     server.stop().unwrap();
-    proxy.cut(Cut::Reset);
+    proxy.cut(CutKind::Reset);
     reconnecting(&client).await;
     // Not sent: they wait for the new connection.
     let late = {
@@ -81,7 +82,7 @@ async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
     let (_server, address) = store();
     proxy.set_upstream(address);
     let refused = proxy.connections();
-    proxy.admit(Admission::Forward);
+    proxy.set_accept_mode(AcceptMode::Forward);
 
     for set in sets {
         let error = within(set).await.unwrap().unwrap_err();
@@ -105,7 +106,7 @@ async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
     let number = (refused..proxy.connections())
         .find(|number| !proxy.sent(*number).is_empty())
         .unwrap();
-    let (names, commands) = story(&proxy.sent(number));
+    let (names, commands) = packet_summary(&proxy.sent(number));
     assert_eq!(names[..3], ["CONNECT", "SUBSCRIBE", "PUBLISH"]);
     let sets: Vec<_> = commands
         .iter()
@@ -121,7 +122,7 @@ async fn safe_requests_are_sent_again_and_the_others_end_as_unknown() {
 }
 
 #[tokio::test]
-async fn a_store_on_disk_keeps_what_it_acknowledged() {
+async fn a_durable_store_keeps_acknowledged_changes() {
     const SETS: usize = 2_000;
     const KEYS: usize = 50;
     const RESTARTS: usize = 4;
@@ -130,9 +131,10 @@ async fn a_store_on_disk_keeps_what_it_acknowledged() {
     let mut server = start();
     let proxy = Proxy::start(server.addresses()[0]).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
-    let mut load = Load::start(&client, SETS, 16, KEYS);
+    let mut load = SetLoad::start(&client, SETS, 16, KEYS);
     for number in 0..RESTARTS {
-        load.ended((2 * number + 1) * SETS / (2 * RESTARTS)).await;
+        load.wait_for_ended((2 * number + 1) * SETS / (2 * RESTARTS))
+            .await;
         // In another thread, so that the SETs go on meanwhile.
         tokio::task::spawn_blocking(move || server.stop().unwrap())
             .await
@@ -165,7 +167,7 @@ async fn a_store_on_disk_keeps_what_it_acknowledged() {
 }
 
 #[tokio::test]
-async fn the_client_is_as_good_as_new_afterwards() {
+async fn a_client_works_normally_after_a_server_restart() {
     let (server, address) = store();
     let proxy = Proxy::start(address).await;
     let client = Client::connect(proxy.settings()).await.unwrap();
@@ -173,8 +175,9 @@ async fn the_client_is_as_good_as_new_afterwards() {
     server.stop().unwrap();
     let (_server, address) = store();
     proxy.set_upstream(address);
-    let witness = Witness::start(Client::connect(direct(address)).await.unwrap(), keys(8)).await;
-    let attempts = Load::start(&client, 200, 8, 8).finish().await;
+    let witness =
+        ChangeRecorder::start(Client::connect(direct(address)).await.unwrap(), keys(8)).await;
+    let attempts = SetLoad::start(&client, 200, 8, 8).finish().await;
     assert!(attempts.iter().all(|attempt| attempt.result.is_ok()));
     check(&attempts, &witness.histories().await);
 }

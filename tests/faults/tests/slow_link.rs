@@ -36,7 +36,7 @@ async fn sets_and_gets(client: &Client, bytes: usize) {
 }
 
 #[tokio::test]
-async fn a_value_may_take_longer_than_keep_alive() {
+async fn a_value_may_take_longer_than_the_keep_alive() {
     let (_server, _proxy, settings) = slow().await;
     let settings = settings
         .keep_alive(Duration::from_secs(1))

@@ -2,31 +2,31 @@
 //!
 //! | fault | file | test |
 //! |---|---|---|
-//! | a failed acquire leaves a renewal task that later takes the lease | `server/tests/locks/lease.rs` | `an_attempt_that_is_dropped_leaves_nothing_behind` |
+//! | a failed acquire leaves a renewal task that later takes the lease | `server/tests/locks/lease.rs` | `a_dropped_attempt_leaves_no_lease` |
 //! | (the same) | `server/tests/locks/lease.rs` | `an_attempt_that_is_delivered_late_is_undone` |
-//! | (the same) | `server/tests/locks/waiting.rs` | `the_time_to_wait_is_kept_and_nothing_is_left_behind` |
+//! | (the same) | `server/tests/locks/waiting.rs` | `the_wait_timeout_is_respected_and_leaves_nothing` |
 //! | a renewal in flight at release takes the lease again | `server/tests/locks/release.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
-//! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_do_no_harm` |
-//! | (the same) | `core/tests/client/observe/mod.rs` | `what_is_no_notification_is_counted_and_does_no_harm` |
-//! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `after_many_cuts_every_observer_knows_the_last_state` |
-//! | changes during a disconnect are lost | `tests/faults/tests/observations.rs` | `changes_during_a_disconnect_arrive_as_the_newest_state_after_a_resync` |
-//! | one observation per key | `tests/faults/tests/observations.rs` | `all_observers_of_a_key_share_one_keynotify_also_when_it_is_renewed` |
+//! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_are_ignored` |
+//! | (the same) | `core/tests/client/observe/mod.rs` | `invalid_notifications_are_counted_and_ignored` |
+//! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `every_observer_reaches_the_last_state_after_many_cuts` |
+//! | changes during a disconnect are lost | `tests/faults/tests/observations.rs` | `changes_during_a_disconnect_arrive_as_the_last_state_after_a_resync` |
+//! | one observation per key | `tests/faults/tests/observations.rs` | `observers_of_a_key_share_one_keynotify_and_its_renewal` |
 //! | (the same) | `core/tests/client/observe/mod.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
-//! | time-outs rounded up to whole seconds | `tests/faults/tests/vendor_faults.rs` | `a_time_out_is_kept_to_the_millisecond` |
+//! | time-outs rounded up to whole seconds | `tests/faults/tests/vendor_faults.rs` | `a_timeout_is_kept_to_the_millisecond` |
 //! | entries of timed-out requests never removed | `tests/faults/tests/vendor_faults.rs` | `requests_that_timed_out_leave_nothing_behind` |
-//! | session loss makes the client unusable | `tests/faults/tests/restart.rs` | `the_client_is_as_good_as_new_afterwards` |
-//! | (the same) | `tests/faults/tests/restart.rs` | `safe_requests_are_sent_again_and_the_others_end_as_unknown` |
-//! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_refuses` |
+//! | session loss makes the client unusable | `tests/faults/tests/restart.rs` | `a_client_works_normally_after_a_server_restart` |
+//! | (the same) | `tests/faults/tests/restart.rs` | `retryable_requests_are_sent_again_and_others_fail_as_unknown` |
+//! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_rejects_requests` |
 //! | (the same) | `core/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
-//! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_told_what_it_missed` |
-//! | (the same) | `core/protocol/tests/mqtt_session/living.rs` | `acknowledgements_do_not_pile_up_for_a_broker_that_reads_nothing` |
-//! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_refused_publish_ends_its_request` |
-//! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_broker_without_a_store_is_a_clear_error_and_nothing_was_done` |
+//! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_notified_of_missed_changes` |
+//! | (the same) | `core/protocol/tests/mqtt_session/live_connection.rs` | `pending_pubacks_are_bounded_if_the_broker_reads_nothing` |
+//! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_rejected_publish_ends_its_request` |
+//! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_request_without_a_store_fails_as_not_done` |
 //! | parser panics on empty payloads and negative lengths | `tests/faults/tests/vendor_faults.rs` | `empty_payloads_and_negative_lengths_are_errors` |
-//! | (the same) | `core/protocol/tests/protocol_properties.rs` | `any_bytes_get_an_answer` |
-//! | OpenSSL needed even without TLS | `tests/faults/tests/vendor_faults.rs` | `nothing_needs_openssl` |
-//! | several tasks per request | `tests/faults/tests/vendor_faults.rs` | `requests_take_no_tasks` |
-//! | several copies per request | `tests/faults/tests/copies.rs` | `a_value_is_copied_once_when_sent_and_not_when_received` |
+//! | (the same) | `core/protocol/tests/protocol_properties.rs` | `decoding_arbitrary_bytes_does_not_panic` |
+//! | OpenSSL needed even without TLS | `tests/faults/tests/vendor_faults.rs` | `no_crate_depends_on_openssl` |
+//! | several tasks per request | `tests/faults/tests/vendor_faults.rs` | `requests_spawn_no_tasks` |
+//! | several copies per request | `tests/faults/tests/copies.rs` | `a_value_is_copied_once_when_sent_and_never_when_received` |
 #![allow(clippy::unwrap_used)]
 
 use bytes::{Bytes, BytesMut};
@@ -57,12 +57,12 @@ impl Platform for SilentNetwork {
     }
     fn connect(&self) -> Option<Connecting> {
         let (near, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(say_the_minimum(far));
+        tokio::spawn(accept_connection(far));
         Some(Box::pin(async { Ok(Box::new(near) as Box<dyn Duplex>) }))
     }
 }
 
-async fn say_the_minimum(mut stream: DuplexStream) {
+async fn accept_connection(mut stream: DuplexStream) {
     let mut input = BytesMut::new();
     while stream.read_buf(&mut input).await.unwrap_or(0) > 0 {
         let mut out = BytesMut::new();
@@ -93,7 +93,7 @@ async fn silent_client() -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_out_is_kept_to_the_millisecond() {
+async fn a_timeout_is_kept_to_the_millisecond() {
     let client = silent_client().await;
     for ms in [1, 2, 17, 250, 999, 1_001, 1_500] {
         let timeout = Duration::from_millis(ms);
@@ -134,7 +134,7 @@ async fn requests_that_timed_out_leave_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_take_no_tasks() {
+async fn requests_spawn_no_tasks() {
     let client = silent_client().await;
     let tasks = || {
         tokio::runtime::Handle::current()
@@ -189,7 +189,7 @@ fn repository() -> &'static Path {
 }
 
 #[test]
-fn nothing_needs_openssl() {
+fn no_crate_depends_on_openssl() {
     let locked = std::fs::read_to_string(repository().join("Cargo.lock")).unwrap();
     let packages: Vec<_> = locked
         .lines()

@@ -1,6 +1,6 @@
 //! The calls on keys, and their results.
 use crate::register::Register;
-use simulation::linearizability::{self, Interval, Verdict};
+use simulation::linearizability::{self, CheckResult, Interval};
 use statestore::{Hlc, Version};
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ const MAX_VISITS: usize = 20_000_000;
 
 /// An operation on a key.
 #[derive(Debug, Clone)]
-pub enum Asked {
+pub enum Invocation {
     /// Reads the key.
     Get,
     /// Sets the key to a number that no other call sets; under a condition, if there is one.
@@ -33,9 +33,9 @@ pub enum Condition {
 
 /// The result of a call.
 #[derive(Debug, Clone)]
-pub enum Told {
+pub enum CallResult {
     /// The content of the key, and its version.
-    Entry(Option<(u64, Hlc)>),
+    Read(Option<(u64, Hlc)>),
     /// The number is stored.
     Applied(Hlc),
     /// The condition was not met; the version that the key has.
@@ -52,23 +52,23 @@ pub enum Told {
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The operation.
-    pub asked: Asked,
+    pub invocation: Invocation,
     /// The result; `None` if the outcome is unknown.
-    pub told: Option<Told>,
+    pub result: Option<CallResult>,
 }
 
 /// All calls.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct CallHistory {
     by_key: BTreeMap<String, Vec<Interval<Call>>>,
     calls: usize,
     unknown: usize,
 }
 
-impl History {
+impl CallHistory {
     /// Records a call on a key, with its start and end. Calls that certainly did not happen must not be recorded.
     pub fn add(&mut self, key: String, from: u64, to: u64, call: Call) {
-        let is_certain = call.told.is_some();
+        let is_certain = call.result.is_some();
         self.calls += 1;
         self.unknown += usize::from(!is_certain);
         let interval = Interval {
@@ -90,7 +90,7 @@ impl History {
     ///
     /// # Errors
     /// A history that a single store could not have produced, or a key whose search would take too long.
-    pub fn settle(&mut self, is_over: impl Fn(&str) -> bool) -> Result<usize, String> {
+    pub fn check_finished(&mut self, is_over: impl Fn(&str) -> bool) -> Result<usize, String> {
         let mut settled = 0;
         let keys: Vec<_> = self
             .by_key
@@ -101,13 +101,13 @@ impl History {
         for key in keys {
             let intervals = self.by_key.remove(&key).unwrap_or_default();
             match linearizability::check(&Register, &intervals, MAX_VISITS) {
-                Verdict::Linearizable => settled += 1,
-                Verdict::Undecided => {
+                CheckResult::Linearizable => settled += 1,
+                CheckResult::Undecided => {
                     return Err(format!(
                         "{key}: it would take too long to know: {intervals:#?}"
                     ));
                 }
-                Verdict::Violated(order) => {
+                CheckResult::Violated(order) => {
                     return Err(format!(
                         "{key}: no order explains this, at most {order:?}: {intervals:#?}"
                     ));
@@ -122,36 +122,51 @@ impl History {
 mod tests {
     use super::*;
 
-    fn told(told: Told) -> Call {
+    fn completed_call(told: CallResult) -> Call {
         let asked = match told {
-            Told::Applied(_) => Asked::Set(1, None),
-            _ => Asked::Get,
+            CallResult::Applied(_) => Invocation::Set(1, None),
+            _ => Invocation::Get,
         };
         let told = Some(told);
-        Call { asked, told }
+        Call {
+            invocation: asked,
+            result: told,
+        }
     }
 
     #[test]
-    fn keys_are_checked_by_themselves_and_forgotten() {
+    fn keys_are_checked_independently_and_dropped() {
         let version = Hlc::new(1, 0, "s").expect("a clock");
-        let mut history = History::default();
-        history.add("good".into(), 1, 2, told(Told::Applied(version)));
-        history.add("bad".into(), 1, 2, told(Told::Entry(None)));
+        let mut history = CallHistory::default();
+        history.add(
+            "good".into(),
+            1,
+            2,
+            completed_call(CallResult::Applied(version)),
+        );
+        history.add("bad".into(), 1, 2, completed_call(CallResult::Read(None)));
         let version = Hlc::new(2, 0, "s").expect("a clock");
-        history.add("bad".into(), 3, 4, told(Told::Entry(Some((9, version)))));
+        history.add(
+            "bad".into(),
+            3,
+            4,
+            completed_call(CallResult::Read(Some((9, version)))),
+        );
         let unknown = Call {
-            asked: Asked::Del,
-            told: None,
+            invocation: Invocation::Del,
+            result: None,
         };
         history.add("good".into(), 3, 4, unknown);
         assert_eq!(history.counts(), (4, 1));
-        assert_eq!(history.settle(|key| key == "good"), Ok(1));
-        assert_eq!(history.settle(|key| key == "good"), Ok(0));
-        let problem = history.settle(|_| true).expect_err("nobody has set 9");
+        assert_eq!(history.check_finished(|key| key == "good"), Ok(1));
+        assert_eq!(history.check_finished(|key| key == "good"), Ok(0));
+        let problem = history
+            .check_finished(|_| true)
+            .expect_err("nobody has set 9");
         assert!(
             problem.starts_with("bad: no order explains this"),
             "{problem}"
         );
-        assert_eq!(history.settle(|_| true), Ok(0));
+        assert_eq!(history.check_finished(|_| true), Ok(0));
     }
 }

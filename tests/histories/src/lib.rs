@@ -1,14 +1,14 @@
 //! The results that clients of real processes got, and whether a single store could have produced them. The results are the
-//! [history](History) of each key, the [holders](Holdings) of a lock, and the [counts](Tally).
+//! [history](CallHistory) of each key, the [holders](LockHoldings) of a lock, and the [counts](CounterTally).
 //!
 //! Times are nanoseconds of one clock that all clients share.
 #![forbid(unsafe_code)]
 
+mod counter_tally;
 mod history;
-mod holdings;
+mod lock_holdings;
 mod register;
-mod tally;
 
-pub use history::{Asked, Call, Condition, History, Told};
-pub use holdings::{Holding, Holdings};
-pub use tally::Tally;
+pub use counter_tally::CounterTally;
+pub use history::{Call, CallHistory, CallResult, Condition, Invocation};
+pub use lock_holdings::{LockHolding, LockHoldings};

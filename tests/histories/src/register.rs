@@ -1,5 +1,5 @@
 //! A key as a store holds it.
-use crate::history::{Asked, Call, Condition, Told};
+use crate::history::{Call, CallResult, Condition, Invocation};
 use simulation::linearizability::Model;
 use statestore::{Hlc, Version};
 
@@ -16,16 +16,16 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the state with this version of the entry. An unknown version has to be above all earlier ones.
-    fn learn(mut self, version: &Hlc) -> Option<Self> {
+    fn learn_version(mut self, version: &Hlc) -> Option<Self> {
         let (_, known) = self.entry.as_mut()?;
         if let Some(known) = known {
             return (known == version).then_some(self);
         }
         *known = Some(version.clone());
-        self.rise(version)
+        self.raise_highest(version)
     }
 
-    fn rise(mut self, version: &Hlc) -> Option<Self> {
+    fn raise_highest(mut self, version: &Hlc) -> Option<Self> {
         let rises = self
             .highest
             .as_ref()
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Whether a condition holds; `None` if that depends on a version that no result has reported.
-    fn meets(&self, value: u64, condition: Option<&Condition>) -> Option<bool> {
+    fn meets_condition(&self, value: u64, condition: Option<&Condition>) -> Option<bool> {
         match (condition, &self.entry) {
             (None, _) | (Some(Condition::IfAbsent | Condition::IfAbsentOrEqual), None) => {
                 Some(true)
@@ -60,59 +60,72 @@ impl Model for Register {
         State::default()
     }
 
-    fn apply(&self, state: &State, Call { asked, told }: &Call) -> Option<State> {
+    fn apply(
+        &self,
+        state: &State,
+        Call {
+            invocation: asked,
+            result: told,
+        }: &Call,
+    ) -> Option<State> {
         let mut next = state.clone();
         match (asked, told) {
-            (Asked::Get, None) => Some(next),
-            (Asked::Get, Some(Told::Entry(told))) => match (&state.entry, told) {
+            (Invocation::Get, None) => Some(next),
+            (Invocation::Get, Some(CallResult::Read(told))) => match (&state.entry, told) {
                 (None, None) => Some(next),
-                (Some((value, _)), Some((told, version))) if value == told => next.learn(version),
+                (Some((value, _)), Some((told, version))) if value == told => {
+                    next.learn_version(version)
+                }
                 _ => None,
             },
-            (Asked::Set(value, condition), told) => {
-                let meets = state.meets(*value, condition.as_ref());
+            (Invocation::Set(value, condition), told) => {
+                let meets = state.meets_condition(*value, condition.as_ref());
                 match told {
-                    None | Some(Told::Applied(_)) => {
+                    None | Some(CallResult::Applied(_)) => {
                         // A version that no result has reported may be the expected one.
                         if meets == Some(false) {
                             return told.is_none().then_some(next);
                         }
                         next.entry = Some((*value, None));
                         match told {
-                            Some(Told::Applied(version)) => next.learn(version),
+                            Some(CallResult::Applied(version)) => next.learn_version(version),
                             _ => Some(next),
                         }
                     }
-                    Some(Told::NotApplied(version)) if meets != Some(true) => {
+                    Some(CallResult::NotApplied(version)) if meets != Some(true) => {
                         match (&state.entry, version) {
                             (None, None) => Some(next),
-                            (Some(_), Some(version)) => next.learn(version),
+                            (Some(_), Some(version)) => next.learn_version(version),
                             _ => None,
                         }
                     }
                     Some(_) => None,
                 }
             }
-            (Asked::Del, told) => {
+            (Invocation::Del, told) => {
                 next.entry = None;
                 match (told, &state.entry) {
                     (None, _)
-                    | (Some(Told::Absent), None)
-                    | (Some(Told::Deleted(None)), Some(_)) => Some(next),
-                    (Some(Told::Deleted(Some(version))), Some(_)) => next.rise(version),
+                    | (Some(CallResult::Absent), None)
+                    | (Some(CallResult::Deleted(None)), Some(_)) => Some(next),
+                    (Some(CallResult::Deleted(Some(version))), Some(_)) => {
+                        next.raise_highest(version)
+                    }
                     _ => None,
                 }
             }
-            (Asked::Vdel(value), told) => match (told, &state.entry) {
-                (Some(Told::Mismatch), Some((stored, _))) => (stored != value).then_some(next),
-                (None | Some(Told::Deleted(_)), Some((stored, _))) if stored == value => {
+            (Invocation::Vdel(value), told) => match (told, &state.entry) {
+                (Some(CallResult::Mismatch), Some((stored, _))) => {
+                    (stored != value).then_some(next)
+                }
+                (None | Some(CallResult::Deleted(_)), Some((stored, _))) if stored == value => {
                     next.entry = None;
                     match told {
-                        Some(Told::Deleted(Some(version))) => next.rise(version),
+                        Some(CallResult::Deleted(Some(version))) => next.raise_highest(version),
                         _ => Some(next),
                     }
                 }
-                (None, _) | (Some(Told::Absent), None) => Some(next),
+                (None, _) | (Some(CallResult::Absent), None) => Some(next),
                 _ => None,
             },
             _ => None,
@@ -120,12 +133,14 @@ impl Model for Register {
     }
 
     /// Whether a result is outdated: there has been a version above the reported one, which is not that of the entry.
-    fn is_past(&self, state: &State, Call { told, .. }: &Call) -> bool {
+    fn is_outdated(&self, state: &State, Call { result: told, .. }: &Call) -> bool {
         let (is_change, version) = match told {
-            Some(Told::Entry(Some((_, version))) | Told::NotApplied(Some(version))) => {
+            Some(CallResult::Read(Some((_, version))) | CallResult::NotApplied(Some(version))) => {
                 (false, version)
             }
-            Some(Told::Applied(version) | Told::Deleted(Some(version))) => (true, version),
+            Some(CallResult::Applied(version) | CallResult::Deleted(Some(version))) => {
+                (true, version)
+            }
             _ => return false,
         };
         let is_there = || matches!(&state.entry, Some((_, Some(known))) if known == version);
@@ -136,10 +151,15 @@ impl Model for Register {
         is_over && (is_change || !is_there())
     }
 
-    fn is_read(&self, Call { told, .. }: &Call) -> bool {
+    fn is_read(&self, Call { result: told, .. }: &Call) -> bool {
         matches!(
             told,
-            Some(Told::Entry(_) | Told::NotApplied(_) | Told::Absent | Told::Mismatch)
+            Some(
+                CallResult::Read(_)
+                    | CallResult::NotApplied(_)
+                    | CallResult::Absent
+                    | CallResult::Mismatch
+            )
         )
     }
 }
@@ -147,24 +167,30 @@ impl Model for Register {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simulation::linearizability::{Interval, Verdict, check};
+    use simulation::linearizability::{CheckResult, Interval, check};
 
     fn version(wall: u64) -> Hlc {
         Hlc::new(wall, 0, "s").expect("a clock")
     }
-    fn call(asked: Asked, told: Told) -> (Asked, Option<Told>) {
+    fn call(asked: Invocation, told: CallResult) -> (Invocation, Option<CallResult>) {
         (asked, Some(told))
     }
-    fn set(value: u64, at: u64) -> (Asked, Option<Told>) {
-        call(Asked::Set(value, None), Told::Applied(version(at)))
+    fn set(value: u64, at: u64) -> (Invocation, Option<CallResult>) {
+        call(
+            Invocation::Set(value, None),
+            CallResult::Applied(version(at)),
+        )
     }
-    fn got(value: u64, at: u64) -> (Asked, Option<Told>) {
-        call(Asked::Get, Told::Entry(Some((value, version(at)))))
+    fn got(value: u64, at: u64) -> (Invocation, Option<CallResult>) {
+        call(
+            Invocation::Get,
+            CallResult::Read(Some((value, version(at)))),
+        )
     }
 
     /// Whether the calls can have happened one after the other; calls of unknown outcome may happen later.
-    fn in_turn<const N: usize>(calls: [(Asked, Option<Told>); N]) -> bool {
-        let interval = |(index, (asked, told)): (u64, (Asked, Option<Told>))| Interval {
+    fn is_possible_sequence<const N: usize>(calls: [(Invocation, Option<CallResult>); N]) -> bool {
+        let interval = |(index, (asked, told)): (u64, (Invocation, Option<CallResult>))| Interval {
             from: index * 2,
             to: if told.is_some() {
                 index * 2 + 1
@@ -172,69 +198,110 @@ mod tests {
                 u64::MAX
             },
             is_certain: told.is_some(),
-            step: Call { asked, told },
+            step: Call {
+                invocation: asked,
+                result: told,
+            },
         };
         let intervals: Vec<_> = (0..).zip(calls).map(interval).collect();
-        check(&Register, &intervals, 1000) == Verdict::Linearizable
+        check(&Register, &intervals, 1000) == CheckResult::Linearizable
     }
 
     #[test]
-    fn what_was_acknowledged_is_read_and_not_lost() {
-        assert!(in_turn([set(1, 1), got(1, 1), set(2, 2), got(2, 2)]));
-        assert!(!in_turn([set(1, 1), set(2, 2), got(1, 1)]));
-        assert!(!in_turn([set(1, 1), call(Asked::Get, Told::Entry(None))]));
-        assert!(!in_turn([set(1, 1), got(1, 2)]));
+    fn an_acknowledged_write_is_read_and_not_lost() {
+        assert!(is_possible_sequence([
+            set(1, 1),
+            got(1, 1),
+            set(2, 2),
+            got(2, 2)
+        ]));
+        assert!(!is_possible_sequence([set(1, 1), set(2, 2), got(1, 1)]));
+        assert!(!is_possible_sequence([
+            set(1, 1),
+            call(Invocation::Get, CallResult::Read(None))
+        ]));
+        assert!(!is_possible_sequence([set(1, 1), got(1, 2)]));
     }
 
     #[test]
-    fn a_set_of_unknown_outcome_happens_once_or_never() {
-        let unknown = || (Asked::Set(1, None), None);
-        assert!(in_turn([unknown(), set(2, 2), got(2, 2)]));
-        assert!(in_turn([unknown(), set(2, 2), got(2, 2), got(1, 3)]));
-        assert!(!in_turn([unknown(), got(1, 1), set(2, 2), got(1, 3)]));
-        assert!(!in_turn([set(3, 3), unknown(), got(1, 1)]));
+    fn a_set_of_unknown_outcome_takes_effect_at_most_once() {
+        let unknown = || (Invocation::Set(1, None), None);
+        assert!(is_possible_sequence([unknown(), set(2, 2), got(2, 2)]));
+        assert!(is_possible_sequence([
+            unknown(),
+            set(2, 2),
+            got(2, 2),
+            got(1, 3)
+        ]));
+        assert!(!is_possible_sequence([
+            unknown(),
+            got(1, 1),
+            set(2, 2),
+            got(1, 3)
+        ]));
+        assert!(!is_possible_sequence([set(3, 3), unknown(), got(1, 1)]));
     }
 
     #[test]
-    fn conditions_decide() {
-        let under = |condition| Asked::Set(2, Some(condition));
-        let applied = |asked| call(asked, Told::Applied(version(2)));
-        let refused = |asked| call(asked, Told::NotApplied(Some(version(1))));
+    fn conditions_are_checked() {
+        let under = |condition| Invocation::Set(2, Some(condition));
+        let applied = |asked| call(asked, CallResult::Applied(version(2)));
+        let refused = |asked| call(asked, CallResult::NotApplied(Some(version(1))));
         let of = |at| Condition::IfVersion((&version(at)).into());
-        assert!(in_turn([set(1, 1), refused(under(Condition::IfAbsent))]));
-        assert!(!in_turn([set(1, 1), applied(under(Condition::IfAbsent))]));
-        assert!(!in_turn([
+        assert!(is_possible_sequence([
+            set(1, 1),
+            refused(under(Condition::IfAbsent))
+        ]));
+        assert!(!is_possible_sequence([
+            set(1, 1),
+            applied(under(Condition::IfAbsent))
+        ]));
+        assert!(!is_possible_sequence([
             set(1, 1),
             applied(under(Condition::IfAbsentOrEqual))
         ]));
-        assert!(in_turn([
+        assert!(is_possible_sequence([
             applied(under(Condition::IfAbsentOrEqual)),
             got(2, 2)
         ]));
-        assert!(in_turn([set(1, 1), applied(under(of(1)))]));
-        assert!(!in_turn([set(1, 1), refused(under(of(1)))]));
-        assert!(!in_turn([set(1, 1), applied(under(of(3)))]));
+        assert!(is_possible_sequence([set(1, 1), applied(under(of(1)))]));
+        assert!(!is_possible_sequence([set(1, 1), refused(under(of(1)))]));
+        assert!(!is_possible_sequence([set(1, 1), applied(under(of(3)))]));
     }
 
     #[test]
-    fn deletions_take_what_is_there() {
-        let vdel = |told| call(Asked::Vdel(1), told);
-        let del = |told| call(Asked::Del, told);
-        assert!(in_turn([
+    fn a_deletion_removes_the_current_value() {
+        let vdel = |told| call(Invocation::Vdel(1), told);
+        let del = |told| call(Invocation::Del, told);
+        assert!(is_possible_sequence([
             set(1, 1),
-            vdel(Told::Deleted(None)),
-            del(Told::Absent)
+            vdel(CallResult::Deleted(None)),
+            del(CallResult::Absent)
         ]));
-        assert!(in_turn([set(2, 1), vdel(Told::Mismatch), got(2, 1)]));
-        assert!(!in_turn([set(1, 1), vdel(Told::Mismatch)]));
-        assert!(!in_turn([set(2, 1), vdel(Told::Deleted(None))]));
-        assert!(!in_turn([set(2, 1), vdel(Told::Absent)]));
-        assert!(!in_turn([set(1, 1), del(Told::Absent)]));
-        assert!(in_turn([set(1, 1), (Asked::Vdel(1), None), got(1, 1)]));
-        assert!(!in_turn([
+        assert!(is_possible_sequence([
             set(2, 1),
-            (Asked::Vdel(1), None),
-            call(Asked::Get, Told::Entry(None))
+            vdel(CallResult::Mismatch),
+            got(2, 1)
+        ]));
+        assert!(!is_possible_sequence([
+            set(1, 1),
+            vdel(CallResult::Mismatch)
+        ]));
+        assert!(!is_possible_sequence([
+            set(2, 1),
+            vdel(CallResult::Deleted(None))
+        ]));
+        assert!(!is_possible_sequence([set(2, 1), vdel(CallResult::Absent)]));
+        assert!(!is_possible_sequence([set(1, 1), del(CallResult::Absent)]));
+        assert!(is_possible_sequence([
+            set(1, 1),
+            (Invocation::Vdel(1), None),
+            got(1, 1)
+        ]));
+        assert!(!is_possible_sequence([
+            set(2, 1),
+            (Invocation::Vdel(1), None),
+            call(Invocation::Get, CallResult::Read(None))
         ]));
     }
 }

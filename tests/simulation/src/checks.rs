@@ -1,22 +1,22 @@
 //! Invariants at the end of a run, and some that hold all the time.
-use crate::course::Course;
-use crate::history::{Action, Answer, Operation, operation_of, operation_of_token};
-use crate::linearizability::{Interval, Verdict, check};
-use crate::register::{Register, Step};
-use crate::truth::Change;
-use crate::world::World;
+use crate::ground_truth::StoreChange;
+use crate::history::{CallResult, Invocation, Operation, operation_of, operation_of_token};
+use crate::key_timeline::KeyTimeline;
+use crate::linearizability::{CheckResult, Interval, check};
+use crate::register::{Register, RegisterStep};
+use crate::simulation::Simulation;
 use bytes::Bytes;
 use statestore::ErrorKind;
 use statestore_protocol::mqtt::Packet;
 use statestore_protocol::{Command, glob::Glob, property};
 
 /// Recovery time after the faults: a client may wait for the end of a connection attempt, and then before the next one.
-const RECOVERED_MS: u64 = 8_000;
+const RECOVERY_MS: u64 = 8_000;
 
 /// Numbers of visited configurations after which a history counts as hard, and after which the search is abandoned.
 const MAX_VISITS: [usize; 2] = [50_000, 500_000];
 
-impl World {
+impl Simulation {
     /// Checks that requests leave in the order in which their calls began. A request that is sent again after a lost session
     /// precedes those that were not sent yet.
     pub(crate) fn check_order(&mut self, packets: &[Packet]) {
@@ -39,11 +39,14 @@ impl World {
             let Some(operation) = self.operations.get_mut(number) else {
                 continue;
             };
-            if std::mem::replace(&mut operation.has_left, true) {
+            if std::mem::replace(&mut operation.is_written, true) {
                 continue;
             }
             let (client, began) = (operation.client, operation.span.0);
-            let latest = self.left.entry((client, operation.made)).or_default();
+            let latest = self
+                .last_written
+                .entry((client, operation.instance))
+                .or_default();
             if began < *latest {
                 let text = format!("c{client}: o{number} leaves after a call that began later");
                 return self.violated(text);
@@ -94,14 +97,15 @@ impl World {
     /// another write of its client was pending since.
     fn may_be_late(&self, link: usize, request: &Operation) -> bool {
         let dialed_ms = self.links[link].dialed_ms;
-        let is_write =
-            |action: &Action| !matches!(action, Action::Get { .. } | Action::Scan { .. });
+        let is_write = |action: &Invocation| {
+            !matches!(action, Invocation::Get { .. } | Invocation::Scan { .. })
+        };
         let needs_session = |other: &Operation| {
             other.client == request.client
-                && is_write(&other.action)
+                && is_write(&other.invocation)
                 && !std::ptr::eq(other, request)
                 && other
-                    .ended
+                    .completion
                     .as_ref()
                     .is_none_or(|(at_ms, _)| *at_ms >= dialed_ms)
         };
@@ -109,9 +113,9 @@ impl World {
     }
 
     /// Checks, after the faults have ended, the state of the clients and the results that they were given.
-    pub(crate) fn examine(&mut self) {
-        for client in 0..self.computers.len() {
-            let Some(made) = self.computers[client].client.clone() else {
+    pub(crate) fn check_recovered(&mut self) {
+        for client in 0..self.machines.len() {
+            let Some(made) = self.machines[client].client.clone() else {
                 self.violated(format!(
                     "c{client} is not connected long after the faults ended"
                 ));
@@ -130,21 +134,21 @@ impl World {
             self.expect(result);
         }
         for operation in &self.operations {
-            if operation.ended.is_none() {
+            if operation.completion.is_none() {
                 let text = format!("a call never ended: {operation:?}");
                 return self.violated(text);
             }
         }
-        let result = (0..self.followings.len()).try_for_each(|number| {
-            self.check_following(&self.followings[number])
+        let result = (0..self.observers.len()).try_for_each(|number| {
+            self.check_observer(&self.observers[number])
                 .map_err(|why| format!("f{number}: {why}"))
         });
         self.expect(result);
     }
 
     /// Checks the whole history at the end of the run.
-    pub(crate) fn end(&mut self) {
-        self.is_over = true;
+    pub(crate) fn check_history(&mut self) {
+        self.has_ended = true;
         if self.running > 0 {
             let text = format!("{} tasks of callers have not ended", self.running);
             return self.violated(text);
@@ -162,10 +166,10 @@ impl World {
     /// Checks that an operation that was not done had no effect, and that no operation had its effect twice.
     fn check_operation(&self, number: usize) -> Result<(), String> {
         let operation = &self.operations[number];
-        match &operation.action {
-            Action::Set { key, value, .. } if operation_of(value).is_some() => {
+        match &operation.invocation {
+            Invocation::Set { key, value, .. } if operation_of(value).is_some() => {
                 let times = self
-                    .truth
+                    .ground_truth
                     .changes
                     .iter()
                     .filter(|it| it.value.as_ref() == Some(value));
@@ -177,33 +181,35 @@ impl World {
                     return Err(format!("o{number} was executed: {operation:?}"));
                 }
             }
-            Action::Scan { pattern } => self.check_scan(number, pattern)?,
+            Invocation::Scan { pattern } => self.check_scan(number, pattern)?,
             _ => {}
         }
         let is_last = operation.called_ms >= self.scenario.heals_at_ms + 20_000;
-        match operation.answer() {
-            Some(Answer::Failed { kind, text, .. }) if is_last && *kind != ErrorKind::QueueFull => {
+        match operation.result() {
+            Some(CallResult::Failed { kind, text, .. })
+                if is_last && *kind != ErrorKind::QueueFull =>
+            {
                 Err(format!(
                     "o{number} failed long after all faults ended: {text}"
                 ))
             }
-            Some(Answer::Failed {
+            Some(CallResult::Failed {
                 kind: ErrorKind::TimedOut,
                 text,
                 ..
-            }) if operation.deadline_ms() > self.scenario.heals_at_ms + RECOVERED_MS
+            }) if operation.deadline_ms() > self.scenario.heals_at_ms + RECOVERY_MS
                 && !self.may_be_lost(operation) =>
             {
                 Err(format!(
                     "o{number} was not answered although all faults had ended: {text}"
                 ))
             }
-            Some(Answer::Failed {
+            Some(CallResult::Failed {
                 kind: ErrorKind::OtherRefusal,
                 text,
                 ..
             }) if !self.was_read_only(operation) => Err(format!("o{number}: {text}")),
-            Some(Answer::Failed {
+            Some(CallResult::Failed {
                 kind: ErrorKind::InvalidResponse | ErrorKind::Rpc,
                 text,
                 ..
@@ -221,7 +227,7 @@ impl World {
     /// Whether the disk was full at some time while a client waited for an answer.
     fn was_read_only(&self, operation: &Operation) -> bool {
         let ended_ms = operation
-            .ended
+            .completion
             .as_ref()
             .map_or(u64::MAX, |(at_ms, _)| *at_ms);
         let mut periods = self.server.read_only.iter();
@@ -231,7 +237,7 @@ impl World {
     /// Checks that a scan has each key that existed during the whole scan, and none that never existed.
     fn check_scan(&self, number: usize, pattern: &[u8]) -> Result<(), String> {
         let operation = &self.operations[number];
-        let Some((ended_ms, Answer::Keys(found))) = &operation.ended else {
+        let Some((ended_ms, CallResult::Keys(found))) = &operation.completion else {
             return Ok(());
         };
         for key in &self.scenario.keys {
@@ -252,8 +258,15 @@ impl World {
     fn was_present(&self, key: &[u8], from_ms: u64, to_ms: u64) -> (bool, bool) {
         let (mut always, mut ever) = (None, false);
         let mut is_present = false;
-        let losses = self.truth.losses.iter().map(|(at_ms, _)| (*at_ms, false));
-        let changes = self.truth.of(key).map(|it| (it.at_ms, it.value.is_some()));
+        let losses = self
+            .ground_truth
+            .losses
+            .iter()
+            .map(|(at_ms, _)| (*at_ms, false));
+        let changes = self
+            .ground_truth
+            .changes_of(key)
+            .map(|it| (it.at_ms, it.value.is_some()));
         let mut events: Vec<_> = losses.chain(changes).collect();
         events.sort_by_key(|(at_ms, _)| *at_ms);
         for (at_ms, is_there) in events {
@@ -271,30 +284,31 @@ impl World {
 
     /// Checks that the history of a key is that of a single register.
     fn check_key(&mut self, key: &Bytes) -> Result<(), String> {
-        let mut intervals: Vec<Interval<Step>> = Vec::new();
+        let mut intervals: Vec<Interval<RegisterStep>> = Vec::new();
         for operation in self
             .operations
             .iter()
-            .filter(|it| it.action.key() == Some(key))
+            .filter(|it| it.invocation.key() == Some(key))
         {
-            let Some(answer) = operation.answer() else {
+            let Some(answer) = operation.result() else {
                 continue;
             };
             let fence = matches!(
                 answer,
-                Answer::Failed {
+                CallResult::Failed {
                     kind: ErrorKind::FencingTokenRequired | ErrorKind::FencingTokenLower,
                     ..
                 }
             );
-            let is_unknown = !fence && matches!(answer, Answer::Failed { .. } | Answer::Cancelled);
+            let is_unknown =
+                !fence && matches!(answer, CallResult::Failed { .. } | CallResult::Cancelled);
             if operation.is_not_done() && !fence
-                || is_unknown && matches!(operation.action, Action::Get { .. })
-                || is_unknown && self.never_happened(&operation.action)
+                || is_unknown && matches!(operation.invocation, Invocation::Get { .. })
+                || is_unknown && self.had_no_effect(&operation.invocation)
             {
                 continue;
             }
-            let is_read = matches!(operation.action, Action::Get { .. });
+            let is_read = matches!(operation.invocation, Invocation::Get { .. });
             let (called, ended) = operation.span;
             let taken = operation.taken.first().zip(operation.taken.last());
             let (from, to) = match taken {
@@ -314,51 +328,51 @@ impl World {
                 from,
                 to,
                 is_certain: !is_unknown,
-                step: Step::Call(
-                    operation.action.clone(),
+                step: RegisterStep::Call(
+                    operation.invocation.clone(),
                     (!is_unknown).then(|| answer.clone()),
                 ),
             });
         }
-        for change in self.truth.of(key) {
+        for change in self.ground_truth.changes_of(key) {
             if let Some(value) = &change.expired {
                 intervals.push(Interval {
                     from: change.span.0,
                     to: change.span.1,
                     is_certain: true,
-                    step: Step::Expired {
+                    step: RegisterStep::Expired {
                         value: value.clone(),
                     },
                 });
             }
         }
-        for (_, stamp) in &self.truth.losses {
+        for (_, stamp) in &self.ground_truth.losses {
             intervals.push(Interval {
                 from: *stamp,
                 to: *stamp,
                 is_certain: true,
-                step: Step::Lost,
+                step: RegisterStep::Lost,
             });
         }
         intervals.sort_by_key(|interval| interval.from);
-        let may_be_lost = !self.truth.losses.is_empty();
+        let may_be_lost = !self.ground_truth.losses.is_empty();
         let register = Register { may_be_lost };
         let mut verdict = check(&register, &intervals, MAX_VISITS[0]);
-        if verdict == Verdict::Undecided {
-            self.hard.push(key.clone());
-            if Course::new(&self.truth, key).explains(&intervals, MAX_VISITS[1]) {
+        if verdict == CheckResult::Undecided {
+            self.slow_histories.push(key.clone());
+            if KeyTimeline::new(&self.ground_truth, key).allows(&intervals, MAX_VISITS[1]) {
                 return Ok(());
             }
-            self.narrow(key, &mut intervals);
+            self.narrow_intervals(key, &mut intervals);
             verdict = check(&register, &intervals, MAX_VISITS[1]);
         }
         match verdict {
-            Verdict::Linearizable => Ok(()),
-            Verdict::Undecided => {
+            CheckResult::Linearizable => Ok(()),
+            CheckResult::Undecided => {
                 self.undecided += 1;
                 Ok(())
             }
-            Verdict::Violated(order) => {
+            CheckResult::Violated(order) => {
                 let taken = |index: &usize| format!("{:?}", intervals[*index]);
                 let best: Vec<_> = order.iter().rev().take(5).rev().map(taken).collect();
                 let mut left = (0..intervals.len()).filter(|index| !order.contains(index));
@@ -375,10 +389,12 @@ impl World {
     /// Narrows the intervals by the log of the store. A SET whose value the store held took effect between two observations of
     /// the store. A deletion can only have removed an entry where the store saw the key deleted; a deletion of unknown outcome
     /// has no other effect.
-    fn narrow(&self, key: &[u8], intervals: &mut Vec<Interval<Step>>) {
-        let changes = || self.truth.of(key);
+    fn narrow_intervals(&self, key: &[u8], intervals: &mut Vec<Interval<RegisterStep>>) {
+        let changes = || self.ground_truth.changes_of(key);
         intervals.retain_mut(|interval| match &interval.step {
-            Step::Call(Action::Set { value, .. }, _) if operation_of(value).is_some() => {
+            RegisterStep::Call(Invocation::Set { value, .. }, _)
+                if operation_of(value).is_some() =>
+            {
                 if let Some(change) = changes().find(|it| it.value.as_ref() == Some(value)) {
                     interval.from = interval.from.max(change.span.0);
                     interval.to = interval.to.min(change.span.1);
@@ -386,12 +402,12 @@ impl World {
                 }
                 true
             }
-            Step::Call(
-                Action::Del { .. } | Action::Vdel { .. },
-                None | Some(Answer::Deleted(_)),
+            RegisterStep::Call(
+                Invocation::Del { .. } | Invocation::Vdel { .. },
+                None | Some(CallResult::Deleted(_)),
             ) => {
                 let (from, to) = (interval.from, interval.to);
-                let is_one = |it: &&Change| {
+                let is_one = |it: &&StoreChange| {
                     let is_removal = it.value.is_none() && it.expired.is_none();
                     is_removal && it.span.0 <= to && from <= it.span.1
                 };
@@ -409,24 +425,24 @@ impl World {
     }
 
     /// Whether a SET of unknown outcome had no effect: the store never held its value, or lost it before any client could see it.
-    fn never_happened(&self, action: &Action) -> bool {
-        let Action::Set { key, value, .. } = action else {
+    fn had_no_effect(&self, action: &Invocation) -> bool {
+        let Invocation::Set { key, value, .. } = action else {
             return false;
         };
         operation_of(value).is_some()
             && !self
-                .truth
-                .of(key)
+                .ground_truth
+                .changes_of(key)
                 .any(|it| it.value.as_ref() == Some(value))
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn count_unknown(&self) -> usize {
         let unknown = |it: &&crate::history::Operation| {
             matches!(
-                it.answer(),
-                Some(Answer::Failed {
+                it.result(),
+                Some(CallResult::Failed {
                     outcome: statestore::Outcome::Unknown,
                     ..
                 })

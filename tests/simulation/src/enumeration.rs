@@ -3,9 +3,9 @@
 //!
 //! The seeds draw the end of a process and the surviving changes at random; here both are enumerated. Every change of the disk is
 //! recorded, call by call. After each call, the state that the next process would find is checked. It is checked after the end of
-//! the process, and after a power failure with each distinct state that it [may leave](Files::survivals). Acknowledged commits
+//! the process, and after a power failure with each distinct state that it [may leave](FileTree::crash_states). Acknowledged commits
 //! have to be there, and a pending commit as a whole or not at all.
-use crate::disk::{Change, Drive, End, Failure, Files, NameChange};
+use crate::disk::{DiskChange, DiskHandle, Failure, FileTree, NameChange, ProcessEnd};
 use bytes::Bytes;
 use statestored::storage::{
     Batch, DurableStorage, Record, RecordView, Restore, Storage as _, StorageError, Write,
@@ -21,7 +21,7 @@ const LENGTHS: [usize; 5] = [10, 700, 40, 300, 5];
 
 /// The number of enumerated states.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Enumerated {
+pub struct EnumerationReport {
     /// Calls after which the state was checked.
     pub prefixes: u64,
     /// Distinct disks that the next process found.
@@ -34,12 +34,12 @@ pub struct Enumerated {
 
 /// The state that a process finds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Found {
+struct StoreContents {
     records: BTreeMap<Bytes, Record>,
     clock: Option<(u64, u64)>,
 }
 
-impl Found {
+impl StoreContents {
     fn apply(&mut self, batch: &Batch) {
         self.clock = self.clock.max(batch.clock);
         for write in &batch.writes {
@@ -51,7 +51,7 @@ impl Found {
     }
 }
 
-impl Restore for Found {
+impl Restore for StoreContents {
     fn put(&mut self, record: &RecordView<'_>) {
         let record = Record {
             key: Bytes::copy_from_slice(record.key),
@@ -90,8 +90,8 @@ fn batch(number: usize) -> Batch {
 }
 
 /// Returns the state of the store after each number of commits.
-fn states() -> Vec<Found> {
-    let mut states = vec![Found::default()];
+fn states() -> Vec<StoreContents> {
+    let mut states = vec![StoreContents::default()];
     for number in 0..COMMITS.iter().sum() {
         let mut next = states[number].clone();
         next.apply(&batch(number));
@@ -102,22 +102,22 @@ fn states() -> Vec<Found> {
 
 /// The workload: the number of disk changes at which each event became known.
 #[derive(Debug, Default)]
-struct Work {
+struct WorkloadLog {
     /// Start of each commit.
-    begun: Vec<usize>,
+    started: Vec<usize>,
     /// Acknowledgement of each commit.
     acknowledged: Vec<usize>,
     /// Position of each orderly end.
     closed: Vec<usize>,
 }
 
-impl Work {
+impl WorkloadLog {
     /// Runs the workload, as far as possible. A job continues after this number of commits; with 0 it runs to its end.
-    fn new(drive: &Drive, pace: usize) -> Self {
+    fn new(drive: &DiskHandle, pace: usize) -> Self {
         let mut work = Self::default();
         for (process, commits) in COMMITS.iter().enumerate() {
             let result = work.process(drive, *commits, pace, process + 1 < COMMITS.len());
-            drive.end(End::Process, u64::MAX);
+            drive.end(ProcessEnd::Killed, u64::MAX);
             if result.is_err() {
                 break;
             }
@@ -127,7 +127,7 @@ impl Work {
 
     fn process(
         &mut self,
-        drive: &Drive,
+        drive: &DiskHandle,
         commits: usize,
         pace: usize,
         closes: bool,
@@ -136,29 +136,29 @@ impl Work {
         let result = self.commits(drive, &mut storage, commits, pace);
         if result.is_err() || !closes {
             // The process ends without closing the storage.
-            drive.end(End::Process, u64::MAX);
+            drive.end(ProcessEnd::Killed, u64::MAX);
             return result;
         }
         drop(storage);
-        self.closed.push(drive.noted());
+        self.closed.push(drive.recorded());
         Ok(())
     }
 
     fn commits(
         &mut self,
-        drive: &Drive,
+        drive: &DiskHandle,
         storage: &mut DurableStorage,
         commits: usize,
         pace: usize,
     ) -> Result<(), StorageError> {
-        let mut found = Found::default();
+        let mut found = StoreContents::default();
         storage.load(&mut found)?;
         let mut jobs = Vec::new();
         for _ in 0..commits {
             prepare(storage)?;
             let number = self.acknowledged.len();
-            self.begun.truncate(number);
-            self.begun.push(drive.noted());
+            self.started.truncate(number);
+            self.started.push(drive.recorded());
             let batches = [batch(number)];
             match storage.commit(&batches) {
                 // On a full disk the batch is kept, and retried.
@@ -168,8 +168,8 @@ impl Work {
                 }
                 result => result?,
             }
-            self.acknowledged.push(drive.noted());
-            jobs.extend(drive.begun());
+            self.acknowledged.push(drive.recorded());
+            jobs.extend(drive.take_started_jobs());
             if pace == 0 {
                 jobs.drain(..).for_each(|job| while drive.step(job).0 {});
             } else if number.is_multiple_of(pace) {
@@ -180,9 +180,9 @@ impl Work {
     }
 
     /// Returns the states that may be found after this number of calls.
-    fn allowed<'s>(&self, states: &'s [Found], done: usize) -> &'s [Found] {
+    fn allowed<'s>(&self, states: &'s [StoreContents], done: usize) -> &'s [StoreContents] {
         let count = self.acknowledged.partition_point(|at| *at <= done);
-        let is_under_way = self.begun.get(count).is_some_and(|at| *at <= done);
+        let is_under_way = self.started.get(count).is_some_and(|at| *at <= done);
         &states[count..=count + usize::from(is_under_way)]
     }
 }
@@ -196,49 +196,57 @@ fn prepare(storage: &mut DurableStorage) -> Result<(), StorageError> {
 
 /// Checks each disk once.
 #[derive(Debug, Default)]
-struct Judge {
-    seen: HashSet<(u64, usize, usize)>,
-    enumerated: Enumerated,
+struct CrashChecker {
+    checked: HashSet<(u64, usize, usize)>,
+    report: EnumerationReport,
 }
 
-impl Judge {
+impl CrashChecker {
     /// Checks that a start with these files finds one of these states.
-    fn look(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
+    fn check_start(&mut self, files: &FileTree, allowed: &[StoreContents]) -> Result<(), String> {
         let known = (
             files.fingerprint(),
             allowed.as_ptr() as usize,
             allowed.len(),
         );
-        if !self.seen.insert(known) {
+        if !self.checked.insert(known) {
             return Ok(());
         }
-        self.enumerated.disks += 1;
-        let drive = Drive::recording(files.clone());
+        self.report.disks += 1;
+        let drive = DiskHandle::recording(files.clone());
         let found = start(&drive).map(|(_, found)| found);
-        drive.end(End::Process, u64::MAX);
-        is_allowed(found, allowed).map(|_| ())
+        drive.end(ProcessEnd::Killed, u64::MAX);
+        check_allowed(found, allowed).map(|_| ())
     }
 
     /// Checks that a start finds one of these states after any power failure.
-    fn look_at_all(&mut self, files: &Files, allowed: &[Found]) -> Result<(), String> {
-        let mut survivals = files.survivals().into_iter();
-        survivals.try_for_each(|files| self.look(&files, allowed))
+    fn check_power_failures(
+        &mut self,
+        files: &FileTree,
+        allowed: &[StoreContents],
+    ) -> Result<(), String> {
+        let mut survivals = files.crash_states().into_iter();
+        survivals.try_for_each(|files| self.check_start(&files, allowed))
     }
 
     /// Checks that a process finds one of these states, and commits once more. The found state is then as durable as the new
     /// commit.
-    fn go_on(&mut self, files: Files, allowed: &[Found]) -> Result<(), String> {
-        let drive = Drive::recording(files.clone());
+    fn check_and_commit(
+        &mut self,
+        files: FileTree,
+        allowed: &[StoreContents],
+    ) -> Result<(), String> {
+        let drive = DiskHandle::recording(files.clone());
         let (mut storage, found) = match start(&drive) {
             Ok(started) => started,
-            Err(error) => return is_allowed(Err(error), allowed).map(|_| ()),
+            Err(error) => return check_allowed(Err(error), allowed).map(|_| ()),
         };
-        let loaded = drive.noted();
-        let found = is_allowed(Ok(found), allowed)?;
+        let loaded = drive.recorded();
+        let found = check_allowed(Ok(found), allowed)?;
         let next = batch(0);
         let committed = storage.commit(std::slice::from_ref(&next));
-        let acknowledged = drive.noted();
-        drive.end(End::Process, u64::MAX);
+        let acknowledged = drive.recorded();
+        drive.end(ProcessEnd::Killed, u64::MAX);
         drop(storage);
         committed.map_err(|error| format!("a commit fails after a start: {error}"))?;
         let mut after = found.clone();
@@ -253,23 +261,26 @@ impl Judge {
                 _ if done < acknowledged => &states[..],
                 _ => &states[1..],
             };
-            // The keys of `seen` contain addresses of the allowed states, which may be reused.
-            self.seen.clear();
-            self.look_at_all(&files, allowed)
+            // The keys of `checked` contain addresses of the allowed states, which may be reused.
+            self.checked.clear();
+            self.check_power_failures(&files, allowed)
                 .map_err(|why| format!("{why}\nafter {done} calls of the next process"))?;
         }
         Ok(())
     }
 }
 
-fn start(drive: &Drive) -> Result<(DurableStorage, Found), StorageError> {
+fn start(drive: &DiskHandle) -> Result<(DurableStorage, StoreContents), StorageError> {
     let mut storage = drive.open(LOG_BYTES)?;
-    let mut found = Found::default();
+    let mut found = StoreContents::default();
     found.clock = storage.load(&mut found)?;
     Ok((storage, found))
 }
 
-fn is_allowed(found: Result<Found, StorageError>, allowed: &[Found]) -> Result<Found, String> {
+fn check_allowed(
+    found: Result<StoreContents, StorageError>,
+    allowed: &[StoreContents],
+) -> Result<StoreContents, String> {
     let found = found.map_err(|error| format!("a start fails: {error}"))?;
     if allowed.contains(&found) {
         return Ok(found);
@@ -283,30 +294,33 @@ fn is_allowed(found: Result<Found, StorageError>, allowed: &[Found]) -> Result<F
 ///
 /// # Errors
 /// The violated invariant, and the call before it.
-pub fn every_end(pace: usize) -> Result<Enumerated, String> {
-    let (states, mut judge) = (states(), Judge::default());
-    let drive = Drive::recording(Files::default());
-    let work = Work::new(&drive, pace);
-    let mut files = Files::default();
+pub fn enumerate_ends(pace: usize) -> Result<EnumerationReport, String> {
+    let (states, mut judge) = (states(), CrashChecker::default());
+    let drive = DiskHandle::recording(FileTree::default());
+    let work = WorkloadLog::new(&drive, pace);
+    let mut files = FileTree::default();
     let record = drive.take_record();
-    judge.enumerated.files = (made(&record, "log-"), made(&record, "base-"));
+    judge.report.files = (
+        count_created(&record, "log-"),
+        count_created(&record, "base-"),
+    );
     for done in 0..=record.len() {
         let change = done.checked_sub(1).map(|last| &record[last]);
-        let result = look_after(&mut judge, &work, &states, &mut files, done, change);
+        let result = check_after(&mut judge, &work, &states, &mut files, done, change);
         result.map_err(|why| format!("{why}\nafter the call {done}: {change:?}"))?;
     }
-    Ok(judge.enumerated)
+    Ok(judge.report)
 }
 
-fn look_after(
-    judge: &mut Judge,
-    work: &Work,
-    states: &[Found],
-    files: &mut Files,
+fn check_after(
+    judge: &mut CrashChecker,
+    work: &WorkloadLog,
+    states: &[StoreContents],
+    files: &mut FileTree,
     done: usize,
-    change: Option<&Change>,
+    change: Option<&DiskChange>,
 ) -> Result<(), String> {
-    if let Some(Change::Name(NameChange::Rename { from, to, .. })) = change
+    if let Some(DiskChange::Name(NameChange::Rename { from, to, .. })) = change
         && current_log(&files.text(from)) != current_log(&files.text(to))
         && !files.is_durable(&to.with_file_name("acknowledged"))
     {
@@ -318,16 +332,16 @@ fn look_after(
     if work.closed.contains(&done) && !files.are_durable() {
         return Err("not everything is durable after an orderly end".into());
     }
-    judge.enumerated.prefixes += 1;
+    judge.report.prefixes += 1;
     let allowed = work.allowed(states, done);
-    judge.look(files, allowed)?;
-    judge.look_at_all(files, allowed)
+    judge.check_start(files, allowed)?;
+    judge.check_power_failures(files, allowed)
 }
 
 /// Counts the created files with this name prefix.
-fn made(record: &[Change], begin: &str) -> usize {
-    let is_one = |change: &&Change| match change {
-        Change::Name(NameChange::Make { path, .. }) => path
+fn count_created(record: &[DiskChange], begin: &str) -> usize {
+    let is_one = |change: &&DiskChange| match change {
+        DiskChange::Name(NameChange::Create { path, .. }) => path
             .file_name()
             .and_then(|name| name.to_str())
             .is_some_and(|name| name.starts_with(begin)),
@@ -345,49 +359,49 @@ fn current_log(manifest: &str) -> Option<&str> {
 /// Ends the process after each call; the next one runs until its machine ends after each of its calls.
 ///
 /// # Errors
-/// As for [`every_end`].
-pub fn every_end_of_the_next_process(pace: usize) -> Result<Enumerated, String> {
-    let (states, mut judge) = (states(), Judge::default());
-    let drive = Drive::recording(Files::default());
-    let work = Work::new(&drive, pace);
-    let mut files = Files::default();
+/// As for [`enumerate_ends`].
+pub fn enumerate_ends_of_the_next_process(pace: usize) -> Result<EnumerationReport, String> {
+    let (states, mut judge) = (states(), CrashChecker::default());
+    let drive = DiskHandle::recording(FileTree::default());
+    let work = WorkloadLog::new(&drive, pace);
+    let mut files = FileTree::default();
     for (last, change) in drive.take_record().iter().enumerate() {
         files.apply(change);
         let done = last + 1;
-        judge.enumerated.prefixes += 1;
+        judge.report.prefixes += 1;
         for left in files.after_process() {
             judge
-                .go_on(left, work.allowed(&states, done))
+                .check_and_commit(left, work.allowed(&states, done))
                 .map_err(|why| format!("{why}\nafter the call {done}: {change:?}"))?;
         }
     }
-    Ok(judge.enumerated)
+    Ok(judge.report)
 }
 
 /// Makes each call fail, in each possible way.
 ///
 /// # Errors
-/// As for [`every_end`].
-pub fn every_failure(pace: usize) -> Result<Enumerated, String> {
-    let (states, mut judge) = (states(), Judge::default());
-    let first = Drive::recording(Files::default());
-    Work::new(&first, pace);
+/// As for [`enumerate_ends`].
+pub fn enumerate_failures(pace: usize) -> Result<EnumerationReport, String> {
+    let (states, mut judge) = (states(), CrashChecker::default());
+    let first = DiskHandle::recording(FileTree::default());
+    WorkloadLog::new(&first, pace);
     for how in Failure::ALL {
         for call in 1..=first.calls(how) {
-            let drive = Drive::recording(Files::default());
+            let drive = DiskHandle::recording(FileTree::default());
             drive.fail(call, how);
-            let work = Work::new(&drive, pace);
-            judge.enumerated.failures += 1;
-            let done = drive.noted();
+            let work = WorkloadLog::new(&drive, pace);
+            judge.report.failures += 1;
+            let done = drive.recorded();
             let allowed = work.allowed(&states, done);
             for left in drive.files().after_process() {
                 judge
-                    .look(&left, allowed)
-                    .and_then(|()| judge.look_at_all(&left, allowed))
-                    .and_then(|()| judge.go_on(left, allowed))
+                    .check_start(&left, allowed)
+                    .and_then(|()| judge.check_power_failures(&left, allowed))
+                    .and_then(|()| judge.check_and_commit(left, allowed))
                     .map_err(|why| format!("{why}\nafter {how:?} of the call {call}"))?;
             }
         }
     }
-    Ok(judge.enumerated)
+    Ok(judge.report)
 }

@@ -11,7 +11,7 @@ pub(crate) fn version(hlc: &Hlc) -> Version {
 
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Invocation {
     Set {
         key: Bytes,
         value: Bytes,
@@ -36,7 +36,7 @@ pub(crate) enum Action {
     },
 }
 
-impl Action {
+impl Invocation {
     /// Returns the key of the action, if it has one.
     pub(crate) fn key(&self) -> Option<&Bytes> {
         match self {
@@ -51,12 +51,12 @@ impl Action {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum CallResult {
     Set {
         applied: bool,
         version: Version,
     },
-    Got(Option<(Bytes, Version)>),
+    Read(Option<(Bytes, Version)>),
     Deleted(Option<Version>),
     Absent,
     Mismatch,
@@ -75,32 +75,32 @@ pub(crate) enum Answer {
 pub(crate) struct Operation {
     pub(crate) client: usize,
     /// Number of the client among those with its name.
-    pub(crate) made: u32,
-    pub(crate) action: Action,
+    pub(crate) instance: u32,
+    pub(crate) invocation: Invocation,
     pub(crate) called_ms: u64,
     /// Timeout of the call.
     pub(crate) timeout_ms: u64,
-    pub(crate) ended: Option<(u64, Answer)>,
+    pub(crate) completion: Option<(u64, CallResult)>,
     /// Span from its start to its end in the [order](crate::world::World::stamp) of all events.
     pub(crate) span: (u64, u64),
     /// Positions at which the server took its request from the connection.
     pub(crate) taken: Vec<u64>,
     /// Whether the client has written the request.
-    pub(crate) has_left: bool,
+    pub(crate) is_written: bool,
 }
 
 impl Operation {
     pub(crate) fn deadline_ms(&self) -> u64 {
         self.called_ms + self.timeout_ms
     }
-    pub(crate) fn answer(&self) -> Option<&Answer> {
-        self.ended.as_ref().map(|(_, answer)| answer)
+    pub(crate) fn result(&self) -> Option<&CallResult> {
+        self.completion.as_ref().map(|(_, answer)| answer)
     }
     /// Whether the operation certainly had no effect, according to its client.
     pub(crate) fn is_not_done(&self) -> bool {
         matches!(
-            self.answer(),
-            Some(Answer::Failed {
+            self.result(),
+            Some(CallResult::Failed {
                 outcome: Outcome::NotDone,
                 ..
             })

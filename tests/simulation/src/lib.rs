@@ -7,38 +7,38 @@
 // The whole crate is a test: a panic fails it.
 #![allow(clippy::unwrap_used)]
 
+pub mod atomicity;
 mod broker;
-mod chance;
+mod change_recorder;
 mod checks;
-mod course;
+mod client_platform;
 mod disk;
-pub mod elsewhere;
 pub mod enumeration;
+mod faults;
+mod ground_truth;
 mod history;
+mod key_timeline;
 pub mod linearizability;
-mod machine;
-mod mishaps;
 mod network;
 mod observers;
 mod register;
 mod scenario;
+mod seeded_rng;
 mod server;
+pub mod shared;
+mod simulation;
 mod socket;
 mod trace;
-mod transactor;
-mod truth;
-pub mod wholes;
-mod wire;
-mod witness;
+mod transaction_client;
+mod wire_monitor;
 mod workload;
-mod world;
 
-pub use mishaps::{Mishap, Mishaps};
+pub use faults::{FaultCounts, Mishap};
 
 use bytes::Bytes;
+use simulation::Simulation;
 use std::fmt;
 use tokio::time::sleep_until;
-use world::World;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -46,20 +46,20 @@ pub struct Report {
     /// The seed of the run.
     pub seed: u64,
     /// Place of the server.
-    pub place: Place,
+    pub placement: ServerPlacement,
     /// The violated invariant, if there is one.
     pub violation: Option<String>,
     /// The trace of the run, if it was requested.
     pub trace: Vec<String>,
     /// Counters of the run.
-    pub counts: Counts,
+    pub metrics: RunMetrics,
     /// Keys with a history that took long to decide.
-    pub hard: Vec<Bytes>,
+    pub slow_histories: Vec<Bytes>,
 }
 
 /// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct RunMetrics {
     /// Calls of clients.
     pub operations: usize,
     /// Calls with an unknown outcome.
@@ -71,7 +71,7 @@ pub struct Counts {
     /// Observations that were reported to observers.
     pub observations: usize,
     /// Histories of a key that took long to decide.
-    pub hard: usize,
+    pub slow_histories: usize,
     /// Histories of these that were not decided after all.
     pub undecided: usize,
     /// Ends of the server.
@@ -87,17 +87,17 @@ pub struct Counts {
     /// Cuts of the server's connection to that broker.
     pub detachments: usize,
     /// Faults of each kind.
-    pub mishaps: Mishaps,
+    pub faults: FaultCounts,
 }
 
-impl std::ops::AddAssign for Counts {
+impl std::ops::AddAssign for RunMetrics {
     fn add_assign(&mut self, other: Self) {
         self.operations += other.operations;
         self.unknown += other.unknown;
         self.connections += other.connections;
         self.changes += other.changes;
         self.observations += other.observations;
-        self.hard += other.hard;
+        self.slow_histories += other.slow_histories;
         self.undecided += other.undecided;
         self.crashes += other.crashes;
         self.merges += other.merges;
@@ -105,7 +105,7 @@ impl std::ops::AddAssign for Counts {
         self.probes += other.probes;
         self.broker_losses += other.broker_losses;
         self.detachments += other.detachments;
-        self.mishaps += other.mishaps;
+        self.faults += other.faults;
     }
 }
 
@@ -115,14 +115,14 @@ impl fmt::Display for Report {
             writeln!(f, "{line}")?;
         }
         match &self.violation {
-            None => write!(f, "seed {}: {:?}", self.seed, self.counts),
+            None => write!(f, "seed {}: {:?}", self.seed, self.metrics),
             Some(violation) => write!(
                 f,
                 "seed {0}: {violation}\nSee it happen: SIMULATION_SEED={0} cargo test -p simulation --test seeds {1} -- --nocapture",
                 self.seed,
-                match self.place {
-                    Place::Front => "every",
-                    Place::Behind => "behind",
+                match self.placement {
+                    ServerPlacement::Direct => "every",
+                    ServerPlacement::BehindBroker => "behind",
                 }
             ),
         }
@@ -131,28 +131,28 @@ impl fmt::Display for Report {
 
 /// Place of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ServerPlacement {
     /// Clients connect to it.
-    Front,
+    Direct,
     /// Behind a broker: the server is a client of it, like all others.
-    Behind,
+    BehindBroker,
 }
 
 /// Runs one seed to its end, or to the first violation.
-pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
+pub fn run(seed: u64, place: ServerPlacement, is_traced: bool) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime of one thread");
     let world = runtime.block_on(async {
-        let world = World::new(seed, place, is_traced);
-        world.lock().unwrap().begin();
+        let world = Simulation::new(seed, place, is_traced);
+        world.lock().unwrap().set_up();
         loop {
             let (wakeup, changed) = {
                 let mut world = world.lock().unwrap();
-                world.proceed();
-                if world.is_over || world.violation().is_some() {
+                world.handle_due_events();
+                if world.has_ended || world.violation().is_some() {
                     break;
                 }
                 let next_ms = world.next_ms().unwrap_or(u64::MAX / 2);
@@ -170,18 +170,18 @@ pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
     drop(runtime);
     let mut world = world.lock().unwrap();
     let told = world
-        .followings
+        .observers
         .iter()
-        .map(|following| following.told.len());
-    let mut mishaps = world.mishaps;
-    mishaps += world.server.disk_mishaps();
-    let counts = Counts {
+        .map(|following| following.observations.len());
+    let mut mishaps = world.fault_counts;
+    mishaps += world.server.disk_faults();
+    let counts = RunMetrics {
         operations: world.operations.len(),
         unknown: world.count_unknown(),
         connections: world.links.len(),
-        changes: world.truth.changes.len(),
+        changes: world.ground_truth.changes.len(),
         observations: told.sum(),
-        hard: world.hard.len(),
+        slow_histories: world.slow_histories.len(),
         undecided: world.undecided,
         crashes: world.crashes,
         merges: world.merges,
@@ -189,14 +189,14 @@ pub fn run(seed: u64, place: Place, is_traced: bool) -> Report {
         probes: world.probes,
         broker_losses: world.broker_losses,
         detachments: world.detachments,
-        mishaps,
+        faults: mishaps,
     };
     Report {
         seed,
-        place,
+        placement: place,
         violation: world.violation().cloned(),
         trace: std::mem::take(&mut world.trace).into_lines(),
-        counts,
-        hard: std::mem::take(&mut world.hard),
+        metrics: counts,
+        slow_histories: std::mem::take(&mut world.slow_histories),
     }
 }

@@ -22,12 +22,12 @@ pub trait Model {
     fn is_read(&self, step: &Self::Step) -> bool;
 
     /// Whether the result of a step is impossible in this state and in all later ones, which shortens the search.
-    fn is_past(&self, _state: &Self::State, _step: &Self::Step) -> bool {
+    fn is_outdated(&self, _state: &Self::State, _step: &Self::Step) -> bool {
         false
     }
 
     /// Whether two steps certainly have the same effect in every state, which shortens the search.
-    fn is_alike(&self, _one: &Self::Step, _other: &Self::Step) -> bool {
+    fn is_equivalent(&self, _one: &Self::Step, _other: &Self::Step) -> bool {
         false
     }
 }
@@ -47,7 +47,7 @@ pub struct Interval<S> {
 
 /// The result of the search.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckResult {
     /// A valid order exists.
     Linearizable,
     /// No valid order exists. The best attempt took these operations, in this order, and could not continue.
@@ -58,23 +58,23 @@ pub enum Verdict {
 
 /// The set of taken operations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Taken(Box<[u64]>);
+struct TakenSet(Box<[u64]>);
 
-impl Taken {
-    fn has(&self, index: usize) -> bool {
+impl TakenSet {
+    fn contains(&self, index: usize) -> bool {
         self.0[index / 64] & (1 << (index % 64)) != 0
     }
-    fn take(&mut self, index: usize) {
+    fn insert(&mut self, index: usize) {
         self.0[index / 64] |= 1 << (index % 64);
     }
     /// Adds an operation. Uncertain operations that ended before it began are marked as taken too.
     fn with<S>(&self, index: usize, intervals: &[Interval<S>]) -> Self {
         let mut taken = self.clone();
-        taken.take(index);
+        taken.insert(index);
         let begun = intervals[index].from;
         for (other, interval) in intervals.iter().enumerate() {
             if !interval.is_certain && interval.to < begun {
-                taken.take(other);
+                taken.insert(other);
             }
         }
         taken
@@ -83,15 +83,19 @@ impl Taken {
 
 /// A configuration, with its next options.
 struct Frame<S> {
-    taken: Taken,
+    taken: TakenSet,
     next: std::vec::IntoIter<(usize, S)>,
 }
 
 /// Searches for an order, through at most `max_visits` configurations.
-pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: usize) -> Verdict {
-    let nothing = Taken(vec![0; intervals.len().div_ceil(64)].into());
+pub fn check<M: Model>(
+    model: &M,
+    intervals: &[Interval<M::Step>],
+    max_visits: usize,
+) -> CheckResult {
+    let nothing = TakenSet(vec![0; intervals.len().div_ceil(64)].into());
     let Some(first) = options(model, intervals, &nothing, &model.initial()) else {
-        return Verdict::Linearizable;
+        return CheckResult::Linearizable;
     };
     let mut visited = HashSet::new();
     let mut order = Vec::new();
@@ -111,35 +115,35 @@ pub fn check<M: Model>(model: &M, intervals: &[Interval<M::Step>], max_visits: u
             continue;
         }
         if visited.len() > max_visits {
-            return Verdict::Undecided;
+            return CheckResult::Undecided;
         }
         order.push(index);
         if order.len() > best.len() {
             best.clone_from(&order);
         }
         match options(model, intervals, &taken, &state) {
-            None => return Verdict::Linearizable,
+            None => return CheckResult::Linearizable,
             Some(next) => stack.push(Frame {
                 taken,
                 next: next.into_iter(),
             }),
         }
     }
-    Verdict::Violated(best)
+    CheckResult::Violated(best)
 }
 
 /// Returns the operations that can be taken next, each with the state after it; `None` if all certain operations are taken.
 fn options<M: Model>(
     model: &M,
     intervals: &[Interval<M::Step>],
-    taken: &Taken,
+    taken: &TakenSet,
     state: &M::State,
 ) -> Option<Vec<(usize, M::State)>> {
-    let left = || (0..intervals.len()).filter(|index| !taken.has(*index));
+    let left = || (0..intervals.len()).filter(|index| !taken.contains(*index));
     let mut first_end = None;
     for interval in left().map(|index| &intervals[index]) {
         if interval.is_certain {
-            if model.is_past(state, &interval.step) {
+            if model.is_outdated(state, &interval.step) {
                 return Some(Vec::new());
             }
             first_end = Some(first_end.unwrap_or(u64::MAX).min(interval.to));
@@ -158,7 +162,7 @@ fn options<M: Model>(
             (before.from, before.to, other) < (this.from, this.to, index)
                 && before.to <= this.to
                 && !before.is_certain
-                && model.is_alike(&before.step, &this.step)
+                && model.is_equivalent(&before.step, &this.step)
         })
     };
     let mut options = Vec::new();
@@ -195,22 +199,22 @@ mod tests {
     struct Register;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    enum Step {
+    enum RegisterStep {
         Read(u32),
         Write(u32),
         /// A compare-and-set, and whether it was applied.
         Swap(u32, u32, bool),
     }
-    use Step::{Read, Swap, Write};
+    use RegisterStep::{Read, Swap, Write};
 
     impl Model for Register {
         type State = u32;
-        type Step = Step;
+        type Step = RegisterStep;
 
         fn initial(&self) -> u32 {
             0
         }
-        fn apply(&self, state: &u32, step: &Step) -> Option<u32> {
+        fn apply(&self, state: &u32, step: &RegisterStep) -> Option<u32> {
             match *step {
                 Read(value) => (value == *state).then_some(*state),
                 Write(value) => Some(value),
@@ -219,15 +223,15 @@ mod tests {
                 }
             }
         }
-        fn is_read(&self, step: &Step) -> bool {
+        fn is_read(&self, step: &RegisterStep) -> bool {
             matches!(step, Read(_) | Swap(_, _, false))
         }
-        fn is_alike(&self, one: &Step, other: &Step) -> bool {
+        fn is_equivalent(&self, one: &RegisterStep, other: &RegisterStep) -> bool {
             one == other
         }
     }
 
-    fn verdict(history: &[(u64, u64, Step)]) -> Verdict {
+    fn check_history(history: &[(u64, u64, RegisterStep)]) -> CheckResult {
         let intervals: Vec<_> = history
             .iter()
             .map(|&(from, to, step)| Interval {
@@ -239,26 +243,26 @@ mod tests {
             .collect();
         check(&Register, &intervals, 100_000)
     }
-    fn holds(history: &[(u64, u64, Step)]) -> bool {
-        match verdict(history) {
-            Verdict::Linearizable => true,
-            Verdict::Violated(_) => false,
-            Verdict::Undecided => panic!("undecided"),
+    fn is_linearizable(history: &[(u64, u64, RegisterStep)]) -> bool {
+        match check_history(history) {
+            CheckResult::Linearizable => true,
+            CheckResult::Violated(_) => false,
+            CheckResult::Undecided => panic!("undecided"),
         }
     }
     const UNKNOWN: u64 = u64::MAX;
 
     #[test]
     fn an_empty_history_is_linearizable() {
-        assert!(holds(&[]));
+        assert!(is_linearizable(&[]));
     }
 
     #[test]
     fn a_read_sees_the_last_write() {
-        assert!(holds(&[(0, 1, Write(1)), (2, 3, Read(1))]));
-        assert!(!holds(&[(0, 1, Write(1)), (2, 3, Read(0))]));
-        assert!(!holds(&[(0, 1, Write(1)), (2, 3, Read(2))]));
-        assert!(!holds(&[
+        assert!(is_linearizable(&[(0, 1, Write(1)), (2, 3, Read(1))]));
+        assert!(!is_linearizable(&[(0, 1, Write(1)), (2, 3, Read(0))]));
+        assert!(!is_linearizable(&[(0, 1, Write(1)), (2, 3, Read(2))]));
+        assert!(!is_linearizable(&[
             (0, 1, Write(1)),
             (2, 3, Write(2)),
             (4, 5, Read(1))
@@ -267,12 +271,12 @@ mod tests {
 
     #[test]
     fn a_read_that_overlaps_a_write_sees_the_old_value_or_the_new_one() {
-        assert!(holds(&[
+        assert!(is_linearizable(&[
             (0, 10, Write(1)),
             (2, 3, Read(0)),
             (4, 5, Read(1))
         ]));
-        assert!(!holds(&[
+        assert!(!is_linearizable(&[
             (0, 10, Write(1)),
             (2, 3, Read(1)),
             (4, 5, Read(0))
@@ -289,23 +293,23 @@ mod tests {
             (5, 6, Read(2)),
         ];
         let disagreed = [(1, 2, Read(1)), (5, 6, Read(2)), (7, 8, Read(1))];
-        assert!(holds(&[&writes[..], &agreed].concat()));
-        assert!(!holds(&[&writes[..], &disagreed].concat()));
+        assert!(is_linearizable(&[&writes[..], &agreed].concat()));
+        assert!(!is_linearizable(&[&writes[..], &disagreed].concat()));
     }
 
     #[test]
     fn an_operation_of_unknown_outcome_may_take_effect_late_or_never_but_not_before_its_call() {
-        assert!(holds(&[
+        assert!(is_linearizable(&[
             (5, UNKNOWN, Write(1)),
             (6, 7, Read(0)),
             (90, 91, Read(1))
         ]));
-        assert!(holds(&[
+        assert!(is_linearizable(&[
             (5, UNKNOWN, Write(1)),
             (6, 7, Read(0)),
             (90, 91, Read(0))
         ]));
-        assert!(!holds(&[(5, UNKNOWN, Write(1)), (1, 2, Read(1))]));
+        assert!(!is_linearizable(&[(5, UNKNOWN, Write(1)), (1, 2, Read(1))]));
         let mut bounded =
             [(0, UNKNOWN, Write(1)), (3, 4, Read(0)), (10, 11, Read(1))].map(|(from, to, step)| {
                 Interval {
@@ -315,13 +319,16 @@ mod tests {
                     step,
                 }
             });
-        assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
+        assert_eq!(check(&Register, &bounded, 1000), CheckResult::Linearizable);
         bounded[0].to = 2;
-        assert_eq!(check(&Register, &bounded, 1000), Verdict::Violated(vec![0]));
+        assert_eq!(
+            check(&Register, &bounded, 1000),
+            CheckResult::Violated(vec![0])
+        );
         bounded[1].step = Read(1);
-        assert_eq!(check(&Register, &bounded, 1000), Verdict::Linearizable);
+        assert_eq!(check(&Register, &bounded, 1000), CheckResult::Linearizable);
         // ... and at most once.
-        assert!(!holds(&[
+        assert!(!is_linearizable(&[
             (5, UNKNOWN, Write(1)),
             (10, 11, Read(1)),
             (12, 13, Write(2)),
@@ -332,33 +339,33 @@ mod tests {
 
     #[test]
     fn a_lost_update_is_found() {
-        assert!(holds(&[
+        assert!(is_linearizable(&[
             (0, 9, Swap(0, 1, true)),
             (0, 9, Swap(1, 2, true)),
             (10, 11, Read(2))
         ]));
-        assert!(!holds(&[
+        assert!(!is_linearizable(&[
             (0, 9, Swap(0, 1, true)),
             (0, 9, Swap(0, 2, true)),
             (10, 11, Read(2))
         ]));
-        assert!(!holds(&[(0, 1, Swap(0, 1, false))]));
+        assert!(!is_linearizable(&[(0, 1, Swap(0, 1, false))]));
     }
 
     #[test]
     fn equal_times_count_as_overlapping() {
-        assert!(holds(&[(0, 5, Write(1)), (5, 9, Read(0))]));
-        assert!(!holds(&[(0, 5, Write(1)), (6, 9, Read(0))]));
+        assert!(is_linearizable(&[(0, 5, Write(1)), (5, 9, Read(0))]));
+        assert!(!is_linearizable(&[(0, 5, Write(1)), (6, 9, Read(0))]));
     }
 
     #[test]
     fn the_best_attempt_is_reported() {
         let history = [(0, 1, Write(7)), (2, 3, Read(7)), (4, 5, Read(8))];
-        assert_eq!(verdict(&history), Verdict::Violated(vec![0, 1]));
+        assert_eq!(check_history(&history), CheckResult::Violated(vec![0, 1]));
     }
 
     #[test]
-    fn a_search_that_is_too_long_is_not_decided() {
+    fn a_search_over_the_limit_is_undecided() {
         let mut history: Vec<_> = (1..=12).map(|value| (0, 100, Write(value))).collect();
         history.push((200, 201, Read(99)));
         let intervals: Vec<_> = history
@@ -370,40 +377,40 @@ mod tests {
                 step,
             })
             .collect();
-        assert_eq!(check(&Register, &intervals, 1000), Verdict::Undecided);
+        assert_eq!(check(&Register, &intervals, 1000), CheckResult::Undecided);
     }
 
     #[test]
-    fn what_is_alike_need_not_be_tried_in_every_order() {
+    fn equivalent_operations_are_tried_in_one_order_only() {
         let mut history: Vec<_> = (0..40).map(|from| (from, UNKNOWN, Write(1))).collect();
         for round in 0..20 {
             let at = 100 + round * 10;
             history.push((at, at + 1, Read(1)));
             history.push((at + 2, at + 3, Write(2)));
         }
-        assert!(holds(&history));
+        assert!(is_linearizable(&history));
         history.push((900, 901, Read(3)));
-        assert!(!holds(&history));
+        assert!(!is_linearizable(&history));
     }
 
     /// A register that only rises: lower numbers are outdated.
-    struct Rising;
+    struct RisingRegister;
 
-    impl Model for Rising {
+    impl Model for RisingRegister {
         type State = u32;
-        type Step = Step;
+        type Step = RegisterStep;
 
         fn initial(&self) -> u32 {
             0
         }
-        fn apply(&self, state: &u32, step: &Step) -> Option<u32> {
+        fn apply(&self, state: &u32, step: &RegisterStep) -> Option<u32> {
             let next = Register.apply(state, step)?;
             (next >= *state).then_some(next)
         }
-        fn is_read(&self, step: &Step) -> bool {
+        fn is_read(&self, step: &RegisterStep) -> bool {
             Register.is_read(step)
         }
-        fn is_past(&self, state: &u32, step: &Step) -> bool {
+        fn is_outdated(&self, state: &u32, step: &RegisterStep) -> bool {
             match *step {
                 Read(value) | Write(value) => value < *state,
                 Swap(from, to, true) => from < *state || to < *state,
@@ -414,17 +421,20 @@ mod tests {
 
     /// Compares the search with trying all orders, on small random histories, right and wrong ones.
     #[test]
-    fn it_agrees_with_trying_all_orders() {
+    fn the_search_agrees_with_trying_all_orders() {
         agrees_with_trying_all_orders(&Register, 1000);
     }
 
     #[test]
-    fn what_is_past_changes_no_verdict() {
-        agrees_with_trying_all_orders(&Rising, 500);
+    fn outdated_results_do_not_change_the_result() {
+        agrees_with_trying_all_orders(&RisingRegister, 500);
     }
 
-    fn agrees_with_trying_all_orders(model: &impl Model<State = u32, Step = Step>, least: u32) {
-        let mut chance = crate::chance::Chance::new(1);
+    fn agrees_with_trying_all_orders(
+        model: &impl Model<State = u32, Step = RegisterStep>,
+        least: u32,
+    ) {
+        let mut chance = crate::seeded_rng::SeededRng::new(1);
         let (mut good, mut bad) = (0, 0);
         for _ in 0..6000 {
             let history: Vec<_> = (0..chance.between(1, 6))
@@ -443,17 +453,22 @@ mod tests {
                     }
                 })
                 .collect();
-            let expected = some_order_holds(model, &history, 0, 0, &mut vec![false; history.len()]);
+            let expected =
+                some_order_is_valid(model, &history, 0, 0, &mut vec![false; history.len()]);
             let verdict = check(model, &history, 100_000);
-            assert_eq!(verdict == Verdict::Linearizable, expected, "{history:?}");
+            assert_eq!(
+                verdict == CheckResult::Linearizable,
+                expected,
+                "{history:?}"
+            );
             if expected { good += 1 } else { bad += 1 }
         }
         assert!(good > least && bad > least, "{good} {bad}");
     }
 
-    fn some_order_holds(
-        model: &impl Model<State = u32, Step = Step>,
-        history: &[Interval<Step>],
+    fn some_order_is_valid(
+        model: &impl Model<State = u32, Step = RegisterStep>,
+        history: &[Interval<RegisterStep>],
         state: u32,
         begun: u64,
         taken: &mut [bool],
@@ -471,7 +486,7 @@ mod tests {
             }
             if let Some(next) = model.apply(&state, &this.step) {
                 taken[index] = true;
-                let holds = some_order_holds(model, history, next, begun.max(this.from), taken);
+                let holds = some_order_is_valid(model, history, next, begun.max(this.from), taken);
                 taken[index] = false;
                 if holds {
                     return true;

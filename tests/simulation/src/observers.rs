@@ -1,7 +1,7 @@
 //! The observations of observers.
+use crate::client_platform;
 use crate::history::{Version, version};
-use crate::machine;
-use crate::world::{Event, World};
+use crate::simulation::{Event, Simulation};
 use bytes::Bytes;
 use statestore::{Observation, ObserveOptions, Overflow};
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use tokio::sync::Notify;
 
 /// An observer, and its observations.
 #[derive(Debug)]
-pub(crate) struct Following {
+pub(crate) struct ObserverRecord {
     pub(crate) client: usize,
     pub(crate) key: Bytes,
     /// Whether the observer wants every change, not only the last one.
     pub(crate) wants_all: bool,
     /// Start of the watch.
-    pub(crate) began_ms: Option<u64>,
-    pub(crate) told: Vec<(u64, Told)>,
+    pub(crate) started_ms: Option<u64>,
+    pub(crate) observations: Vec<(u64, RecordedObservation)>,
     /// Whether the observer was dropped, or its stream has ended.
     pub(crate) has_ended: bool,
     pub(crate) stop: Arc<Notify>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum RecordedObservation {
     Set(Bytes, Version),
     Deleted(Option<Version>),
     Resync,
     Lagged,
 }
 
-impl Told {
+impl RecordedObservation {
     fn of(observation: Observation) -> Self {
         match observation {
             Observation::Set { value, version: it } => Self::Set(value, version(&it)),
@@ -42,10 +42,10 @@ impl Told {
     }
 }
 
-impl World {
+impl Simulation {
     /// Lets a client observe a key.
-    pub(crate) fn follow(&mut self, client: usize) {
-        let Some(made) = self.computers[client].client.clone() else {
+    pub(crate) fn start_observer(&mut self, client: usize) {
+        let Some(made) = self.machines[client].client.clone() else {
             return;
         };
         let key = self.chance.pick(&self.scenario.keys);
@@ -56,41 +56,41 @@ impl World {
         };
         let is_slow = self.chance.percent(30);
         let stop = Arc::new(Notify::new());
-        let number = self.followings.len();
-        self.note(|| {
+        let number = self.observers.len();
+        self.trace_event(|| {
             format!("c{client} f{number}: observes {key:?}, {overflow:?}, slow: {is_slow}")
         });
-        self.followings.push(Following {
+        self.observers.push(ObserverRecord {
             client,
             key: key.clone(),
             wants_all: matches!(overflow, Overflow::All(_)),
-            began_ms: None,
-            told: Vec::new(),
+            started_ms: None,
+            observations: Vec::new(),
             has_ended: false,
             stop: stop.clone(),
         });
         if self.chance.percent(40) {
-            let at_ms = self.now_ms() + self.chance.spread(1, 6_000);
-            self.at(at_ms, Event::Unfollow(number));
+            let at_ms = self.now_ms() + self.chance.log_uniform(1, 6_000);
+            self.schedule(at_ms, Event::StopObserver(number));
         }
         self.running += 1;
         let world = self.shared();
-        let gate = self.computers[client].gate.clone();
-        machine::spawn(&gate, async move {
+        let gate = self.machines[client].gate.clone();
+        client_platform::spawn(&gate, async move {
             let options = ObserveOptions::new().overflow(overflow);
             let following = made.observe_with(&key, &options).await;
             drop(made);
             match following {
                 Err(error) => {
                     let mut world = world.lock().unwrap();
-                    world.note(|| format!("c{client} f{number}: {error}"));
+                    world.trace_event(|| format!("c{client} f{number}: {error}"));
                 }
                 Ok(mut observer) => {
                     {
                         let mut world = world.lock().unwrap();
                         let now_ms = world.now_ms();
-                        world.note(|| format!("c{client} f{number}: the watch has begun"));
-                        world.followings[number].began_ms = Some(now_ms);
+                        world.trace_event(|| format!("c{client} f{number}: the watch has begun"));
+                        world.observers[number].started_ms = Some(now_ms);
                     }
                     loop {
                         let next = tokio::select! {
@@ -104,11 +104,11 @@ impl World {
                         let pause_ms = {
                             let mut world = world.lock().unwrap();
                             let now_ms = world.now_ms();
-                            let told = Told::of(observation);
-                            world.note(|| format!("c{client} f{number}: told {told:?}"));
-                            world.followings[number].told.push((now_ms, told));
+                            let told = RecordedObservation::of(observation);
+                            world.trace_event(|| format!("c{client} f{number}: told {told:?}"));
+                            world.observers[number].observations.push((now_ms, told));
                             if is_slow && !world.is_healed {
-                                world.chance.spread(1, 2_000)
+                                world.chance.log_uniform(1, 2_000)
                             } else {
                                 0
                             }
@@ -121,8 +121,8 @@ impl World {
                 }
             }
             let mut world = world.lock().unwrap();
-            world.note(|| format!("c{client} f{number}: has ended"));
-            world.followings[number].has_ended = true;
+            world.trace_event(|| format!("c{client} f{number}: has ended"));
+            world.observers[number].has_ended = true;
             world.running -= 1;
             world.changed.notify_one();
         });
@@ -130,15 +130,15 @@ impl World {
 
     /// Whether the watch of an observer was renewed after a change at `changed_ms`, over a connection that was reported to it.
     /// `marked_ms` is the time of the last such report.
-    fn renewed(
+    fn was_renewed(
         &self,
-        following: &Following,
+        following: &ObserverRecord,
         changed_ms: u64,
         told_ms: u64,
         marked_ms: Option<u64>,
     ) -> bool {
         let mut watches = self.watches.iter();
-        !self.truth.losses.is_empty()
+        !self.ground_truth.losses.is_empty()
             || watches.any(|(at_ms, link, key)| {
                 let link = &self.links[*link];
                 (changed_ms..=told_ms).contains(at_ms)
@@ -149,8 +149,8 @@ impl World {
     }
 
     /// Checks that an observer gets rising versions, only real changes, and in the end the last state.
-    pub(crate) fn check_following(&self, following: &Following) -> Result<(), String> {
-        let Some(began_ms) = following.began_ms else {
+    pub(crate) fn check_observer(&self, following: &ObserverRecord) -> Result<(), String> {
+        let Some(began_ms) = following.started_ms else {
             return Ok(());
         };
         let mut last: Option<Version> = None;
@@ -158,19 +158,20 @@ impl World {
         let mut previous: Option<Version> = None;
         let mut state: Option<Option<&Bytes>> = None;
         let mut marked_ms = None;
-        for (at_ms, told) in &following.told {
+        for (at_ms, told) in &following.observations {
             let (value, version) = match told {
-                Told::Resync | Told::Lagged => {
+                RecordedObservation::Resync | RecordedObservation::Lagged => {
                     previous = None;
                     marked_ms = Some(*at_ms);
                     // A store assigns lower versions again only after it has lost everything.
-                    if *told == Told::Resync && !self.truth.losses.is_empty() {
+                    if *told == RecordedObservation::Resync && !self.ground_truth.losses.is_empty()
+                    {
                         last = None;
                     }
                     continue;
                 }
-                Told::Set(value, version) => (Some(value), Some(*version)),
-                Told::Deleted(version) => (None, *version),
+                RecordedObservation::Set(value, version) => (Some(value), Some(*version)),
+                RecordedObservation::Deleted(version) => (None, *version),
             };
             state = Some(value);
             let Some(version) = version else {
@@ -181,8 +182,8 @@ impl World {
             }
             if let Some(value) = value
                 && !self
-                    .truth
-                    .of(&following.key)
+                    .ground_truth
+                    .changes_of(&following.key)
                     .any(|it| it.value.as_ref() == Some(value) && it.version == Some(version))
             {
                 return Err(format!("at {at_ms} ms, {value:?} {version:?} never was"));
@@ -190,10 +191,10 @@ impl World {
             if following.wants_all
                 && let Some(previous) = previous
                 && let Some(missed) = self
-                    .truth
-                    .of(&following.key)
+                    .ground_truth
+                    .changes_of(&following.key)
                     .find(|it| it.version.is_some_and(|it| it > previous && it < version))
-                && !self.renewed(following, missed.at_ms, *at_ms, marked_ms)
+                && !self.was_renewed(following, missed.at_ms, *at_ms, marked_ms)
             {
                 return Err(format!(
                     "at {at_ms} ms, {version:?}: {missed:?} was not told"
@@ -205,13 +206,17 @@ impl World {
         if following.has_ended {
             return Ok(());
         }
-        let held = self.truth.present.get(&following.key);
+        let held = self.ground_truth.present.get(&following.key);
         let held = held.map(|held| &held.value);
         match state {
             Some(state) if state != held => Err(format!(
                 "was told {state:?} at last, but the store holds {held:?}"
             )),
-            None if self.truth.of(&following.key).any(|it| it.at_ms > began_ms) => {
+            None if self
+                .ground_truth
+                .changes_of(&following.key)
+                .any(|it| it.at_ms > began_ms) =>
+            {
                 Err(format!("was told nothing, but the store holds {held:?}"))
             }
             _ => Ok(()),

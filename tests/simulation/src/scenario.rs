@@ -1,8 +1,8 @@
 //! The scenario of a run: the number of clients, and the kinds and rates of faults. Each seed has its own mix, so that a fault
 //! also occurs without other faults that would hide its consequences.
-use crate::broker::Behind;
-use crate::chance::Chance;
-use crate::disk::Faults;
+use crate::broker::BrokerScenario;
+use crate::disk::DiskFaults;
+use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
 
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Scenario {
     /// Whether the server has a disk.
     pub(crate) is_durable: bool,
     /// The faults of the disk.
-    pub(crate) disk: Faults,
+    pub(crate) disk: DiskFaults,
     /// Mean time between temporary faults of the disk; 0 is never.
     pub(crate) break_disk_every_ms: u64,
     /// The length at which a log is sealed.
@@ -26,7 +26,7 @@ pub(crate) struct Scenario {
     /// Maximum time between two parts of a merge.
     pub(crate) job_ms: u64,
     /// Share of the work on the disk during which the server crashes, if it crashes at all.
-    pub(crate) aim_percent: u64,
+    pub(crate) crash_during_work_percent: u64,
     pub(crate) max_waiting_bytes: usize,
     pub(crate) latency_ms: (u64, u64),
     /// Share of the sent pieces that travel in more than one part.
@@ -54,15 +54,15 @@ pub(crate) struct Scenario {
     pub(crate) observe_percent: u64,
     pub(crate) small_queues: bool,
     /// Events between server and broker, if the server is behind a broker.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) broker: Option<BrokerScenario>,
 }
 
 impl Scenario {
-    pub(crate) fn new(chance: &mut Chance) -> Self {
+    pub(crate) fn new(chance: &mut SeededRng) -> Self {
         let keys = chance.between(1, 4);
         let mut sometimes = |percent, low, high| {
             if chance.percent(percent) {
-                chance.spread(low, high)
+                chance.log_uniform(low, high)
             } else {
                 0
             }
@@ -85,19 +85,19 @@ impl Scenario {
             keys: (0..keys)
                 .map(|key| Bytes::from(format!("k{key}")))
                 .collect(),
-            heals_at_ms: chance.spread(1_500, 10_000),
-            work_every_ms: chance.spread(60, 1_500),
+            heals_at_ms: chance.log_uniform(1_500, 10_000),
+            work_every_ms: chance.log_uniform(60, 1_500),
             burst: chance.pick(&[1, 1, 3, 12]),
             is_durable: chance.percent(50),
-            disk: Faults {
+            disk: DiskFaults {
                 sync_ms: chance.pick(&[1, 10, 10, 100, 2_000]),
                 can_reserve: chance.percent(80),
-                ..Faults::default()
+                ..DiskFaults::default()
             },
             break_disk_every_ms,
             log_bytes: chance.pick(&[300, 1_000, 4_000, 20_000]),
             job_ms: chance.pick(&[1, 30, 300, 3_000]),
-            aim_percent: chance.pick(&[0, 2, 8]),
+            crash_during_work_percent: chance.pick(&[0, 2, 8]),
             max_waiting_bytes: chance.pick(&[1, 2_000, 64 << 20]),
             latency_ms: (1, slowest_ms),
             split_percent: chance.pick(&[0, 10, 80]),
@@ -114,7 +114,7 @@ impl Scenario {
             fence_percent,
             observe_percent,
             small_queues: chance.percent(25),
-            behind: None,
+            broker: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A client's end of a connection.
-use crate::mishaps::Mishap;
-use crate::network::Ending;
-use crate::world::Shared;
+use crate::faults::Mishap;
+use crate::network::CloseKind;
+use crate::simulation::SharedSimulation;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A client's end of a connection. Closes the connection when it is dropped.
 pub(crate) struct Socket {
-    world: Shared,
+    world: SharedSimulation,
     link: usize,
 }
 
 impl Socket {
-    pub(crate) fn new(world: Shared, link: usize) -> Self {
+    pub(crate) fn new(world: SharedSimulation, link: usize) -> Self {
         Self { world, link }
     }
     pub(crate) fn link(&self) -> usize {
@@ -33,7 +33,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         // At the end of a run the world may be gone.
         if let Ok(mut world) = self.world.lock() {
-            world.client_hangs_up(self.link);
+            world.client_closes(self.link);
             world.changed.notify_one();
         }
     }
@@ -46,15 +46,15 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut world = self.world.lock().unwrap();
-        let near = &mut world.links[self.link].near;
+        let near = &mut world.links[self.link].client_end;
         if !near.inbox.is_empty() {
             world.client_reads(self.link, buffer);
             world.changed.notify_one();
             return Poll::Ready(Ok(()));
         }
         match near.ended {
-            Some(Ending::Closed) => Poll::Ready(Ok(())),
-            Some(Ending::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Some(CloseKind::Closed) => Poll::Ready(Ok(())),
+            Some(CloseKind::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             None => {
                 near.reader = Some(context.waker().clone());
                 Poll::Pending
@@ -70,21 +70,21 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut world = self.world.lock().unwrap();
-        let room = world.links[self.link].up.room();
+        let room = world.links[self.link].up.free_bytes();
         let now_ms = world.now_ms();
-        let near = &mut world.links[self.link].near;
+        let near = &mut world.links[self.link].client_end;
         if near.ended.is_some() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if room == 0 {
-            near.blocked.get_or_insert((now_ms, None)).1 = None;
+            near.write_blocked.get_or_insert((now_ms, None)).1 = None;
             near.writer = Some(context.waker().clone());
-            world.mishaps.count(Mishap::HeldUp);
+            world.fault_counts.count(Mishap::HeldUp);
             return Poll::Pending;
         }
         let len = bytes.len().min(room);
         world.client_writes(self.link, &bytes[..len]);
-        let blocked = &mut world.links[self.link].near.blocked;
+        let blocked = &mut world.links[self.link].client_end.write_blocked;
         if len < bytes.len() {
             blocked.get_or_insert((now_ms, None)).1 = None;
         } else if let Some((_, until_ms)) = blocked {

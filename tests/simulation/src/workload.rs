@@ -1,8 +1,8 @@
 //! The workload of the clients.
-use crate::history::{self, Action, Answer, Operation, version};
-use crate::machine::{self, Machine};
-use crate::mishaps::Mishap;
-use crate::world::{Event, World};
+use crate::client_platform::{self, ClientPlatform};
+use crate::faults::Mishap;
+use crate::history::{self, CallResult, Invocation, Operation, version};
+use crate::simulation::{Event, Simulation};
 use bytes::Bytes;
 use statestore::{
     Client, Condition, DelOptions, DelOutcome, Error, GetOptions, Hlc, ScanOptions, SetOptions,
@@ -13,18 +13,18 @@ use std::time::Duration;
 /// Maximum time that a client takes to close.
 const CLOSING_MS: u64 = 1_100;
 
-impl World {
+impl Simulation {
     /// Creates a client, which connects.
     pub(crate) fn start_client(&mut self, client: usize) {
-        if self.computers[client].is_starting || self.computers[client].client.is_some() {
+        if self.machines[client].is_starting || self.machines[client].client.is_some() {
             return;
         }
         let settings = self.settings(client);
         let world = self.shared();
-        self.computers[client].is_starting = true;
-        self.computers[client].made += 1;
-        let gate = self.computers[client].gate.clone();
-        machine::spawn(&gate, async move {
+        self.machines[client].is_starting = true;
+        self.machines[client].instances += 1;
+        let gate = self.machines[client].gate.clone();
+        client_platform::spawn(&gate, async move {
             let result = Client::connect(settings).await;
             let mut world = world.lock().unwrap();
             world.started(client, result);
@@ -33,16 +33,16 @@ impl World {
     }
 
     fn started(&mut self, client: usize, result: Result<Client, Error>) {
-        self.computers[client].is_starting = false;
+        self.machines[client].is_starting = false;
         match result {
             Ok(made) => {
-                self.note(|| format!("c{client}: is connected"));
-                self.computers[client].client = Some(made);
+                self.trace_event(|| format!("c{client}: is connected"));
+                self.machines[client].client = Some(made);
             }
             Err(error) => {
-                self.note(|| format!("c{client}: {error}"));
+                self.trace_event(|| format!("c{client}: {error}"));
                 let at_ms = self.now_ms() + 50;
-                self.at(at_ms, Event::StartClient(client));
+                self.schedule(at_ms, Event::StartClient(client));
             }
         }
     }
@@ -51,8 +51,8 @@ impl World {
         let ms = Duration::from_millis;
         let chance = &mut self.chance;
         let keep_alive_ms = chance.between(1, 4) * 1_000;
-        let ping_timeout_ms = chance.spread(200, 3_000);
-        let connect_timeout_ms = chance.spread(400, 4_000);
+        let ping_timeout_ms = chance.log_uniform(200, 3_000);
+        let connect_timeout_ms = chance.log_uniform(400, 4_000);
         let mut settings = Settings::new("simulated", 1883)
             .client_id(format!("c{client}"))
             .clean_start(chance.percent(50))
@@ -60,25 +60,28 @@ impl World {
             .keep_alive(ms(keep_alive_ms))
             .ping_timeout(ms(ping_timeout_ms))
             .connect_timeout(ms(connect_timeout_ms))
-            .request_timeout(ms(chance.spread(500, 6_000)))
-            .reconnect_delay(ms(chance.spread(1, 100)), ms(chance.spread(100, 1_500)));
+            .request_timeout(ms(chance.log_uniform(500, 6_000)))
+            .reconnect_delay(
+                ms(chance.log_uniform(1, 100)),
+                ms(chance.log_uniform(100, 1_500)),
+            );
         let (mut max_queued, mut max_in_flight) = (65_536, 65_536);
         if self.scenario.small_queues {
-            max_queued = chance.spread(2, 40);
-            max_in_flight = chance.spread(1, 40);
-            let bytes = usize::try_from(chance.spread(500, 100_000)).unwrap_or(500);
+            max_queued = chance.log_uniform(2, 40);
+            max_in_flight = chance.log_uniform(1, 40);
+            let bytes = usize::try_from(chance.log_uniform(500, 100_000)).unwrap_or(500);
             settings = settings
                 .max_queued(u32::try_from(max_queued).unwrap_or(2))
                 .max_in_flight(u32::try_from(max_in_flight).unwrap_or(1))
                 .max_buffered_bytes(bytes);
         }
-        let computer = &mut self.computers[client];
+        let computer = &mut self.machines[client];
         computer.silence_ms = connect_timeout_ms.max(keep_alive_ms + ping_timeout_ms) + CLOSING_MS;
         (computer.max_queued, computer.max_in_flight) = (max_queued, max_in_flight);
-        settings.platform(Machine {
+        settings.platform(ClientPlatform {
             world: self.shared(),
             client,
-            gate: self.computers[client].gate.clone(),
+            gate: self.machines[client].gate.clone(),
         })
     }
 
@@ -87,22 +90,22 @@ impl World {
         if self.is_healed {
             return;
         }
-        let client = self.chance.index(self.computers.len());
-        self.mishaps.count(Mishap::Restarted);
+        let client = self.chance.index(self.machines.len());
+        self.fault_counts.count(Mishap::Restarted);
         self.close_client(client);
-        let at_ms = self.now_ms() + self.chance.spread(1, 1_000);
-        self.at(at_ms, Event::StartClient(client));
+        let at_ms = self.now_ms() + self.chance.log_uniform(1, 1_000);
+        self.schedule(at_ms, Event::StartClient(client));
         let again_ms = self.now_ms() + 1 + self.chance.below(self.scenario.restart_every_ms * 2);
-        self.at(again_ms, Event::RestartClient);
+        self.schedule(again_ms, Event::RestartClient);
     }
 
     fn close_client(&mut self, client: usize) {
-        let Some(made) = self.computers[client].client.take() else {
+        let Some(made) = self.machines[client].client.take() else {
             return;
         };
-        self.note(|| format!("c{client}: closes"));
+        self.trace_event(|| format!("c{client}: closes"));
         let world = self.shared();
-        let gate = self.computers[client].gate.clone();
+        let gate = self.machines[client].gate.clone();
         let began_ms = self.now_ms();
         self.running += 1;
         // Half of the clients finish their pending requests first.
@@ -111,13 +114,13 @@ impl World {
         } else {
             Duration::ZERO
         };
-        machine::spawn(&gate, async move {
+        client_platform::spawn(&gate, async move {
             made.close_within(timeout).await;
             drop(made);
             let mut world = world.lock().unwrap();
             world.running -= 1;
             let took_ms = world.now_ms() - began_ms;
-            world.note(|| format!("c{client}: is closed"));
+            world.trace_event(|| format!("c{client}: is closed"));
             let most = timeout + Duration::from_millis(CLOSING_MS);
             if Duration::from_millis(took_ms) > most && !world.was_paused(client, began_ms) {
                 world.violated(format!("c{client}: took {took_ms} ms to close"));
@@ -127,14 +130,14 @@ impl World {
 
     /// Closes all clients for good.
     pub(crate) fn close_all(&mut self) {
-        for client in 0..self.computers.len() {
+        for client in 0..self.machines.len() {
             self.close_client(client);
         }
     }
 
     /// Whether the machine of a client was paused at any time since `since_ms`.
     pub(crate) fn was_paused(&self, client: usize, since_ms: u64) -> bool {
-        let mut pauses = self.computers[client].pauses.iter();
+        let mut pauses = self.machines[client].pauses.iter();
         pauses.any(|(_, to_ms)| *to_ms >= since_ms)
     }
 
@@ -143,15 +146,15 @@ impl World {
         if self.is_healed {
             return;
         }
-        self.replace_if_closed(client);
+        self.restart_if_closed(client);
         for _ in 0..self.chance.between(1, self.scenario.burst) {
             if self.chance.percent(self.scenario.observe_percent) {
-                self.follow(client);
+                self.start_observer(client);
             } else {
-                let action = self.action(client);
-                let timeout_ms = self.chance.spread(1, 20_000);
+                let action = self.random_invocation(client);
+                let timeout_ms = self.chance.log_uniform(1, 20_000);
                 let cancel_ms = (self.chance.percent(self.scenario.cancel_percent))
-                    .then(|| self.chance.spread(1, 2_000));
+                    .then(|| self.chance.log_uniform(1, 2_000));
                 self.call(client, action, timeout_ms, cancel_ms);
             }
         }
@@ -159,35 +162,35 @@ impl World {
             self.transact();
         }
         let at_ms = self.now_ms() + 1 + self.chance.below(self.scenario.work_every_ms);
-        self.at(at_ms, Event::Work(client));
+        self.schedule(at_ms, Event::Work(client));
     }
 
     /// Replaces a client that has closed for good. That happens if another client with its name has taken its session over: one
     /// that was closed or could not connect, but its CONNECT arrives late.
-    fn replace_if_closed(&mut self, client: usize) {
-        let made = self.computers[client].client.as_ref();
+    fn restart_if_closed(&mut self, client: usize) {
+        let made = self.machines[client].client.as_ref();
         if made.is_some_and(|made| made.state().borrow().is_closed()) {
-            if self.computers[client].made == 1 {
+            if self.machines[client].instances == 1 {
                 return self.violated(format!("c{client} gave up for good"));
             }
-            self.note(|| format!("c{client}: gave up for good"));
+            self.trace_event(|| format!("c{client}: gave up for good"));
             self.close_client(client);
             self.start_client(client);
         }
     }
 
-    fn action(&mut self, client: usize) -> Action {
+    fn random_invocation(&mut self, client: usize) -> Invocation {
         let key = self.chance.pick(&self.scenario.keys);
         let number = self.operations.len();
         let token = self.token();
         let own_token = self.own_token(number);
         let chance = &mut self.chance;
-        let px = chance.percent(25).then(|| chance.spread(1, 6_000));
+        let px = chance.percent(25).then(|| chance.log_uniform(1, 6_000));
         // Leases share their values, and use the last key.
         let is_lease = self.scenario.keys.len() > 1 && Some(&key) == self.scenario.keys.last();
         let lease = history::lease(client, 1_000);
         match chance.below(20) {
-            0..9 if is_lease => Action::Set {
+            0..9 if is_lease => Invocation::Set {
                 key,
                 value: lease,
                 condition: Condition::IfAbsentOrEqual,
@@ -196,7 +199,7 @@ impl World {
             },
             0..9 => {
                 let len = chance.pick(&[0, 0, 0, 300, 3_000]);
-                Action::Set {
+                Invocation::Set {
                     key,
                     value: history::value(number, px, len),
                     condition: chance.pick(&[
@@ -209,16 +212,16 @@ impl World {
                     token,
                 }
             }
-            9..15 => Action::Get { key },
-            15..17 => Action::Del {
+            9..15 => Invocation::Get { key },
+            15..17 => Invocation::Del {
                 key,
                 token: own_token,
             },
-            17 | 18 => Action::Vdel {
+            17 | 18 => Invocation::Vdel {
                 value: if is_lease {
                     lease
                 } else {
-                    self.truth
+                    self.ground_truth
                         .present
                         .get(&key)
                         .map_or_else(Bytes::new, |held| held.value.clone())
@@ -226,7 +229,7 @@ impl World {
                 key,
                 token: own_token,
             },
-            _ => Action::Scan {
+            _ => Invocation::Scan {
                 pattern: chance.pick(&["*".into(), "k[0-1]".into(), key]),
             },
         }
@@ -241,8 +244,8 @@ impl World {
             .operations
             .iter()
             .rev()
-            .filter_map(|it| match it.answer() {
-                Some(Answer::Set { version, .. }) => Some(*version),
+            .filter_map(|it| match it.result() {
+                Some(CallResult::Set { version, .. }) => Some(*version),
                 _ => None,
             });
         let recent: Vec<_> = applied.take(4).collect();
@@ -250,7 +253,7 @@ impl World {
             return Some(Hlc::store_version(self.chance.pick(&recent)));
         }
         let ahead_ms = self.chance.pick(&[0, 0, 5_000, 100_000]);
-        let wall_ms = self.wall_ms(self.server.wall_error_ms) + ahead_ms;
+        let wall_ms = self.wall_ms(self.server.clock_error_ms) + ahead_ms;
         Hlc::new(wall_ms, self.chance.below(3), "token").ok()
     }
 
@@ -258,7 +261,7 @@ impl World {
     /// clocks are right.
     fn own_token(&mut self, number: usize) -> Option<Hlc> {
         let ahead_ms = self.chance.pick(&[0, 0, 0, 5_000]);
-        let wall_ms = self.wall_ms(self.server.wall_error_ms) + ahead_ms;
+        let wall_ms = self.wall_ms(self.server.clock_error_ms) + ahead_ms;
         history::token(number, wall_ms)
     }
 
@@ -266,58 +269,58 @@ impl World {
     pub(crate) fn call(
         &mut self,
         client: usize,
-        action: Action,
+        action: Invocation,
         timeout_ms: u64,
         cancel_ms: Option<u64>,
     ) {
-        let Some(made) = self.computers[client].client.clone() else {
+        let Some(made) = self.machines[client].client.clone() else {
             return;
         };
         let number = self.operations.len();
-        self.note(|| {
+        self.trace_event(|| {
             format!(
                 "c{client} o{number}: calls {action:?} within {timeout_ms} ms, cancel {cancel_ms:?}"
             )
         });
         self.operations.push(Operation {
             client,
-            made: self.computers[client].made,
-            action: action.clone(),
+            instance: self.machines[client].instances,
+            invocation: action.clone(),
             called_ms: self.now_ms(),
             timeout_ms,
-            ended: None,
+            completion: None,
             span: (0, 0),
             taken: Vec::new(),
-            has_left: false,
+            is_written: false,
         });
         self.running += 1;
         let world = self.shared();
-        let gate = self.computers[client].gate.clone();
-        machine::spawn(&gate, async move {
+        let gate = self.machines[client].gate.clone();
+        client_platform::spawn(&gate, async move {
             {
                 let mut world = world.lock().unwrap();
                 // The machine may have been paused in between.
                 world.operations[number].called_ms = world.now_ms();
                 world.operations[number].span.0 = world.stamp();
             }
-            let calling = carry_out(&made, &action, timeout_ms);
+            let calling = execute(&made, &action, timeout_ms);
             let cancel = Duration::from_millis(cancel_ms.unwrap_or(u64::MAX / 2));
             let answer = match tokio::time::timeout(cancel, calling).await {
                 Ok(answer) => answer,
-                Err(_) => Answer::Cancelled,
+                Err(_) => CallResult::Cancelled,
             };
             drop(made);
             let mut world = world.lock().unwrap();
-            if let Answer::Cancelled = answer {
-                world.mishaps.count(Mishap::Cancelled);
+            if let CallResult::Cancelled = answer {
+                world.fault_counts.count(Mishap::Cancelled);
             }
-            world.answered(number, answer);
+            world.call_completed(number, answer);
         });
     }
 
     /// Checks that a client holds at most as many requests as it may. Requests of a lost session may have to wait once more.
     fn check_bounds(&mut self, client: usize) {
-        let computer = &self.computers[client];
+        let computer = &self.machines[client];
         let Some(counters) = computer.client.as_ref().map(Client::counters) else {
             return;
         };
@@ -328,22 +331,22 @@ impl World {
         }
     }
 
-    fn answered(&mut self, number: usize, answer: Answer) {
+    fn call_completed(&mut self, number: usize, answer: CallResult) {
         let now_ms = self.now_ms();
         let client = self.operations[number].client;
         let stamp = self.stamp();
         self.running -= 1;
-        self.note(|| format!("c{client} o{number}: {answer:?}"));
+        self.trace_event(|| format!("c{client} o{number}: {answer:?}"));
         self.check_bounds(client);
         let operation = &mut self.operations[number];
-        if operation.ended.is_some() {
+        if operation.completion.is_some() {
             return self.violated(format!("o{number} ended twice"));
         }
-        operation.ended = Some((now_ms, answer));
+        operation.completion = Some((now_ms, answer));
         operation.span.1 = stamp;
         let operation = &self.operations[number];
         let (called_ms, deadline_ms) = (operation.called_ms, operation.deadline_ms());
-        let is_scan = matches!(operation.action, Action::Scan { .. });
+        let is_scan = matches!(operation.invocation, Invocation::Scan { .. });
         // Two milliseconds after the deadline: a timeout is never early, and the timer adds one.
         if now_ms > deadline_ms + 2 && !is_scan && !self.was_paused(client, called_ms) {
             self.violated(format!(
@@ -355,20 +358,20 @@ impl World {
     }
 
     /// Lets each client read each key, now that there are no faults.
-    pub(crate) fn read_all(&mut self) {
-        for client in 0..self.computers.len() {
-            self.replace_if_closed(client);
+    pub(crate) fn read_all_keys(&mut self) {
+        for client in 0..self.machines.len() {
+            self.restart_if_closed(client);
             for key in self.scenario.keys.clone() {
-                self.call(client, Action::Get { key }, 4_000, None);
+                self.call(client, Invocation::Get { key }, 4_000, None);
             }
         }
     }
 }
 
-async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer {
+async fn execute(client: &Client, action: &Invocation, timeout_ms: u64) -> CallResult {
     let timeout = Some(Duration::from_millis(timeout_ms));
     let result = match action {
-        Action::Set {
+        Invocation::Set {
             key,
             value,
             condition,
@@ -381,18 +384,18 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
                 .fencing_token(token.clone())
                 .timeout(timeout);
             let outcome = client.set_with(key, value, &options).await;
-            outcome.map(|outcome| Answer::Set {
+            outcome.map(|outcome| CallResult::Set {
                 applied: matches!(outcome, SetOutcome::Applied { .. }),
                 version: version(outcome.version().expect("no condition is on a version")),
             })
         }
-        Action::Get { key } => {
+        Invocation::Get { key } => {
             let outcome = client
                 .get_with(key, &GetOptions::new().timeout(timeout))
                 .await;
-            outcome.map(|entry| Answer::Got(entry.map(|it| (it.value, version(&it.version)))))
+            outcome.map(|entry| CallResult::Read(entry.map(|it| (it.value, version(&it.version)))))
         }
-        Action::Del { key, token } => {
+        Invocation::Del { key, token } => {
             let options = DelOptions::new()
                 .fencing_token(token.clone())
                 .timeout(timeout);
@@ -401,26 +404,28 @@ async fn carry_out(client: &Client, action: &Action, timeout_ms: u64) -> Answer 
                 .await
                 .map(|outcome| match outcome {
                     DelOutcome::Deleted { version: it } => {
-                        Answer::Deleted(it.as_ref().map(version))
+                        CallResult::Deleted(it.as_ref().map(version))
                     }
-                    DelOutcome::Absent => Answer::Absent,
-                    DelOutcome::Mismatch { .. } => Answer::Mismatch,
+                    DelOutcome::Absent => CallResult::Absent,
+                    DelOutcome::Mismatch { .. } => CallResult::Mismatch,
                 })
         }
-        Action::Vdel { key, value, token } => {
+        Invocation::Vdel { key, value, token } => {
             let options = DelOptions::new()
                 .fencing_token(token.clone())
                 .timeout(timeout);
             let outcome = client.vdel_with(key, value, &options).await;
             outcome.map(|outcome| match outcome {
-                VdelOutcome::Deleted { version: it } => Answer::Deleted(it.as_ref().map(version)),
-                VdelOutcome::Absent => Answer::Absent,
-                VdelOutcome::Mismatch { .. } => Answer::Mismatch,
+                VdelOutcome::Deleted { version: it } => {
+                    CallResult::Deleted(it.as_ref().map(version))
+                }
+                VdelOutcome::Absent => CallResult::Absent,
+                VdelOutcome::Mismatch { .. } => CallResult::Mismatch,
             })
         }
-        Action::Scan { pattern } => scan(client, pattern, timeout).await,
+        Invocation::Scan { pattern } => scan(client, pattern, timeout).await,
     };
-    result.unwrap_or_else(|error| Answer::Failed {
+    result.unwrap_or_else(|error| CallResult::Failed {
         kind: error.kind(),
         outcome: error.outcome(),
         text: error.to_string(),
@@ -431,11 +436,11 @@ async fn scan(
     client: &Client,
     pattern: &Bytes,
     timeout: Option<Duration>,
-) -> Result<Answer, Error> {
+) -> Result<CallResult, Error> {
     let mut scan = client.scan_with(pattern, ScanOptions::new().timeout(timeout));
     let mut keys = Vec::new();
     while let Some(page) = scan.next_page().await? {
         keys.extend(page);
     }
-    Ok(Answer::Keys(keys))
+    Ok(CallResult::Keys(keys))
 }

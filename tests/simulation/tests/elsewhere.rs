@@ -1,5 +1,5 @@
 //! Nodes over one engine elsewhere. `docs/testing.md` says how to run other seeds.
-use simulation::elsewhere::{Counts, Fault, run, run_aging, run_reverting, run_skewed};
+use simulation::shared::{Mutation, RunMetrics, run, run_aging, run_reverting, run_skewed};
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -16,11 +16,11 @@ fn every_seed_holds() {
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
     let seeds = setting("SIMULATION_SEEDS").unwrap_or(150);
-    let mut total = Counts::default();
+    let mut total = RunMetrics::default();
     let mut failed = 0;
     for seed in first..first + seeds {
         let report = run(seed, None);
-        total += report.counts;
+        total += report.metrics;
         if let Some(violation) = report.violation {
             println!("seed {seed}: {violation}");
             failed += 1;
@@ -29,10 +29,13 @@ fn every_seed_holds() {
     }
     println!("{seeds} seeds: {total:?}");
     assert!(
-        total.remembered as u64 >= seeds,
+        total.eventual_cache_hits as u64 >= seeds,
         "hardly any read was eventual"
     );
-    assert!(total.confirmed >= seeds, "hardly any read was confirmed");
+    assert!(
+        total.confirmed_cache_hits >= seeds,
+        "hardly any read was confirmed"
+    );
     for (what, count) in [
         ("question or answer was lost", total.lost),
         ("commit came twice", total.doubled),
@@ -40,7 +43,7 @@ fn every_seed_holds() {
         ("watch was lost", total.gaps),
         ("watch was interrupted", total.interruptions),
         ("node was restarted", total.restarts),
-        ("request was delivered again", total.again),
+        ("request was delivered again", total.redelivered),
         ("outcome was unknown", total.unknown),
     ] {
         assert!(count as u64 > seeds / 10, "hardly any {what}: {count}");
@@ -49,7 +52,7 @@ fn every_seed_holds() {
 }
 
 #[test]
-fn everybody_goes_on_when_the_engine_loses_changes() {
+fn all_nodes_continue_when_the_engine_loses_changes() {
     if let Some(seed) = setting("SIMULATION_SEED") {
         assert_eq!(run_reverting(seed, None).err(), None);
         return;
@@ -63,7 +66,7 @@ fn everybody_goes_on_when_the_engine_loses_changes() {
 }
 
 #[test]
-fn a_node_whose_clock_is_far_off_spoils_nothing() {
+fn a_node_with_a_wrong_clock_violates_no_invariant() {
     if let Some(seed) = setting("SIMULATION_SEED") {
         let report = run_skewed(seed, None);
         println!("{report:#?}");
@@ -71,10 +74,10 @@ fn a_node_whose_clock_is_far_off_spoils_nothing() {
         return;
     }
     let seeds = setting("SIMULATION_SEEDS").unwrap_or(150);
-    let mut total = Counts::default();
+    let mut total = RunMetrics::default();
     for seed in 0..seeds {
         let report = run_skewed(seed, None);
-        total += report.counts;
+        total += report.metrics;
         if let Some(violation) = report.violation {
             println!("seed {seed}: {violation}");
             panic!("a clock that is far off is not borne");
@@ -82,13 +85,13 @@ fn a_node_whose_clock_is_far_off_spoils_nothing() {
     }
     println!("{seeds} seeds: {total:?}");
     assert!(
-        total.clock_refused as u64 > seeds,
+        total.clock_rejections as u64 > seeds,
         "hardly anything was refused"
     );
 }
 
 #[test]
-fn entries_of_more_than_ten_minutes_end_in_time_whatever_clocks_show() {
+fn long_entries_expire_in_time_with_any_clock() {
     if let Some(seed) = setting("SIMULATION_SEED") {
         let report = run_aging(seed);
         println!("{report:#?}");
@@ -97,10 +100,10 @@ fn entries_of_more_than_ten_minutes_end_in_time_whatever_clocks_show() {
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
     let seeds = setting("SIMULATION_SEEDS").unwrap_or(60);
-    let mut total = Counts::default();
+    let mut total = RunMetrics::default();
     for seed in first..first + seeds {
         let report = run_aging(seed);
-        total += report.counts;
+        total += report.metrics;
         if let Some(violation) = report.violation {
             println!("seed {seed}: {violation}");
             panic!("an entry does not end in time");
@@ -108,18 +111,18 @@ fn entries_of_more_than_ten_minutes_end_in_time_whatever_clocks_show() {
     }
     println!("{seeds} seeds: {total:?}");
     assert!(
-        total.ended as u64 > seeds && total.restarts as u64 > seeds,
+        total.expired_entries as u64 > seeds && total.restarts as u64 > seeds,
         "hardly anything ended, or nobody began anew"
     );
 }
 
 /// Within how many seeds the absence of a rule is noticed.
 #[test]
-fn the_absence_of_a_rule_is_noticed() {
-    for fault in Fault::ALL {
+fn every_mutation_is_detected() {
+    for fault in Mutation::ALL {
         let is_noticed = |seed: &u64| match fault {
-            Fault::ReversionToldAsGap => run_reverting(*seed, Some(fault)).is_err(),
-            Fault::ClockBelieved | Fault::ClocksUntold => {
+            Mutation::ReversionReportedAsGap => run_reverting(*seed, Some(fault)).is_err(),
+            Mutation::WrongClockTrusted | Mutation::ClocksNotReported => {
                 run_skewed(*seed, Some(fault)).violation.is_some()
             }
             _ => run(*seed, Some(fault)).violation.is_some(),

@@ -1,13 +1,13 @@
 //! Every end of a process and every failure of a call, on the simulated disk. `docs/testing.md` says what is enumerated.
 use simulation::enumeration::{
-    Enumerated, every_end, every_end_of_the_next_process, every_failure,
+    EnumerationReport, enumerate_ends, enumerate_ends_of_the_next_process, enumerate_failures,
 };
 
 /// Number of commits before a job continues: a merge ends at once, or after commits in between.
 const PACES: [usize; 3] = [0, 1, 3];
 
-fn each_pace(enumerate: fn(usize) -> Result<Enumerated, String>) -> Enumerated {
-    let mut all = Enumerated::default();
+fn each_pace(enumerate: fn(usize) -> Result<EnumerationReport, String>) -> EnumerationReport {
+    let mut all = EnumerationReport::default();
     for pace in PACES {
         match enumerate(pace) {
             Ok(more) => {
@@ -24,21 +24,21 @@ fn each_pace(enumerate: fn(usize) -> Result<Enumerated, String>) -> Enumerated {
 }
 
 #[test]
-fn whenever_the_machine_ends_all_that_was_acknowledged_is_there() {
-    let all = each_pace(every_end);
+fn acknowledged_commits_survive_every_crash() {
+    let all = each_pace(enumerate_ends);
     assert!(all.prefixes > 300 && all.disks > 1_500, "{all:?}");
     let (logs, bases) = all.files;
     assert!(logs > 10 && bases > 4, "{all:?}");
 }
 
 #[test]
-fn what_a_process_found_is_durable_before_it_tells_of_it() {
-    let all = each_pace(every_end_of_the_next_process);
+fn records_found_at_start_are_durable_before_the_first_acknowledgement() {
+    let all = each_pace(enumerate_ends_of_the_next_process);
     assert!(all.prefixes > 300 && all.disks > 10_000, "{all:?}");
 }
 
 #[test]
-fn whichever_call_fails_all_that_was_acknowledged_is_there() {
-    let all = each_pace(every_failure);
+fn acknowledged_commits_survive_every_failed_call() {
+    let all = each_pace(enumerate_failures);
     assert!(all.failures > 2_000 && all.disks > 10_000, "{all:?}");
 }

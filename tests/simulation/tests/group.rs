@@ -1,8 +1,8 @@
 //! Servers that share the requests of a broker. `docs/testing.md` says how to run other seeds.
-use simulation::elsewhere::{GroupCounts, run_group};
+use simulation::shared::{GroupCounts, run_group};
 
 /// As many as a usual run has.
-const USUAL: u64 = 80;
+const DEFAULT_SEEDS: u64 = 80;
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -16,17 +16,17 @@ fn every_seed_holds() {
         for line in &report.trace {
             println!("{line}");
         }
-        println!("{:?}", report.counts);
+        println!("{:?}", report.metrics);
         assert_eq!(report.violation, None);
         return;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(USUAL);
+    let seeds = setting("SIMULATION_SEEDS").unwrap_or(DEFAULT_SEEDS);
     let mut total = GroupCounts::default();
     let mut failed = 0;
     for seed in first..first + seeds {
         let report = run_group(seed, false);
-        total += report.counts;
+        total += report.metrics;
         if let Some(violation) = report.violation {
             println!("seed {seed}: {violation}");
             failed += 1;
@@ -35,20 +35,20 @@ fn every_seed_holds() {
     }
     println!("{seeds} seeds: {total:?}");
     assert_eq!(failed, 0);
-    if seeds < USUAL {
+    if seeds < DEFAULT_SEEDS {
         return;
     }
     for (what, count) in [
-        ("request was sent again", total.again),
-        ("request was given to another server", total.given_on),
+        ("request was sent again", total.repeated),
+        ("request was given to another server", total.redelivered),
         ("request had no answer", total.unanswered),
-        ("request was refused", total.refused),
+        ("request was refused", total.rejected),
         ("watch lasted", total.watched),
         ("server was killed", total.kills),
         ("server stood still", total.pauses),
         ("connection was cut", total.cuts),
         ("cut was not noticed", total.unnoticed),
-        ("way to the engine was cut", total.away),
+        ("way to the engine was cut", total.engine_cuts),
     ] {
         assert!(count > seeds / 5, "hardly any {what}: {count}");
     }
@@ -60,7 +60,7 @@ fn every_seed_holds() {
 }
 
 #[test]
-fn a_seed_gives_the_same_run_again() {
+fn a_seed_is_reproducible() {
     for seed in 0..8 {
         let (once, again) = (run_group(seed, true), run_group(seed, true));
         assert!(once.trace.len() > 50, "seed {seed} is idle");

@@ -1,15 +1,14 @@
 //! Atomicity on the simulated disk: a file or store exists as a whole or not at all. The process that makes it may end
 //! at any point.
-use simulation::wholes::{
-    Looked, every_end_of_a_copy, every_end_of_a_file, every_end_of_a_new_store,
-    every_end_of_a_rewrite,
+use simulation::atomicity::{
+    AtomicityReport, check_copy, check_new_file, check_new_store, check_rewrite,
 };
 
-fn holds(what: &str, looked: Result<Looked, String>) {
+fn check(what: &str, looked: Result<AtomicityReport, String>) {
     match looked {
         Ok(looked) => {
             println!("{what}: {looked:?}");
-            let Looked {
+            let AtomicityReport {
                 calls,
                 failures,
                 disks,
@@ -22,22 +21,22 @@ fn holds(what: &str, looked: Result<Looked, String>) {
 }
 
 #[test]
-fn a_store_that_is_made_with_its_records_is_one_when_all_of_them_are_there() {
-    holds("a new store", every_end_of_a_new_store());
+fn a_new_store_is_valid_only_with_all_its_records() {
+    check("a new store", check_new_store());
 }
 
 #[test]
-fn a_copy_of_a_store_is_one_when_all_of_it_is_there() {
-    holds("a copy", every_end_of_a_copy());
+fn a_copied_store_is_valid_only_when_complete() {
+    check("a copy", check_copy());
 }
 
 #[test]
-fn a_store_that_is_written_anew_is_the_one_of_before_or_the_new_one() {
-    holds("a rewrite", every_end_of_a_rewrite());
+fn a_rewritten_store_is_the_old_or_the_new_one() {
+    check("a rewrite", check_rewrite());
 }
 
 #[test]
-fn a_new_file_is_there_as_a_whole_or_not_at_all() {
-    holds("a file", every_end_of_a_file(false));
-    holds("a file for another", every_end_of_a_file(true));
+fn a_new_file_is_complete_or_absent() {
+    check("a file", check_new_file(false));
+    check("a file for another", check_new_file(true));
 }

@@ -11,17 +11,17 @@ fn set(client: &Client, key: &'static str, value: String) {
 }
 
 #[derive(Debug, PartialEq)]
-enum Told {
+enum CallbackEvent {
     Value(String),
     End,
     Dropped,
 }
 
 /// Reports when it is dropped, and on which thread.
-struct Context(Sender<(Told, ThreadId)>);
+struct Context(Sender<(CallbackEvent, ThreadId)>);
 
 impl Context {
-    fn tell(&self, told: Told) {
+    fn report(&self, told: CallbackEvent) {
         // The test may be over.
         let _ = self.0.send((told, thread::current().id()));
     }
@@ -29,28 +29,30 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.tell(Told::Dropped);
+        self.report(CallbackEvent::Dropped);
     }
 }
 
-fn all() -> ObserveOptions {
+fn keep_all() -> ObserveOptions {
     ObserveOptions::new().overflow(Overflow::All(10_000))
 }
 
 #[test]
-fn a_callback_is_told_everything_in_order_and_dropped_at_the_end() {
+fn a_callback_receives_every_event_in_order_and_is_dropped_at_the_end() {
     let server = start();
     let client = connect(&server);
-    let feed = wait(&client, client.observe("key".into(), all())).unwrap();
+    let feed = wait(&client, client.observe("key".into(), keep_all())).unwrap();
     let (sender, told) = channel();
     let context = Context(sender);
     client
         .subscribe(&feed, move |item| match item {
             Some(Observation::Set { value, .. }) => {
-                context.tell(Told::Value(String::from_utf8(value.to_vec()).unwrap()));
+                context.report(CallbackEvent::Value(
+                    String::from_utf8(value.to_vec()).unwrap(),
+                ));
             }
             Some(_) => {}
-            None => context.tell(Told::End),
+            None => context.report(CallbackEvent::End),
         })
         .unwrap();
     for number in 0..300 {
@@ -59,11 +61,11 @@ fn a_callback_is_told_everything_in_order_and_dropped_at_the_end() {
     let mut threads = Vec::new();
     for number in 0..300 {
         let (value, thread) = told.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(value, Told::Value(number.to_string()));
+        assert_eq!(value, CallbackEvent::Value(number.to_string()));
         threads.push(thread);
     }
     close(&client);
-    for expected in [Told::End, Told::Dropped] {
+    for expected in [CallbackEvent::End, CallbackEvent::Dropped] {
         let (next, thread) = told.recv_timeout(PATIENCE).unwrap();
         assert_eq!(next, expected);
         threads.push(thread);
@@ -77,17 +79,20 @@ fn a_callback_is_told_everything_in_order_and_dropped_at_the_end() {
 fn a_cancelled_callback_is_dropped_and_not_called_again() {
     let server = start();
     let client = connect(&server);
-    let feed = wait(&client, client.observe("key".into(), all())).unwrap();
+    let feed = wait(&client, client.observe("key".into(), keep_all())).unwrap();
     let (sender, told) = channel();
     let context = Context(sender);
     let subscription = client
         .subscribe(&feed, move |item| match item {
-            Some(_) => context.tell(Told::Value("called".into())),
-            None => context.tell(Told::End),
+            Some(_) => context.report(CallbackEvent::Value("called".into())),
+            None => context.report(CallbackEvent::End),
         })
         .unwrap();
     subscription.cancel();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap().0, Told::Dropped);
+    assert_eq!(
+        told.recv_timeout(PATIENCE).unwrap().0,
+        CallbackEvent::Dropped
+    );
     set(&client, "key", "value".into());
     subscription.cancel();
     close(&client);
@@ -98,14 +103,14 @@ fn a_cancelled_callback_is_dropped_and_not_called_again() {
 fn a_callback_that_cancels_itself_is_dropped_after_it_returned() {
     let server = start();
     let client = connect(&server);
-    let feed = wait(&client, client.observe("key".into(), all())).unwrap();
+    let feed = wait(&client, client.observe("key".into(), keep_all())).unwrap();
     let (sender, told) = channel();
     let context = Context(sender);
     let (hand_over, handed_over) = channel::<statestore_embed::Subscription>();
     let subscription = client
         .subscribe(&feed, move |_| {
             handed_over.recv_timeout(PATIENCE).unwrap().cancel();
-            context.tell(Told::Value("returned".into()));
+            context.report(CallbackEvent::Value("returned".into()));
         })
         .unwrap();
     set(&client, "key", "1".into());
@@ -114,12 +119,18 @@ fn a_callback_that_cancels_itself_is_dropped_after_it_returned() {
     let told: Vec<_> = [told.recv_timeout(PATIENCE), told.recv_timeout(PATIENCE)]
         .map(|told| told.unwrap().0)
         .into();
-    assert_eq!(told, [Told::Value("returned".into()), Told::Dropped]);
+    assert_eq!(
+        told,
+        [
+            CallbackEvent::Value("returned".into()),
+            CallbackEvent::Dropped
+        ]
+    );
     close(&client);
 }
 
 #[test]
-fn a_slow_callback_does_not_keep_others_from_their_results() {
+fn a_slow_callback_does_not_delay_results_of_other_threads() {
     let server = start();
     let client = connect(&server);
     let (release, released) = channel::<()>();

@@ -1,7 +1,7 @@
 //! Closing, and what comes after it.
 use crate::server::{Inbox, PATIENCE, close, connect, settings, start, wait};
 use statestore::{GetOptions, LockOptions, LostReason, Outcome, SetOptions, Settings};
-use statestore_embed::{Client, Error, ErrorKind, Wait};
+use statestore_embed::{Client, Error, ErrorKind, WaitOptions};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn a_closed_client_answers_with_an_error() {
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(clone.counters().unwrap_err().kind(), ErrorKind::Closed);
     // The last known state can still be queried.
-    let known = clone.known().unwrap();
+    let known = clone.connected_core().unwrap();
     assert_eq!(known.counters().sent, 0);
     assert!(known.state().borrow().is_closed());
     assert_eq!(clone.callbacks().unwrap_err().kind(), ErrorKind::Closed);
@@ -28,7 +28,7 @@ fn a_closed_client_answers_with_an_error() {
 }
 
 #[test]
-fn closing_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
+fn a_close_dropped_before_its_first_poll_still_closes() {
     let server = start();
     let (client, other) = (connect(&server), connect(&server));
     let options = LockOptions::new().wait(PATIENCE);
@@ -42,7 +42,7 @@ fn closing_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
 }
 
 #[test]
-fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
+fn a_blocking_close_is_rejected_in_a_callback_and_an_async_one_succeeds() {
     let server = start();
     let client = connect(&server);
     let (done, result) = std::sync::mpsc::channel();
@@ -50,7 +50,7 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
     let mailbox = client.callbacks().unwrap();
     let job = move || {
         let refused = inner
-            .close(Wait::default())
+            .close(WaitOptions::default())
             .map_err(|it| it.into_error("closing"));
         let is_closed = inner.is_closed().unwrap();
         let closed = done.clone();
@@ -79,7 +79,7 @@ fn closing_is_refused_in_a_callback_and_possible_without_waiting() {
 }
 
 #[test]
-fn closing_can_be_submitted_however_many_operations_are_under_way_and_after_a_panic() {
+fn a_close_can_be_submitted_at_the_operation_limit_and_after_a_panic() {
     let server = start();
     let client = connect(&server);
     let (inbox, closed) = (Inbox::new(), Inbox::new());
@@ -122,7 +122,7 @@ fn a_client_that_cannot_connect_is_closed() {
 }
 
 #[test]
-fn a_client_that_is_not_connected_yet_says_so() {
+fn a_client_that_is_not_connected_returns_an_error() {
     let server = start();
     let client = Client::new(settings(&server)).unwrap();
     let get = client.get("key".into(), GetOptions::default());
@@ -184,7 +184,7 @@ fn a_client_can_be_closed_by_many_threads() {
     unsafe_code,
     reason = "the clock of a thread is read by a foreign function"
 )]
-pub(crate) fn used() -> std::time::Duration {
+pub(crate) fn thread_cpu_time() -> std::time::Duration {
     let mut used = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -219,15 +219,15 @@ fn closing_sleeps_until_the_last_operation_has_ended() {
             std::thread::sleep(held);
             release.send(()).unwrap();
         });
-        let before = used();
+        let before = thread_cpu_time();
         close(&client);
-        let used = used().saturating_sub(before);
+        let used = thread_cpu_time().saturating_sub(before);
         assert!(used < held / 4, "{used:?}");
     });
 }
 
 #[test]
-fn what_was_never_sent_is_not_done_whether_it_is_cancelled_or_closed() {
+fn an_unsent_request_is_not_done_after_a_cancel_or_a_close() {
     let server = start();
     let client = connect(&server);
     drop(server);

@@ -1,7 +1,7 @@
 //! Threads that wait drive the runtime, and leave it to each other.
 use crate::server::{Inbox, close, connect, start, wait};
 use statestore::{GetOptions, ObserveOptions, SetOptions};
-use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
+use statestore_embed::{Client, Error, ErrorKind, WaitError, WaitOptions};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn inject() -> Error {
 }
 
 #[test]
-fn a_thread_that_waits_for_long_serves_the_others() {
+fn a_thread_in_a_long_wait_drives_the_runtime_for_other_threads() {
     let server = start();
     let client = connect(&server);
     let feed = wait(
@@ -40,7 +40,7 @@ fn a_thread_that_waits_for_long_serves_the_others() {
 }
 
 #[test]
-fn threads_that_come_and_go_all_get_their_results() {
+fn short_lived_threads_all_receive_their_results() {
     let server = start();
     let (one, other) = (connect(&server), connect(&server));
     thread::scope(|scope| {
@@ -53,12 +53,12 @@ fn threads_that_come_and_go_all_get_their_results() {
                         1 => {
                             let deadline = Instant::now() + Duration::from_micros(turn * 7);
                             let never = std::future::pending::<Result<(), Error>>();
-                            let wait = Wait {
+                            let wait = WaitOptions {
                                 deadline: Some(deadline),
-                                ..Wait::default()
+                                ..WaitOptions::default()
                             };
                             let stopped = client.wait("waiting", never, wait).unwrap_err();
-                            assert!(matches!(stopped, Stopped::TimedOut), "{stopped:?}");
+                            assert!(matches!(stopped, WaitError::TimedOut), "{stopped:?}");
                             assert!(Instant::now() >= deadline);
                         }
                         _ => {
@@ -79,7 +79,7 @@ fn threads_that_come_and_go_all_get_their_results() {
 }
 
 #[test]
-fn a_panic_of_a_thread_that_drives_leaves_the_runtime_to_others() {
+fn a_panic_on_the_driving_thread_leaves_the_runtime_usable() {
     let server = start();
     let (one, other) = (connect(&server), connect(&server));
     let panics = async {
@@ -87,9 +87,11 @@ fn a_panic_of_a_thread_that_drives_leaves_the_runtime_to_others() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         Err::<(), _>(inject())
     };
-    let stopped = one.wait("panicking", panics, Wait::default()).unwrap_err();
+    let stopped = one
+        .wait("panicking", panics, WaitOptions::default())
+        .unwrap_err();
     assert!(
-        matches!(&stopped, Stopped::Failed(error) if error.kind() == ErrorKind::Internal),
+        matches!(&stopped, WaitError::Failed(error) if error.kind() == ErrorKind::Internal),
         "{stopped:?}"
     );
     get(&other);
@@ -99,7 +101,7 @@ fn a_panic_of_a_thread_that_drives_leaves_the_runtime_to_others() {
 }
 
 #[test]
-fn closing_reaches_a_thread_that_drives() {
+fn a_close_wakes_the_driving_thread() {
     let server = start();
     for _ in 0..20 {
         let client = connect(&server);

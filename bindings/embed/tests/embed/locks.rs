@@ -4,12 +4,12 @@ use statestore::{
     DelOptions, LeaseOptions, LockOptions, LostReason, Outcome, Release, Renewal, SetOptions,
     UpdateOptions,
 };
-use statestore_embed::{Acquisition, Client, Error, ErrorKind, Mailbox, Wait, Work};
+use statestore_embed::{Acquisition, Client, Error, ErrorKind, Mailbox, WaitOptions, WorkOutcome};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_guard_writes_and_gives_back() {
+fn a_guard_writes_and_releases_its_lease() {
     let server = start();
     let client = connect(&server);
     let guard = wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
@@ -40,7 +40,7 @@ fn a_guard_writes_and_gives_back() {
 }
 
 #[test]
-fn a_dropped_guard_gives_its_lease_back() {
+fn a_dropped_guard_releases_its_lease() {
     let server = start();
     let client = connect(&server);
     let lease = client.lease(b"lease", &LeaseOptions::default()).unwrap();
@@ -57,7 +57,7 @@ fn a_dropped_guard_gives_its_lease_back() {
 }
 
 #[test]
-fn a_lock_that_came_for_nobody_is_given_back() {
+fn a_lock_acquired_after_its_wait_ended_is_released() {
     let server = start();
     let client = connect(&server);
     let nobody = Mailbox::new(|| {});
@@ -71,14 +71,14 @@ fn a_lock_that_came_for_nobody_is_given_back() {
 }
 
 #[test]
-fn giving_up_waiting_for_a_lock_leaves_nothing_behind() {
+fn a_cancelled_wait_for_a_lock_leaves_nothing_behind() {
     let server = start();
     let client = connect(&server);
     let guard = wait(&client, client.lock("lock".into(), LockOptions::default())).unwrap();
     let lock = client.lock("lock".into(), LockOptions::default());
-    let stopped = Wait {
+    let stopped = WaitOptions {
         deadline: Some(Instant::now() + Duration::from_millis(20)),
-        ..Wait::default()
+        ..WaitOptions::default()
     };
     client.wait("locking", lock, stopped).unwrap_err();
     wait(&client, guard.release(None)).unwrap();
@@ -87,7 +87,7 @@ fn giving_up_waiting_for_a_lock_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_leader_proclaims_and_is_followed() {
+fn a_leader_proclaims_and_is_observed() {
     let server = start();
     let (one, other) = (connect(&server), connect(&server));
     let options = LockOptions::default();
@@ -120,7 +120,7 @@ fn a_leader_proclaims_and_is_followed() {
 }
 
 #[test]
-fn an_update_waits_for_the_value_that_somebody_computes() {
+fn an_update_waits_for_an_asynchronously_computed_value() {
     let server = start();
     let client = connect(&server);
     for _ in 0..3 {
@@ -146,7 +146,7 @@ fn an_update_waits_for_the_value_that_somebody_computes() {
 }
 
 #[test]
-fn giving_back_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
+fn a_release_dropped_before_its_first_poll_still_releases() {
     let server = start();
     let (client, other) = (connect(&server), connect(&server));
     let lease = LeaseOptions::new().duration(Duration::from_secs(3600));
@@ -157,7 +157,7 @@ fn giving_back_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
         drop(guard.release(None));
         assert_eq!(guard.lost_reason().unwrap(), Some(LostReason::Released));
         let finished = lock(&other).unwrap();
-        drop(finished.finish(Work::Whole, None));
+        drop(finished.finish(WorkOutcome::SucceededUnderLease, None));
         let left = lock(&client).unwrap();
         drop(left.leave());
         wait(&other, lock(&other).unwrap().release(None)).unwrap();
@@ -171,7 +171,7 @@ fn giving_back_that_is_dropped_before_its_first_poll_is_done_nevertheless() {
 }
 
 #[test]
-fn giving_back_that_is_cancelled_has_an_unknown_outcome() {
+fn a_cancelled_release_has_an_unknown_outcome() {
     let server = start();
     let (client, other) = (connect(&server), connect(&server));
     let inbox = Inbox::new();
@@ -196,7 +196,7 @@ fn giving_back_that_is_cancelled_has_an_unknown_outcome() {
 }
 
 #[test]
-fn giving_back_waits_for_writes_that_were_begun_before() {
+fn a_release_waits_for_earlier_writes() {
     let server = start();
     let client = connect(&server);
     for _ in 0..50 {
@@ -217,7 +217,7 @@ fn giving_back_waits_for_writes_that_were_begun_before() {
 }
 
 #[test]
-fn giving_back_does_not_wait_for_ever_for_a_write_under_way() {
+fn a_release_waits_for_a_write_until_its_timeout() {
     let server = start();
     let (client, other) = (connect(&server), connect(&server));
     let options = LockOptions::new().wait(PATIENCE);
@@ -245,7 +245,7 @@ fn giving_back_does_not_wait_for_ever_for_a_write_under_way() {
 }
 
 #[test]
-fn giving_back_that_is_given_up_is_done_nevertheless() {
+fn an_abandoned_release_completes_in_the_background() {
     let server = start();
     let client = connect(&server);
     let lock = |wait_for| {
@@ -281,7 +281,7 @@ fn giving_back_that_is_given_up_is_done_nevertheless() {
 }
 
 #[test]
-fn the_end_of_work_tells_of_a_lost_lease() {
+fn finishing_the_work_reports_a_lost_lease() {
     let server = start();
     let client = connect(&server);
     let lock = |name: &'static str, duration| {
@@ -295,36 +295,40 @@ fn the_end_of_work_tells_of_a_lost_lease() {
     let lost = lock("lost", 200);
     assert_eq!(wait(&client, lost.lost()).unwrap(), LostReason::Expired);
     assert_eq!(lost.loss().unwrap().unwrap().outcome(), Outcome::Unknown);
-    let error = wait(&client, lost.finish(Work::Done, None)).unwrap_err();
+    let error = wait(&client, lost.finish(WorkOutcome::Succeeded, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
     // The reason does not change.
     assert_eq!(lost.lost_reason().unwrap(), Some(LostReason::Expired));
-    assert!(wait(&client, lost.finish(Work::Done, None)).is_err());
-    wait(&client, lost.finish(Work::Failed, None)).unwrap();
+    assert!(wait(&client, lost.finish(WorkOutcome::Succeeded, None)).is_err());
+    wait(&client, lost.finish(WorkOutcome::Failed, None)).unwrap();
 
     let taken = lock("taken", 10_000);
     wait(&client, client.del("taken".into(), DelOptions::default())).unwrap();
     assert!(taken.loss().unwrap().is_none(), "nobody can know yet");
-    let error = wait(&client, taken.finish(Work::Done, None)).unwrap_err();
+    let error = wait(&client, taken.finish(WorkOutcome::Succeeded, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
 
     let held = lock("held", 10_000);
     assert_eq!(held.lost_reason().unwrap(), None);
-    wait(&client, held.finish(Work::Done, None)).unwrap();
+    wait(&client, held.finish(WorkOutcome::Succeeded, None)).unwrap();
     assert_eq!(held.lost_reason().unwrap(), Some(LostReason::Released));
-    wait(&client, held.finish(Work::Done, None)).unwrap();
+    wait(&client, held.finish(WorkOutcome::Succeeded, None)).unwrap();
     // Work whose lock is released before its end was not covered as a whole.
-    let error = wait(&client, held.finish(Work::Whole, None)).unwrap_err();
+    let error = wait(&client, held.finish(WorkOutcome::SucceededUnderLease, None)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LockLost);
     assert_eq!(error.outcome(), Outcome::Unknown);
-    wait(&client, held.finish(Work::Failed, None)).unwrap();
+    wait(&client, held.finish(WorkOutcome::Failed, None)).unwrap();
 
     let whole = lock("whole", 10_000);
-    wait(&client, whole.finish(Work::Whole, None)).unwrap();
+    wait(
+        &client,
+        whole.finish(WorkOutcome::SucceededUnderLease, None),
+    )
+    .unwrap();
     let election = client.election(b"election", &LockOptions::default());
     let lead = wait(&client, election.unwrap().campaign("value".into())).unwrap();
-    wait(&client, lead.finish(Work::Whole, None)).unwrap();
+    wait(&client, lead.finish(WorkOutcome::SucceededUnderLease, None)).unwrap();
     assert_eq!(lead.lost_reason().unwrap(), Some(LostReason::Released));
     close(&client);
 }

@@ -4,7 +4,7 @@
 mod callbacks;
 mod closing;
 mod driving;
-mod feeds;
+mod event_streams;
 mod locks;
 mod operations;
 mod panics;

@@ -22,7 +22,7 @@ fn a_result_comes_through_the_mailbox() {
 }
 
 #[test]
-fn what_is_wrong_at_once_comes_through_the_mailbox_too() {
+fn an_immediate_error_is_posted_to_the_mailbox() {
     let server = start();
     let client = connect(&server);
     let inbox = Inbox::new();
@@ -36,7 +36,7 @@ fn what_is_wrong_at_once_comes_through_the_mailbox_too() {
 }
 
 #[test]
-fn a_cancelled_operation_ends_once_with_its_own_kind() {
+fn a_cancelled_operation_ends_once_with_cancelled() {
     let server = start();
     let (holder, waiter) = (connect(&server), connect(&server));
     let guard = wait(&holder, holder.lock("lock".into(), LockOptions::default())).unwrap();
@@ -101,7 +101,7 @@ fn every_operation_ends_once_when_the_client_is_closed() {
 }
 
 #[test]
-fn many_results_wake_their_consumer_few_times() {
+fn results_are_batched_into_few_wake_ups() {
     const COUNT: usize = 2000;
     let server = start();
     let client = connect(&server);

@@ -1,7 +1,7 @@
 //! Panics are caught, and poison the client.
 use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{GetOptions, ObserveOptions};
-use statestore_embed::{Client, Error, ErrorKind, Stopped, Wait};
+use statestore_embed::{Client, Error, ErrorKind, WaitError, WaitOptions};
 
 fn is_poisoned(client: &Client) -> bool {
     let get = client.get("key".into(), GetOptions::default());
@@ -41,9 +41,11 @@ fn a_panic_while_waiting_poisons_the_client() {
     let server = start();
     let client = connect(&server);
     let panics = async { Err::<(), _>(inject()) };
-    let stopped = client.wait("waiting", panics, Wait::default()).unwrap_err();
+    let stopped = client
+        .wait("waiting", panics, WaitOptions::default())
+        .unwrap_err();
     assert!(
-        matches!(&stopped, Stopped::Failed(error) if error.kind() == ErrorKind::Internal),
+        matches!(&stopped, WaitError::Failed(error) if error.kind() == ErrorKind::Internal),
         "{stopped:?}"
     );
     assert!(is_poisoned(&client));
@@ -70,7 +72,7 @@ fn a_panic_in_a_callback_poisons_the_client_and_the_next_callback_runs() {
 }
 
 #[test]
-fn a_panic_leaves_other_clients_alone() {
+fn a_panic_does_not_affect_other_clients() {
     let server = start();
     let (one, other) = (connect(&server), connect(&server));
     one.poison();

@@ -1,6 +1,6 @@
 //! A server and clients of it.
 use statestore::Settings;
-use statestore_embed::{Client, Error, Mailbox, Wait};
+use statestore_embed::{Client, Error, Mailbox, WaitOptions};
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,12 +30,12 @@ pub(crate) fn wait<T: Send>(
     future: impl Future<Output = Result<T, Error>> + Send,
 ) -> Result<T, Error> {
     client
-        .wait("a test", future, Wait::default())
+        .wait("a test", future, WaitOptions::default())
         .map_err(|stopped| stopped.into_error("a test"))
 }
 
 pub(crate) fn close(client: &Client) {
-    client.close(Wait::default()).unwrap();
+    client.close(WaitOptions::default()).unwrap();
 }
 
 /// A mailbox whose items are read from a channel.

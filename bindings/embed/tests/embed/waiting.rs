@@ -1,7 +1,7 @@
 //! Waiting on a thread.
 use crate::server::{Inbox, PATIENCE, close, connect, start, wait};
 use statestore::{GetOptions, ObserveOptions};
-use statestore_embed::{Error, ErrorKind, Stopped, Wait};
+use statestore_embed::{Error, ErrorKind, WaitError, WaitOptions};
 use std::time::{Duration, Instant};
 
 fn never() -> impl Future<Output = Result<(), Error>> {
@@ -14,18 +14,18 @@ fn waiting_ends_at_its_deadline() {
     let client = connect(&server);
     let time = Duration::from_millis(30);
     let began = Instant::now();
-    let wait = Wait {
+    let wait = WaitOptions {
         deadline: Some(began + time),
-        ..Wait::default()
+        ..WaitOptions::default()
     };
     let stopped = client.wait("waiting", never(), wait).unwrap_err();
-    assert!(matches!(stopped, Stopped::TimedOut), "{stopped:?}");
+    assert!(matches!(stopped, WaitError::TimedOut), "{stopped:?}");
     assert!(began.elapsed() >= time);
     close(&client);
 }
 
 #[test]
-fn waiting_ends_when_the_hook_says_so() {
+fn waiting_ends_when_the_hook_returns_true() {
     let server = start();
     let client = connect(&server);
     let mut calls = 0;
@@ -33,18 +33,18 @@ fn waiting_ends_when_the_hook_says_so() {
         calls += 1;
         calls == 3
     };
-    let wait = Wait {
+    let wait = WaitOptions {
         interrupt: Some(&mut interrupt),
-        ..Wait::default()
+        ..WaitOptions::default()
     };
     let stopped = client.wait("waiting", never(), wait).unwrap_err();
-    assert!(matches!(stopped, Stopped::Interrupted), "{stopped:?}");
+    assert!(matches!(stopped, WaitError::Interrupted), "{stopped:?}");
     assert_eq!(calls, 3);
     close(&client);
 }
 
 #[test]
-fn waiting_on_the_thread_of_the_runtime_is_refused() {
+fn waiting_on_the_runtime_thread_is_rejected() {
     let server = start();
     let client = connect(&server);
     let inbox = Inbox::new();
@@ -58,7 +58,7 @@ fn waiting_on_the_thread_of_the_runtime_is_refused() {
                 .await?;
             let get = inner.get("key".into(), GetOptions::default());
             Ok(inner
-                .wait("getting", get, Wait::default())
+                .wait("getting", get, WaitOptions::default())
                 .map_err(|it| it.into_error("getting")))
         },
         &inbox.mailbox,

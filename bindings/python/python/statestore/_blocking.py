@@ -28,7 +28,7 @@ class _Probe:
 _Probe()
 
 
-def _end_of_client(client, references, least=_Probe.references, drop=_native.drop_callbacks, is_finalizing=sys.is_finalizing):
+def _client_destructor(client, references, least=_Probe.references, drop=_native.drop_callbacks, is_finalizing=sys.is_finalizing):
     if references > least:
         # Garbage refers to it, such as what its callbacks belong to.
         drop(client)
@@ -38,7 +38,7 @@ def _end_of_client(client, references, least=_Probe.references, drop=_native.dro
         warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=3, source=client)
 
 
-def _end_of_guard(guard, _, is_finalizing=sys.is_finalizing):
+def _guard_destructor(guard, _, is_finalizing=sys.is_finalizing):
     if not is_finalizing() and guard._is_dropped_held():
         import warnings
 
@@ -74,7 +74,7 @@ class Client(_Generic, _native.Client):
     def __exit__(self, *_):
         self.close()
 
-    __del__ = _destructor(_end_of_client)
+    __del__ = _destructor(_client_destructor)
 
 
 class Observer(_Generic, _native.Observer):
@@ -137,10 +137,10 @@ class Guard(_Generic, _native.Guard):
         return self
 
     def __exit__(self, kind, *_):
-        with _quietly_after(kind):
+        with _suppress_after_error(kind):
             self._finish(kind is not None)
 
-    __del__ = _destructor(_end_of_guard)
+    __del__ = _destructor(_guard_destructor)
 
 
 class Election(_Generic, _native.Election):
@@ -154,10 +154,10 @@ class Leadership(_Generic, _native.Leadership):
         return self
 
     def __exit__(self, kind, *_):
-        with _quietly_after(kind):
+        with _suppress_after_error(kind):
             self._finish(kind is not None)
 
-    __del__ = _destructor(_end_of_guard)
+    __del__ = _destructor(_guard_destructor)
 
 
 def connect(*args, **kwargs):
@@ -187,14 +187,14 @@ def _settings(args, kwargs):
     try:
         settings = _native.Settings(*args, **kwargs)
     except TypeError as error:
-        raise (_misfit(args, kwargs) or error) from None
+        raise (_argument_error(args, kwargs) or error) from None
     # What calls return, so that the first one need not wait for it.
     import statestore._results  # noqa: F401
 
     return settings
 
 
-def _misfit(args, kwargs):
+def _argument_error(args, kwargs):
     """What is wrong with the arguments of `connect`, if they are not those that it has."""
     import difflib
     import inspect
@@ -210,7 +210,7 @@ def _misfit(args, kwargs):
     return None
 
 
-class _quietly_after:
+class _suppress_after_error:
     """Drops an error of the store if the body of a ``with`` statement had one already, which wins."""
 
     def __init__(self, kind):

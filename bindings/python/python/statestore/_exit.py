@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from statestore import _native
 
-PATIENCE = 2.0
+CALLBACK_TIMEOUT = 2.0
 """Seconds that callbacks have to return, and again that many to end by an exception."""
 
 # How often a callback is interrupted in that time.
-_ROUNDS = 20
+_INTERRUPT_ATTEMPTS = 20
 
 _open: weakref.WeakSet[_native.Client] = weakref.WeakSet()
 
@@ -29,14 +29,14 @@ def _close_all() -> None:
     from statestore import _native
 
     # The native half measures the time: a test may have frozen the clocks of Python.
-    left = _native.close_each(list(_open), PATIENCE)
+    left = _native.close_each(list(_open), CALLBACK_TIMEOUT)
     _native.end_callbacks()
-    for _ in range(_ROUNDS):
+    for _ in range(_INTERRUPT_ATTEMPTS):
         if not left:
             break
         for client in left:
             _interrupt(client._callback_thread())
-        left = _native.close_each(left, PATIENCE / _ROUNDS)
+        left = _native.close_each(left, CALLBACK_TIMEOUT / _INTERRUPT_ATTEMPTS)
     _native.stop_log()
 
 

@@ -19,7 +19,7 @@ import re
 import sys
 
 from statestore import _exit, _log, _native
-from statestore._blocking import _destructor, _end_of_client, _end_of_guard, _Generic, _quietly_after, _settings
+from statestore._blocking import _destructor, _client_destructor, _guard_destructor, _Generic, _suppress_after_error, _settings
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
@@ -50,7 +50,7 @@ async def _completed(pending):
         raise
 
 
-async def _taken(look):
+async def _next_item(look):
     """What ``look`` finds. It takes that only when it is there, so who gives up waiting has taken nothing."""
     while type(found := look()) is _native.Pending:
         found = _completed(found)
@@ -58,7 +58,7 @@ async def _taken(look):
     return found
 
 
-async def _updated(update, key, change, options):
+async def _await_update(update, key, change, options):
     """Awaits an update whose function may return something to be awaited."""
     computing = set()
 
@@ -76,10 +76,10 @@ async def _updated(update, key, change, options):
         # An update that was given up or whose client was closed wants no new value any more.
         for task in [*computing]:
             task.cancel()
-            await _ended(task)
+            await _wait_cancelled(task)
 
 
-class _Opening(collections.abc.Coroutine):
+class _AsyncContextCoroutine(collections.abc.Coroutine):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
     __slots__ = ("_coroutine", "_opened")
@@ -107,12 +107,12 @@ class _Opening(collections.abc.Coroutine):
         return await self._opened.__aexit__(*args)
 
 
-def _opening(function):
+def _async_context(function):
     """A coroutine function whose result is a context manager."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        return _Opening(function(*args, **kwargs))
+        return _AsyncContextCoroutine(function(*args, **kwargs))
 
     return call
 
@@ -129,7 +129,7 @@ class Client(_Generic, _native.Client):
     vdel = _coroutine(_native.Client.vdel)
     capabilities = _coroutine(_native.Client.capabilities)
     transact = _coroutine(_native.Client.transact)
-    lock = _opening(_coroutine(_native.Client.lock))
+    lock = _async_context(_coroutine(_native.Client.lock))
     close = _coroutine(_native.Client.close)
     _connect = _coroutine(_native.Client._connect)
     _observe = _coroutine(_native.Client.observe)
@@ -137,16 +137,16 @@ class Client(_Generic, _native.Client):
 
     @functools.wraps(_native.Client.update)
     async def update(self, key, change, **options):
-        return await _updated(self._update, key, change, options)
+        return await _await_update(self._update, key, change, options)
 
-    @_opening
+    @_async_context
     @functools.wraps(_native.Client.observe)
     async def observe(self, key, callback=None, **options):
-        return (await self._observe(key, callback, **options))._told(callback)
+        return (await self._observe(key, callback, **options))._start_callback(callback)
 
     @functools.wraps(_native.Client.states)
     def states(self, callback=None):
-        return super().states(callback)._told(callback)
+        return super().states(callback)._start_callback(callback)
 
     async def with_lock(self, name, work, **options):
         """Takes the lock, awaits ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
@@ -156,7 +156,7 @@ class Client(_Generic, _native.Client):
         back when ``work`` has really ended, also if this call is cancelled.
         """
         async with self.lock(name, **options) as guard:
-            return await _while_held(guard, work)
+            return await _run_while_held(guard, work)
 
     async def __aenter__(self):
         return self
@@ -164,29 +164,29 @@ class Client(_Generic, _native.Client):
     async def __aexit__(self, *_):
         await self.close()
 
-    __del__ = _destructor(_end_of_client)
+    __del__ = _destructor(_client_destructor)
 
 
 class Observer(_Generic, _native.Observer):
     __doc__ = _native.Observer.__doc__
 
-    _teller = None
+    _callback_task = None
 
     @functools.wraps(_native.Observer.next)
     async def next(self, *, timeout=None):
-        return await _taken(self._looking(timeout))
+        return await _next_item(self._pending_observation(timeout))
 
     @functools.wraps(_native.Observer.close)
     async def close(self):
         super().close()
 
-    def _told(self, callback):
+    def _start_callback(self, callback):
         """Has a callback called with each observation from now on."""
         if callback is not None:
             # The loop keeps no strong reference to its tasks.
-            self._teller = asyncio.ensure_future(_tell(self, callback))
-            _tellers.add(self._teller)
-            self._teller.add_done_callback(_tellers.discard)
+            self._callback_task = asyncio.ensure_future(_run_callback(self, callback))
+            _callback_tasks.add(self._callback_task)
+            self._callback_task.add_done_callback(_callback_tasks.discard)
         return self
 
     def __aiter__(self):
@@ -212,7 +212,7 @@ class Scan(_Generic, _native.Scan):
 
     @functools.wraps(_native.Scan.next_page)
     async def next_page(self):
-        return await _taken(super().next_page)
+        return await _next_item(super().next_page)
 
     def __aiter__(self):
         return self
@@ -245,10 +245,10 @@ class Lease(_Generic, _native.Lease):
     holder = _coroutine(_native.Lease.holder)
     _observe = _coroutine(_native.Lease.observe)
 
-    @_opening
+    @_async_context
     @functools.wraps(_native.Lease.observe)
     async def observe(self, callback=None):
-        return (await self._observe(callback))._told(callback)
+        return (await self._observe(callback))._start_callback(callback)
 
 
 class Guard(_Generic, _native.Guard):
@@ -270,29 +270,29 @@ class Guard(_Generic, _native.Guard):
 
     @functools.wraps(_native.Guard.update)
     async def update(self, key, change, **options):
-        return await _updated(self._update, key, change, options)
+        return await _await_update(self._update, key, change, options)
 
     async def __aenter__(self):
         return self
 
     async def __aexit__(self, kind, *_):
-        with _quietly_after(kind):
+        with _suppress_after_error(kind):
             await self._finish(kind is not None)
 
-    __del__ = _destructor(_end_of_guard)
+    __del__ = _destructor(_guard_destructor)
 
 
 class Election(_Generic, _native.Election):
     __doc__ = _native.Election.__doc__
 
-    campaign = _opening(_coroutine(_native.Election.campaign))
+    campaign = _async_context(_coroutine(_native.Election.campaign))
     leader = _coroutine(_native.Election.leader)
     _observe = _coroutine(_native.Election.observe)
 
-    @_opening
+    @_async_context
     @functools.wraps(_native.Election.observe)
     async def observe(self, callback=None):
-        return (await self._observe(callback))._told(callback)
+        return (await self._observe(callback))._start_callback(callback)
 
 
 class Leadership(_Generic, _native.Leadership):
@@ -306,13 +306,13 @@ class Leadership(_Generic, _native.Leadership):
         return self
 
     async def __aexit__(self, kind, *_):
-        with _quietly_after(kind):
+        with _suppress_after_error(kind):
             await self._finish(kind is not None)
 
-    __del__ = _destructor(_end_of_guard)
+    __del__ = _destructor(_guard_destructor)
 
 
-@_opening
+@_async_context
 async def connect(*args, **kwargs):
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.
@@ -328,7 +328,7 @@ async def connect(*args, **kwargs):
     return client
 
 
-def _awaiting(doc):
+def _asyncio_doc(doc):
     """A docstring of the blocking face with its examples as asyncio has them."""
     lines = doc.split("\n")
     for at, line in enumerate(lines):
@@ -374,25 +374,25 @@ for _class in (Client, Observer, Scan, Pipeline, Transaction, Lease, Guard, Elec
             if _name not in vars(_class):
                 _method = _plain(_method)
                 setattr(_class, _name, _method)
-            _method.__doc__ = _awaiting(_method.__doc__)
+            _method.__doc__ = _asyncio_doc(_method.__doc__)
 
 # Where `inspect.signature` finds the arguments.
 connect.__wrapped__ = _native.Settings
 
-_tellers = set()
+_callback_tasks = set()
 
 # Seconds until a look is tried again that could not be because too many calls were under way.
-_FULL = 0.01
+_QUEUE_FULL_DELAY = 0.01
 
 
-async def _tell(observer, callback):
+async def _run_callback(observer, callback):
     """Calls a callback with each observation. What it raises does not end the observations."""
     while True:
         try:
-            item = await _taken(observer._looking(None, True))
+            item = await _next_item(observer._pending_observation(None, True))
         except QueueFullError:
             # Too many calls of others are under way for a look. What happens meanwhile waits in the observer.
-            await asyncio.sleep(_FULL)
+            await asyncio.sleep(_QUEUE_FULL_DELAY)
             continue
         except (StateStoreError, UnicodeError) as error:
             # There was one, of which no object could be made; or there is no further one.
@@ -404,12 +404,12 @@ async def _tell(observer, callback):
             if (error := observer.error()) is not None:
                 _report(error, callback)
             return
-        await _tell_one(callback, item)
+        await _call_once(callback, item)
 
 
-async def _tell_one(callback, item):
+async def _call_once(callback, item):
     task = None
-    with _reported(callback):
+    with _reporting_errors(callback):
         result = callback(item)
         if inspect.isawaitable(result):
             # A task of its own, so that a cancellation inside is not taken for one of the observer.
@@ -420,14 +420,14 @@ async def _tell_one(callback, item):
         await asyncio.wait({task})
     except asyncio.CancelledError:
         task.cancel()
-        await _ended(task)
+        await _wait_cancelled(task)
         raise
-    with _reported(callback):
+    with _reporting_errors(callback):
         task.result()
 
 
 @contextlib.contextmanager
-def _reported(callback):
+def _reporting_errors(callback):
     """Nobody waits for what a callback raises."""
     try:
         yield
@@ -435,18 +435,18 @@ def _reported(callback):
         _report(error, callback)
 
 
-async def _lost(guard):
+async def _wait_lost(guard):
     """Waits for the loss of a lock, however many calls are under way."""
     while True:
         with contextlib.suppress(QueueFullError):
             return await guard.lost()
-        await asyncio.sleep(_FULL)
+        await asyncio.sleep(_QUEUE_FULL_DELAY)
 
 
-async def _while_held(guard, work):
+async def _run_while_held(guard, work):
     """Awaits ``work``, and cancels it when the lock is lost: that is said when the lock is left."""
-    worker = asyncio.ensure_future(_awaited(work, guard))
-    loss = asyncio.ensure_future(_lost(guard))
+    worker = asyncio.ensure_future(_call_maybe_async(work, guard))
+    loss = asyncio.ensure_future(_wait_lost(guard))
     try:
         await asyncio.wait({worker, loss}, return_when=asyncio.FIRST_COMPLETED)
         if not worker.done() and guard.lost_reason() == "released":
@@ -454,12 +454,12 @@ async def _while_held(guard, work):
             await asyncio.wait({worker})
         if not worker.done():
             worker.cancel()
-            await _ended(worker)
+            await _wait_cancelled(worker)
             if worker.cancelled():
                 return None
     except asyncio.CancelledError:
         worker.cancel()
-        await _ended(worker)
+        await _wait_cancelled(worker)
         if worker.cancelled() or worker.exception() is None:
             raise
     finally:
@@ -467,7 +467,7 @@ async def _while_held(guard, work):
     return worker.result()
 
 
-async def _ended(task):
+async def _wait_cancelled(task):
     """Waits for the end of a task that was cancelled. To be cancelled meanwhile is to cancel that one again."""
     cancelled = None
     while not task.done():
@@ -486,7 +486,7 @@ def _report(error, callback):
     )
 
 
-async def _awaited(function, argument):
+async def _call_maybe_async(function, argument):
     result = function(argument)
     return await result if inspect.isawaitable(result) else result
 

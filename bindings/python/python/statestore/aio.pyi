@@ -42,7 +42,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
-class _Opening(Coroutine[object, object, _T_co], Generic[_T_co]):
+class _AsyncContextCoroutine(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
 
     def __init__(self, coroutine: Coroutine[object, object, _T_co]) -> None: ...
@@ -256,7 +256,7 @@ class Client(Generic[_V]):
         *,
         overflow: _Overflow = "latest",
         timeout: _Time | None = None,
-    ) -> _Opening[Observer[Observation[_V]]]:
+    ) -> _AsyncContextCoroutine[Observer[Observation[_V]]]:
         """Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
         after this call are not missed.
 
@@ -301,7 +301,7 @@ class Client(Generic[_V]):
         own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
         already, so that a restarted program resumes its lease. Two running clients that resume one name both hold the lease.
         """
-    def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _Opening[Guard[_V]]:
+    def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _AsyncContextCoroutine[Guard[_V]]:
         """Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
         those of `lease`.
 
@@ -450,7 +450,7 @@ class Lease(Generic[_V]):
         """Who holds it: a `Holding`, or ``None``."""
     def observe(
         self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Holding[_V] | Nobody]]:
+    ) -> _AsyncContextCoroutine[Observer[Holding[_V] | Nobody]]:
         """Follows who holds it: each observation is a `Holding`, or `Nobody`, which is false."""
 
 class Guard(Generic[_V]):
@@ -542,7 +542,7 @@ class Election(Generic[_V]):
     @property
     def name(self) -> _V:
         """The name of the election."""
-    def campaign(self, value: _Data) -> _Opening[Leadership[_V]]:
+    def campaign(self, value: _Data) -> _AsyncContextCoroutine[Leadership[_V]]:
         """Waits to become the leader, and proclaims a value: a `Leadership`.
 
         >>> election = client.election("line-7/leader")
@@ -556,7 +556,7 @@ class Election(Generic[_V]):
         """Who leads: a `Leader`, or ``None``."""
     def observe(
         self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
-    ) -> _Opening[Observer[Leader[_V] | Nobody]]:
+    ) -> _AsyncContextCoroutine[Observer[Leader[_V] | Nobody]]:
         """Follows who leads: each observation is a `Leader`, or `Nobody`, which is false."""
 
 class Leadership(Generic[_V]):
@@ -575,14 +575,14 @@ class Leadership(Generic[_V]):
 @overload
 def connect(
     url: str | None = None, *, env: bool = False, encoding: None = None, **settings: Unpack[Settings]
-) -> _Opening[Client[bytes]]:
+) -> _AsyncContextCoroutine[Client[bytes]]:
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.
     """
 @overload
 def connect(
     url: str | None = None, *, env: bool = False, encoding: str, **settings: Unpack[Settings]
-) -> _Opening[Client[str]]:
+) -> _AsyncContextCoroutine[Client[str]]:
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.
     """

@@ -7,12 +7,12 @@
 //! - reads that may return a slightly outdated value (`GET key EVENTUAL`);
 //! - transactions (`TXN`);
 //! - the list of [supported extensions](Command::Capabilities) (`CAPS`).
-mod borrowed;
+mod command_ref;
+mod fast_path;
 mod options;
 mod transaction;
-mod usual;
 
-pub use borrowed::CommandRef;
+pub use command_ref::CommandRef;
 pub use options::{Condition, SetOptions};
 pub use transaction::{MAX_OPERATIONS, TransactionOperation};
 
@@ -119,13 +119,13 @@ impl Command {
     /// assert_eq!(Command::decode(&payload), Err(ServiceError::UnknownCommand));
     /// ```
     pub fn decode(payload: &Bytes) -> Result<Self, ServiceError> {
-        match usual::decode(payload) {
+        match fast_path::decode(payload) {
             Some(command) => Ok(command),
-            None => Self::decode_any(payload),
+            None => Self::decode_slow(payload),
         }
     }
 
-    fn decode_any(payload: &Bytes) -> Result<Self, ServiceError> {
+    fn decode_slow(payload: &Bytes) -> Result<Self, ServiceError> {
         let mut decoder = Decoder::new(payload);
         let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
         // A transaction can be long, so it is read only once.
@@ -206,7 +206,7 @@ impl Command {
             (b"CAPS", []) => Self::Capabilities,
             // The length of its verb has leading zeros.
             (b"TXN", [_, ..]) => Self::Transact {
-                operations: transaction::decode_later(payload)?,
+                operations: transaction::decode_slow(payload)?,
             },
             (b"GET" | b"SET" | b"DEL" | b"VDEL" | b"KEYNOTIFY" | b"SCAN" | b"CAPS" | b"TXN", _) => {
                 return Err(ServiceError::WrongArguments);

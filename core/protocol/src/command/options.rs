@@ -33,14 +33,20 @@ impl SetOptions {
         let mut options = Self::default();
         let mut rest = arguments.iter();
         while let Some(&word) = rest.next() {
-            options.take(word, &mut rest).ok_or(ServiceError::Syntax)?;
+            options
+                .decode_option(word, &mut rest)
+                .ok_or(ServiceError::Syntax)?;
         }
         Ok(options)
     }
 
     /// Reads one option, its argument included; `None` is a syntax error.
     #[inline]
-    pub(super) fn take(&mut self, word: &[u8], rest: &mut slice::Iter<'_, &[u8]>) -> Option<()> {
+    pub(super) fn decode_option(
+        &mut self,
+        word: &[u8],
+        rest: &mut slice::Iter<'_, &[u8]>,
+    ) -> Option<()> {
         let is_unconditional = matches!(self.condition, Condition::Always);
         match word {
             b"NX" if is_unconditional => self.condition = Condition::IfAbsent,
@@ -60,16 +66,16 @@ impl SetOptions {
     }
 
     /// Visits the arguments behind the value, in the order in which they are sent.
-    pub(super) fn each_argument(self, visit: &mut impl FnMut(&[u8])) {
+    pub(super) fn for_each_argument(self, visit: &mut impl FnMut(&[u8])) {
         match self.condition {
             Condition::Always => {}
             Condition::IfAbsent => visit(b"NX"),
             Condition::IfAbsentOrEqual => visit(b"NEX"),
-            Condition::IfVersion(version) => each_argument_of_version(version, visit),
+            Condition::IfVersion(version) => for_each_version_argument(version, visit),
         }
         if let Some(ms) = self.expires_in_ms {
             visit(b"PX");
-            visit(decimal::Decimal::new(ms.get()).as_bytes());
+            visit(decimal::DecimalText::new(ms.get()).as_bytes());
         }
     }
 }
@@ -81,7 +87,7 @@ pub(super) fn version(argument: Option<&&[u8]>) -> Option<Version> {
 }
 
 /// Visits `IFV` and its argument.
-pub(super) fn each_argument_of_version(version: Version, visit: &mut impl FnMut(&[u8])) {
+pub(super) fn for_each_version_argument(version: Version, visit: &mut impl FnMut(&[u8])) {
     visit(b"IFV");
     let (text, len) = version.text();
     visit(&text[..len]);

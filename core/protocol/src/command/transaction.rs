@@ -1,6 +1,6 @@
 //! The operations of a TXN.
 use super::options::{self, SetOptions};
-use crate::decimal::{self, Decimal};
+use crate::decimal::{self, DecimalText};
 use crate::resp::Decoder;
 use crate::{Hlc, ServiceError, Version};
 use bytes::Bytes;
@@ -12,10 +12,10 @@ pub const MAX_OPERATIONS: usize = 10_000;
 const MAX_ARGUMENTS: usize = 9;
 
 /// The shortest operation with the number of its arguments: `2 DEL key`.
-const LEAST_ARGUMENTS: usize = 3;
+const MIN_ARGUMENTS: usize = 3;
 
 /// Number of operations that are decoded without a reallocation.
-const USUAL_OPERATIONS: usize = 64;
+const TYPICAL_OPERATIONS: usize = 64;
 
 /// The verb as it is sent.
 pub(super) const VERB: &[u8] = b"$3\r\nTXN\r\n";
@@ -74,7 +74,9 @@ impl TransactionOperation {
                 while let Some(&word) = rest.next() {
                     match word {
                         b"FT" if token.is_none() => token = Some(fencing_token(rest.next())?),
-                        word => options.take(word, &mut rest).ok_or(ServiceError::Syntax)?,
+                        word => options
+                            .decode_option(word, &mut rest)
+                            .ok_or(ServiceError::Syntax)?,
                     }
                 }
                 Ok(Self::Set {
@@ -108,14 +110,14 @@ impl TransactionOperation {
     }
 
     /// Visits how many arguments there are, and then these, in the order in which they are sent.
-    pub(super) fn each_argument(&self, visit: &mut impl FnMut(&[u8])) {
+    pub(super) fn for_each_argument(&self, visit: &mut impl FnMut(&[u8])) {
         let mut count = 0;
-        self.each_own_argument(&mut |_| count += 1);
-        visit(Decimal::new(count).as_bytes());
-        self.each_own_argument(visit);
+        self.for_each_own_argument(&mut |_| count += 1);
+        visit(DecimalText::new(count).as_bytes());
+        self.for_each_own_argument(visit);
     }
 
-    fn each_own_argument(&self, visit: &mut impl FnMut(&[u8])) {
+    fn for_each_own_argument(&self, visit: &mut impl FnMut(&[u8])) {
         match self {
             Self::Set {
                 key,
@@ -126,7 +128,7 @@ impl TransactionOperation {
                 visit(b"SET");
                 visit(key);
                 visit(value);
-                options.each_argument(visit);
+                options.for_each_argument(visit);
             }
             Self::Del {
                 key, if_version, ..
@@ -134,7 +136,7 @@ impl TransactionOperation {
                 visit(b"DEL");
                 visit(key);
                 if let Some(version) = *if_version {
-                    options::each_argument_of_version(version, visit);
+                    options::for_each_version_argument(version, visit);
                 }
             }
         }
@@ -162,7 +164,7 @@ pub(super) fn decode<'a>(
     mut left: usize,
 ) -> Result<Vec<TransactionOperation>, ServiceError> {
     let syntax = |_| ServiceError::Syntax;
-    let mut operations = Vec::with_capacity(USUAL_OPERATIONS.min(left / LEAST_ARGUMENTS));
+    let mut operations = Vec::with_capacity(TYPICAL_OPERATIONS.min(left / MIN_ARGUMENTS));
     let mut arguments: [&'a [u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
     while left > 0 {
         if operations.len() == MAX_OPERATIONS {
@@ -187,7 +189,7 @@ pub(super) fn decode<'a>(
 }
 
 /// Decodes a payload whose verb has valid framing other than [the usual one](VERB).
-pub(super) fn decode_later(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
+pub(super) fn decode_slow(payload: &Bytes) -> Result<Vec<TransactionOperation>, ServiceError> {
     let syntax = |_| ServiceError::Syntax;
     let mut decoder = Decoder::new(payload);
     let count = decoder.array().map_err(syntax)?;

@@ -50,7 +50,7 @@ impl InboundAliases {
     }
 
     /// Returns whether a PUBLISH names this topic by an alias alone.
-    pub fn is_short_for(&self, publish: &Publish, topic: &str) -> bool {
+    pub fn is_alias_of(&self, publish: &Publish, topic: &str) -> bool {
         let Some(alias) = publish.topic_alias() else {
             return false;
         };
@@ -110,36 +110,36 @@ pub enum TopicName {
 pub struct OutboundAliases {
     maximum: usize,
     /// The topic of each alias, at index `alias - 1`, and whether this connection's peer knows it.
-    topics: Vec<(Arc<str>, Known)>,
+    topics: Vec<(Arc<str>, AliasState)>,
     /// Some alias is being defined.
     defining: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    No,
+enum AliasState {
+    Undefined,
     /// The PUBLISH that defines it may still be withdrawn.
-    Soon,
-    Yes,
+    Pending,
+    Defined,
 }
 
 /// Few enough that looking a topic up is comparing it with each.
-const MOST_OUTBOUND: usize = 16;
+const MAX_OUTBOUND: usize = 16;
 
 impl OutboundAliases {
     /// Creates an empty table for the Topic Alias Maximum that the peer announced.
     pub fn new(maximum: u16) -> Self {
         Self {
-            maximum: usize::from(maximum).min(MOST_OUTBOUND),
+            maximum: usize::from(maximum).min(MAX_OUTBOUND),
             ..Self::default()
         }
     }
 
     /// Starts a new connection, to a peer that knows no alias yet and announced this Topic Alias Maximum.
     pub fn reconnected(&mut self, maximum: u16) {
-        self.maximum = usize::from(maximum).min(MOST_OUTBOUND);
+        self.maximum = usize::from(maximum).min(MAX_OUTBOUND);
         for (_, known) in &mut self.topics {
-            *known = Known::No;
+            *known = AliasState::Undefined;
         }
     }
 
@@ -154,21 +154,21 @@ impl OutboundAliases {
             return TopicName::Plain;
         };
         match self.topics.get_mut(index) {
-            Some((_, Known::Yes)) => return TopicName::Alias(alias),
-            Some((_, Known::Soon)) => return TopicName::Plain,
-            Some((_, known)) => *known = Known::Soon,
-            None => self.topics.push((topic.into(), Known::Soon)),
+            Some((_, AliasState::Defined)) => return TopicName::Alias(alias),
+            Some((_, AliasState::Pending)) => return TopicName::Plain,
+            Some((_, known)) => *known = AliasState::Pending,
+            None => self.topics.push((topic.into(), AliasState::Pending)),
         }
         self.defining = true;
         TopicName::Define(alias)
     }
 
     /// Records that all PUBLISHes so far are sent: later ones can use the aliases that they define.
-    pub fn go_out(&mut self) {
+    pub fn mark_sent(&mut self) {
         if std::mem::take(&mut self.defining) {
             for (_, known) in &mut self.topics {
-                if *known == Known::Soon {
-                    *known = Known::Yes;
+                if *known == AliasState::Pending {
+                    *known = AliasState::Defined;
                 }
             }
         }
@@ -177,7 +177,7 @@ impl OutboundAliases {
     /// Records that the PUBLISH that was to define `alias` is not sent.
     pub fn undefine(&mut self, alias: u16) {
         if let Some((_, known)) = self.topics.get_mut(usize::from(alias).wrapping_sub(1)) {
-            *known = Known::No;
+            *known = AliasState::Undefined;
         }
     }
 

@@ -53,7 +53,7 @@ impl Auth {
                 _ => return Err(NOT_ALLOWED),
             }
         }
-        reader.end()?;
+        reader.expect_end()?;
         Ok(auth)
     }
 

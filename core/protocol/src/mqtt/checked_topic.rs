@@ -18,8 +18,8 @@ impl<'a> CheckedTopic<'a> {
         std::str::from_utf8(self.0).unwrap_or_default()
     }
     /// Returns an owned copy.
-    pub fn kept(self) -> KeptTopic {
-        KeptTopic(self.0.into())
+    pub fn into_owned(self) -> OwnedTopic {
+        OwnedTopic(self.0.into())
     }
 }
 
@@ -31,9 +31,9 @@ impl AsRef<[u8]> for CheckedTopic<'_> {
 
 /// A topic name with memory of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptTopic(Box<[u8]>);
+pub struct OwnedTopic(Box<[u8]>);
 
-impl KeptTopic {
+impl OwnedTopic {
     /// Returns the topic name.
     pub fn get(&self) -> CheckedTopic<'_> {
         CheckedTopic(&self.0)

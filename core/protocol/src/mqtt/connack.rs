@@ -105,7 +105,7 @@ impl ConnAck {
                 _ => return Err(NOT_ALLOWED),
             }
         }
-        reader.end()?;
+        reader.expect_end()?;
         connack.authentication = method.map(|method| (method, data.unwrap_or_default()));
         Ok(connack)
     }

@@ -130,7 +130,7 @@ impl Connect {
         if flags & PASSWORD != 0 {
             connect.password = Some(Bytes::copy_from_slice(reader.binary()?));
         }
-        reader.end()?;
+        reader.expect_end()?;
         Ok(connect)
     }
 

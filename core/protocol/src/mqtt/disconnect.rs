@@ -46,7 +46,7 @@ impl Disconnect {
                 _ => return Err(NOT_ALLOWED),
             }
         }
-        reader.end()?;
+        reader.expect_end()?;
         Ok(disconnect)
     }
 

@@ -71,7 +71,7 @@ pub enum EncodeError {
     },
     /// The session is not ready, or as many PUBLISHes are unacknowledged as may be.
     #[error("there is no room for another PUBLISH")]
-    NoRoom,
+    WindowFull,
     /// The payload writer wrote another number of bytes than it announced.
     #[error("a payload of {announced} bytes was announced and {written} were written")]
     PayloadLength {

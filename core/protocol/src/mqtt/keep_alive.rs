@@ -5,7 +5,7 @@
 
 /// An action that a client's keep-alive timer requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Due {
+pub enum KeepAliveAction {
     /// No action.
     Nothing,
     /// Send a PINGREQ.
@@ -17,7 +17,7 @@ pub enum Due {
 /// Milliseconds of silence after which a PINGREQ is sent while an answer is pending.
 const PROBE_AFTER_MS: u64 = 2_000;
 /// Milliseconds that this PINGREQ may stay unanswered, plus the transmission time of the bytes in front of it.
-const PROBE_ANSWER_MS: u64 = 2_500;
+const PROBE_TIMEOUT_MS: u64 = 2_500;
 /// Bandwidth of the slowest supported link in bytes per millisecond: 1 Mbit/s.
 const SLOW_LINK: u64 = 125;
 
@@ -34,7 +34,7 @@ const NEVER: u64 = u64::MAX;
 pub struct ClientKeepAlive {
     /// 0 switches everything off.
     interval_ms: u64,
-    answer_within_ms: u64,
+    ping_timeout_ms: u64,
     sent_ms: u64,
     received_ms: u64,
     /// Time at which the transport last took bytes after a delay. Only a delayed write shows that the peer took earlier
@@ -44,19 +44,19 @@ pub struct ClientKeepAlive {
     unwritten: usize,
     /// Bytes that were handed out since bytes were last received.
     unanswered: u64,
-    ping: Ping,
+    ping: PingState,
     /// Time of the next check for an overdue answer. It may be early, so that not every request resets it.
     probe_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ping {
+enum PingState {
     None,
     /// Not handed out yet.
-    Asked,
+    Requested,
     /// The transport has not taken all bytes that were handed out with it.
-    HandedOut,
-    Left(u64),
+    Writing,
+    Sent(u64),
 }
 
 impl ClientKeepAlive {
@@ -64,13 +64,13 @@ impl ClientKeepAlive {
     pub fn new(keep_alive_s: u16, answer_within_ms: u64, now_ms: u64) -> Self {
         Self {
             interval_ms: u64::from(keep_alive_s) * 1000,
-            answer_within_ms,
+            ping_timeout_ms: answer_within_ms,
             sent_ms: now_ms,
             received_ms: now_ms,
             drained_ms: now_ms,
             unwritten: 0,
             unanswered: 0,
-            ping: Ping::None,
+            ping: PingState::None,
             probe_ms: NEVER,
         }
     }
@@ -82,12 +82,12 @@ impl ClientKeepAlive {
 
     /// Records that all pending output, `bytes` of it, was handed out for writing. `awaits` is true if the client
     /// expects an answer to any of it, or to earlier output.
-    pub fn handed_out(&mut self, bytes: usize, awaits: bool, now_ms: u64) {
+    pub fn output_taken(&mut self, bytes: usize, awaits: bool, now_ms: u64) {
         self.sent_ms = now_ms;
         self.unwritten += bytes;
         self.unanswered += bytes as u64;
-        if self.ping == Ping::Asked {
-            self.ping = Ping::HandedOut;
+        if self.ping == PingState::Requested {
+            self.ping = PingState::Writing;
         }
         if awaits && self.probe_ms == NEVER {
             self.probe_ms = now_ms.saturating_add(PROBE_AFTER_MS);
@@ -100,8 +100,8 @@ impl ClientKeepAlive {
             self.drained_ms = now_ms;
         }
         self.unwritten = self.unwritten.saturating_sub(bytes);
-        if self.unwritten == 0 && self.ping == Ping::HandedOut {
-            self.ping = Ping::Left(now_ms);
+        if self.unwritten == 0 && self.ping == PingState::Writing {
+            self.ping = PingState::Sent(now_ms);
         }
     }
 
@@ -109,7 +109,7 @@ impl ClientKeepAlive {
     pub fn received(&mut self, now_ms: u64) {
         self.received_ms = now_ms;
         self.unanswered = 0;
-        self.ping = Ping::None;
+        self.ping = PingState::None;
     }
 
     /// Returns when the transport last took bytes after a delay; `None` while bytes wait for it.
@@ -118,13 +118,13 @@ impl ClientKeepAlive {
     }
 
     /// Returns the action that is due now. `awaits` is true if an answer is pending. The next output must contain a
-    /// PINGREQ after [`Due::Ping`].
-    pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Due {
+    /// PINGREQ after [`KeepAliveAction::PingState`].
+    pub fn poll(&mut self, awaits: bool, now_ms: u64) -> KeepAliveAction {
         if self.wake_at_ms(awaits).is_none_or(|at_ms| now_ms < at_ms) {
-            return Due::Nothing;
+            return KeepAliveAction::Nothing;
         }
         if now_ms >= self.dead_at_ms(awaits) {
-            return Due::PeerDead;
+            return KeepAliveAction::PeerDead;
         }
         let mut ping_at_ms = self.idle_at_ms();
         if now_ms >= self.probe_ms {
@@ -139,11 +139,11 @@ impl ClientKeepAlive {
             };
         }
         // A PINGREQ cannot overtake bytes that wait to be written, and those bytes test the connection as well.
-        if self.ping == Ping::None && self.unwritten == 0 && now_ms >= ping_at_ms {
-            self.ping = Ping::Asked;
-            return Due::Ping;
+        if self.ping == PingState::None && self.unwritten == 0 && now_ms >= ping_at_ms {
+            self.ping = PingState::Requested;
+            return KeepAliveAction::Ping;
         }
-        Due::Nothing
+        KeepAliveAction::Nothing
     }
 
     /// Returns the time at which [`poll`](Self::poll) may require an action if nothing is sent or received until then.
@@ -152,7 +152,7 @@ impl ClientKeepAlive {
             return None;
         }
         let ping_at_ms = match self.ping {
-            Ping::None if self.unwritten == 0 => self.idle_at_ms(),
+            PingState::None if self.unwritten == 0 => self.idle_at_ms(),
             _ => NEVER,
         };
         Some(ping_at_ms.min(self.probe_ms).min(self.dead_at_ms(awaits)))
@@ -167,18 +167,18 @@ impl ClientKeepAlive {
     fn dead_at_ms(&self, awaits: bool) -> u64 {
         let stuck_ms = if self.unwritten > 0 {
             let moved_ms = self.received_ms.max(self.drained_ms).max(self.sent_ms);
-            moved_ms.saturating_add(self.answer_within_ms)
+            moved_ms.saturating_add(self.ping_timeout_ms)
         } else {
             NEVER
         };
-        let Ping::Left(left_ms) = self.ping else {
+        let PingState::Sent(left_ms) = self.ping else {
             return stuck_ms;
         };
         let within_ms = if awaits {
-            let probe_ms = PROBE_ANSWER_MS.saturating_add(self.unanswered / SLOW_LINK);
-            self.answer_within_ms.min(probe_ms)
+            let probe_ms = PROBE_TIMEOUT_MS.saturating_add(self.unanswered / SLOW_LINK);
+            self.ping_timeout_ms.min(probe_ms)
         } else {
-            self.answer_within_ms
+            self.ping_timeout_ms
         };
         let silent_ms = left_ms.max(self.drained_ms).saturating_add(within_ms);
         stuck_ms.min(silent_ms)
@@ -248,11 +248,11 @@ impl ServerKeepAlive {
     }
 
     /// Returns whether the connection is to be closed.
-    pub fn is_over(&self, now_ms: u64) -> bool {
+    pub fn is_expired(&self, now_ms: u64) -> bool {
         self.wake_at_ms().is_some_and(|at_ms| now_ms >= at_ms)
     }
 
-    /// Returns when the connection [is over](Self::is_over) if no bytes arrive until then.
+    /// Returns when the connection [is over](Self::is_expired) if no bytes arrive until then.
     pub fn wake_at_ms(&self) -> Option<u64> {
         if self.silence_ms == 0 || self.paused_ms.is_some() {
             return None;

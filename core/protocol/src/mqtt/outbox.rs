@@ -13,13 +13,13 @@ pub(super) struct Outbox {
     /// Ranges of the growing batch that are not to be handed out.
     withdrawn: Vec<Range<usize>>,
     /// Where the batch that grows is going to be kept.
-    current: u32,
+    current_batch: u32,
     /// Batches with kept packets. Each has its own slot, so a batch that stays long does not delay the others.
     batches: Vec<Batch>,
     free: Vec<u32>,
     kept_bytes: usize,
     /// The batch that was handed out last.
-    last: Option<HandedOut>,
+    last: Option<TakenBatch>,
     /// Bytes of it that the transport did not take yet.
     unwritten: usize,
 }
@@ -31,7 +31,7 @@ struct Batch {
 }
 
 #[derive(Debug)]
-struct HandedOut {
+struct TakenBatch {
     batch: u32,
     len: usize,
     /// In the order of their places.
@@ -40,7 +40,7 @@ struct HandedOut {
 
 /// Where a kept packet is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PacketLocation {
     batch: u32,
     start: usize,
     end: usize,
@@ -75,11 +75,11 @@ impl Outbox {
     }
 
     /// Keeps the packet that begins at `start` of the pending batch and ends it.
-    pub(super) fn keep(&mut self, start: usize) -> Place {
+    pub(super) fn keep(&mut self, start: usize) -> PacketLocation {
         self.pending_kept += 1;
         self.pending_kept_bytes += self.pending.len() - start;
-        Place {
-            batch: self.current,
+        PacketLocation {
+            batch: self.current_batch,
             start,
             end: self.pending.len(),
         }
@@ -90,13 +90,13 @@ impl Outbox {
         if self.pending.is_empty() {
             return Bytes::new();
         }
-        let batch = self.current;
+        let batch = self.current_batch;
         let mut withdrawn = std::mem::take(&mut self.withdrawn);
         withdrawn.sort_unstable_by_key(|gap| gap.start);
-        let bytes = self.close();
+        let bytes = self.close_batch();
         let output = without(&bytes, &withdrawn);
         self.unwritten = output.len();
-        self.last = Some(HandedOut {
+        self.last = Some(TakenBatch {
             batch,
             len: output.len(),
             withdrawn,
@@ -112,14 +112,14 @@ impl Outbox {
     /// Records the loss of the transport. Bytes that it did not take are kept, but as packets, not as a stream.
     pub(super) fn disconnected(&mut self) {
         self.withdrawn.clear();
-        self.close();
+        self.close_batch();
         self.last = None;
         self.unwritten = 0;
     }
 
     /// Returns whether the present transport took all of a kept packet.
-    pub(super) fn is_handed_over(&self, place: Place) -> bool {
-        if place.batch == self.current {
+    pub(super) fn is_written(&self, place: PacketLocation) -> bool {
+        if place.batch == self.current_batch {
             return false;
         }
         match &self.last {
@@ -134,17 +134,17 @@ impl Outbox {
     }
 
     /// Returns whether a kept packet waits in the batch that grows.
-    pub(super) fn is_pending(&self, place: Place) -> bool {
-        place.batch == self.current
+    pub(super) fn is_pending(&self, place: PacketLocation) -> bool {
+        place.batch == self.current_batch
     }
 
     /// Does not hand out a kept packet that [is pending](Self::is_pending). It is still to be released.
-    pub(super) fn withdraw(&mut self, place: Place) {
+    pub(super) fn withdraw(&mut self, place: PacketLocation) {
         self.withdrawn.push(place.start..place.end);
     }
 
     /// Returns the bytes of a kept packet; none if it was released.
-    pub(super) fn packet(&self, place: Place) -> Bytes {
+    pub(super) fn packet(&self, place: PacketLocation) -> Bytes {
         match self.batches.get(place.batch as usize) {
             Some(batch) if place.end <= batch.bytes.len() => {
                 batch.bytes.slice(place.start..place.end)
@@ -154,8 +154,8 @@ impl Outbox {
     }
 
     /// Keeps a packet no longer. Once for each [`keep`](Self::keep).
-    pub(super) fn release(&mut self, place: Place) {
-        if place.batch == self.current {
+    pub(super) fn release(&mut self, place: PacketLocation) {
+        if place.batch == self.current_batch {
             self.pending_kept -= 1;
             self.pending_kept_bytes -= place.end - place.start;
             return;
@@ -172,12 +172,12 @@ impl Outbox {
     }
 
     /// Ends the batch that grows, and keeps it if there is something to keep.
-    fn close(&mut self) -> Bytes {
+    fn close_batch(&mut self) -> Bytes {
         let bytes = self.pending.split().freeze();
         let kept = std::mem::take(&mut self.pending_kept);
         self.pending_kept_bytes = 0;
         if kept > 0 {
-            let index = self.current as usize;
+            let index = self.current_batch as usize;
             if self.batches.len() <= index {
                 self.batches.resize_with(index + 1, Batch::default);
             }
@@ -188,7 +188,7 @@ impl Outbox {
             };
             // No more than 65,535 batches have something to keep.
             let next = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
-            self.current = self.free.pop().unwrap_or(next);
+            self.current_batch = self.free.pop().unwrap_or(next);
         }
         bytes
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_that_stays_does_not_hold_up_those_behind_it() {
+    fn a_kept_packet_does_not_delay_the_release_of_later_ones() {
         let mut outbox = Outbox::default();
         let send = |outbox: &mut Outbox| {
             outbox.pending().extend_from_slice(b"packet");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_counted_from_when_they_are_there_until_nobody_needs_them() {
+    fn bytes_are_counted_until_their_packet_is_released() {
         let mut outbox = Outbox::default();
         let counts = |outbox: &Outbox| (outbox.buffered_bytes(), outbox.unsent_bytes());
         outbox.pending().extend_from_slice(b"acknowledged");
@@ -259,7 +259,7 @@ mod tests {
             (1, [true; 2]),
         ] {
             outbox.written(bytes);
-            let handed = [first, third].map(|place| outbox.is_handed_over(place));
+            let handed = [first, third].map(|place| outbox.is_written(place));
             assert_eq!(handed, has, "{} left", outbox.unsent_bytes());
         }
         outbox.release(first);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_before_it_is_taken_counts_no_more() {
+    fn a_packet_released_before_take_is_not_counted() {
         let mut outbox = Outbox::default();
         outbox.pending().extend_from_slice(b"some");
         let first = outbox.keep(0);

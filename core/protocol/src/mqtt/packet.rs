@@ -1,5 +1,5 @@
 //! Framing: a stream of bytes becomes packets.
-use super::familiar::{Familiar, Recognized};
+use super::publish_cache::{CommonPrefix, PublishCache};
 use super::wire::{self, Reader};
 use super::{
     Auth, ConnAck, Connect, DecodeError, Disconnect, PacketId, PubAck, Publish, SubAck, Subscribe,
@@ -80,19 +80,19 @@ impl FixedHeader {
 /// A decoder for the packets of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    familiar: Familiar,
-    recognized: Recognized,
+    cache: PublishCache,
+    common_prefix: CommonPrefix,
 }
 
 impl Decoder {
     /// Returns the heap memory of the decoder in bytes: its cache of former packets, a few kilobytes at most.
     pub fn bytes(&self) -> usize {
-        self.familiar.bytes()
+        self.cache.bytes()
     }
 
     /// Returns the part of the last PUBLISH's properties that former ones had too.
-    pub fn recognized(&self) -> Recognized {
-        self.recognized
+    pub fn common_prefix(&self) -> CommonPrefix {
+        self.common_prefix
     }
 
     /// Takes the first packet out of `stream`; `None` if it has not arrived completely.
@@ -130,11 +130,11 @@ impl Decoder {
         }
         if header.first >> 4 == 3 {
             let frame = stream.split_to(size).freeze();
-            let (publish, recognized) = Publish::decode(frame, header.len, &mut self.familiar)?;
-            self.recognized = recognized;
+            let (publish, recognized) = Publish::decode(frame, header.len, &mut self.cache)?;
+            self.common_prefix = recognized;
             return Ok(Some(Packet::Publish(publish)));
         }
-        let packet = other(&stream[..size], header)?;
+        let packet = decode_other(&stream[..size], header)?;
         stream.advance(size);
         Ok(Some(packet))
     }
@@ -142,7 +142,7 @@ impl Decoder {
 
 /// Decodes a packet that is no PUBLISH.
 #[cold]
-fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
+fn decode_other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
     let mut reader = Reader::new(frame, header.len);
     let packet = match header.first >> 4 {
         1 => Packet::Connect(Box::new(Connect::decode(&mut reader)?)),
@@ -158,7 +158,7 @@ fn other(frame: &[u8], header: FixedHeader) -> Result<Packet, DecodeError> {
         15 => Packet::Auth(Auth::decode(&mut reader)?),
         _ => return Err(DecodeError::Malformed("an unknown packet type")),
     };
-    reader.end()?;
+    reader.expect_end()?;
     Ok(packet)
 }
 

@@ -71,16 +71,16 @@ pub(crate) const NOT_ALLOWED: DecodeError =
 #[derive(Debug)]
 pub(crate) struct Properties<'a> {
     reader: Reader<'a>,
-    seen: Seen,
+    seen: SeenProperties,
 }
 
 /// The properties that occurred, among those that may occur only once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Seen(u64);
+pub(crate) struct SeenProperties(u64);
 
-impl Seen {
+impl SeenProperties {
     /// Records a property that may occur only once; returns whether this is its first occurrence.
-    pub(crate) fn is_first(&mut self, id: u8) -> bool {
+    pub(crate) fn insert(&mut self, id: u8) -> bool {
         let is_first = self.0 & (1 << id) == 0;
         self.0 |= 1 << id;
         is_first
@@ -92,7 +92,7 @@ impl<'a> Properties<'a> {
         let len = reader.varint()?;
         Ok(Self {
             reader: reader.section(len as usize)?,
-            seen: Seen::default(),
+            seen: SeenProperties::default(),
         })
     }
     /// Reads the property section of a packet that may end before its property length (PUBACK, DISCONNECT, AUTH).
@@ -100,16 +100,16 @@ impl<'a> Properties<'a> {
         if reader.is_empty() {
             return Ok(Self {
                 reader: Reader::new(&[], 0),
-                seen: Seen::default(),
+                seen: SeenProperties::default(),
             });
         }
         Self::new(reader)
     }
     /// Continues a section, without its length, after the properties in `seen`.
-    pub(crate) fn resumed(reader: Reader<'a>, seen: Seen) -> Self {
+    pub(crate) fn resume(reader: Reader<'a>, seen: SeenProperties) -> Self {
         Self { reader, seen }
     }
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> SeenProperties {
         self.seen
     }
     /// Returns the offset of the next byte in the packet.
@@ -133,7 +133,7 @@ impl<'a> Properties<'a> {
         if id > SHARED_AVAILABLE {
             return Err(DecodeError::Malformed("an unknown property"));
         }
-        if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) && !self.seen.is_first(id) {
+        if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) && !self.seen.insert(id) {
             return Err(DecodeError::Protocol("a property stands twice"));
         }
         Ok(Some(id))

@@ -43,7 +43,7 @@ impl PubAck {
                 _ => return Err(NOT_ALLOWED),
             }
         }
-        reader.end()?;
+        reader.expect_end()?;
         Ok(Self {
             packet_id,
             reason,

@@ -1,7 +1,7 @@
 //! PUBLISH (MQTT 5, section 3.3): read in place, written in place.
-use super::familiar::{Familiar, Recognized};
-use super::fields::{Fields, Span};
 use super::property::{self, Property};
+use super::publish_cache::{CommonPrefix, PublishCache};
+use super::publish_properties::{PublishProperties, Span};
 use super::wire::{self, Reader, put_binary, put_string};
 use super::{CheckedTopic, DecodeError, EncodeError, EncodedProperties, PacketId, QoS};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -13,7 +13,7 @@ pub struct Publish {
     packet_id: Option<PacketId>,
     topic: Span,
     properties: Span,
-    fields: Fields,
+    fields: PublishProperties,
 }
 
 impl Publish {
@@ -21,8 +21,8 @@ impl Publish {
     pub(super) fn decode(
         frame: Bytes,
         at: usize,
-        familiar: &mut Familiar,
-    ) -> Result<(Self, Recognized), DecodeError> {
+        familiar: &mut PublishCache,
+    ) -> Result<(Self, CommonPrefix), DecodeError> {
         let first = frame.first().copied().unwrap_or_default();
         let mut reader = Reader::new(&frame, at);
         let qos = QoS::from_bits(first >> 1 & 3).ok_or(DecodeError::Malformed("QoS 3"))?;
@@ -30,7 +30,7 @@ impl Publish {
             return Err(DecodeError::Protocol("DUP on a PUBLISH with QoS 0"));
         }
         let topic = reader.binary()?;
-        if !topic.is_empty() && !familiar.is_topic(topic) {
+        if !topic.is_empty() && !familiar.has_topic(topic) {
             wire::check_text(topic)?;
             if wire::has_wildcard(topic) {
                 return Err(DecodeError::Malformed("a topic name has wildcards"));
@@ -46,15 +46,15 @@ impl Publish {
         let len = reader.varint()? as usize;
         let section = reader.take(len)?;
         let properties = Span::new(reader.position() - len, reader.position());
-        let (recognized, mut fields) = familiar.recognize(section);
-        fields.read(section, recognized.bytes as usize)?;
+        let (recognized, mut fields) = familiar.match_prefix(section);
+        fields.read(section, recognized.len as usize)?;
         if topic.is_empty() && fields.topic_alias.is_none() {
             return Err(DecodeError::Protocol(
                 "a PUBLISH has neither topic nor topic alias",
             ));
         }
-        if recognized.bytes == 0 {
-            familiar.met(topic, section)?;
+        if recognized.len == 0 {
+            familiar.offer(topic, section)?;
         }
         let publish = Self {
             topic: topic_span,
@@ -88,7 +88,7 @@ impl Publish {
     }
     /// Returns the bytes of the topic name.
     pub fn topic_bytes(&self) -> &[u8] {
-        self.topic.of(&self.frame)
+        self.topic.slice(&self.frame)
     }
     /// Returns the payload, a slice of the receive buffer that keeps the whole buffer alive.
     pub fn payload(&self) -> Bytes {
@@ -104,19 +104,19 @@ impl Publish {
     }
     /// Returns the checked response topic, ready for use.
     pub fn checked_response_topic(&self) -> Option<CheckedTopic<'_>> {
-        let name = |span: Span| CheckedTopic::checked(span.of(self.section()));
+        let name = |span: Span| CheckedTopic::checked(span.slice(self.section()));
         self.fields.response_topic.map(name)
     }
     /// Returns the correlation data, which a response must repeat to match this request.
     pub fn correlation_data(&self) -> Option<&[u8]> {
         self.fields
             .correlation_data
-            .map(|span| span.of(self.section()))
+            .map(|span| span.slice(self.section()))
     }
     /// Returns the MIME type of the payload.
     pub fn content_type(&self) -> Option<&str> {
         // As the topics, it was found to be UTF-8 when the packet was decoded.
-        let text = |span: Span| std::str::from_utf8(span.of(self.section())).unwrap_or_default();
+        let text = |span: Span| std::str::from_utf8(span.slice(self.section())).unwrap_or_default();
         self.fields.content_type.map(text)
     }
     /// Returns for how many seconds the message is valid.
@@ -144,13 +144,13 @@ impl Publish {
     }
     /// Returns the user properties among the first `recognized` bytes, which end with a whole property, and those
     /// behind them.
-    pub(crate) fn user_property_bytes_around(
+    pub(crate) fn split_user_property_bytes(
         &self,
-        recognized: Recognized,
+        recognized: CommonPrefix,
     ) -> [impl Iterator<Item = (&[u8], &[u8])>; 2] {
         let section = self.section();
         let (known, other) = section
-            .split_at_checked(recognized.bytes as usize)
+            .split_at_checked(recognized.len as usize)
             .unwrap_or((&[], section));
         [known, other].map(user_properties)
     }
@@ -182,7 +182,7 @@ impl Publish {
     }
     /// Returns the properties.
     fn section(&self) -> &[u8] {
-        self.properties.of(&self.frame)
+        self.properties.slice(&self.frame)
     }
     fn properties(&self) -> impl Iterator<Item = Property<'_>> {
         let mut reader = Reader::new(self.section(), 0);

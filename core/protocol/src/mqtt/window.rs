@@ -43,12 +43,12 @@ impl<T> Window<T> {
     }
 
     /// Returns whether a new PUBLISH may be sent now.
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.resend == 0 && self.outstanding < self.limit
     }
     /// Returns the number of new PUBLISHes that may be sent now.
-    pub fn room(&self) -> usize {
-        if self.has_room() {
+    pub fn capacity(&self) -> usize {
+        if self.has_capacity() {
             usize::from(self.limit - self.outstanding)
         } else {
             0
@@ -74,7 +74,7 @@ impl<T> Window<T> {
     /// Adds a PUBLISH that is being sent. Returns the value as an error if there is no room or the identifier is in the window.
     pub fn push(&mut self, id: PacketId, value: T) -> Result<(), T> {
         let index = usize::from(id.get()) - 1;
-        if !self.has_room() || matches!(self.slots.get(index), Some(Some(_))) {
+        if !self.has_capacity() || matches!(self.slots.get(index), Some(Some(_))) {
             return Err(value);
         }
         if self.slots.len() <= index {

@@ -12,7 +12,7 @@ pub(crate) struct Reader<'a> {
     at: usize,
 }
 
-const SHORT: DecodeError = DecodeError::Malformed("the packet ends inside a field");
+const TRUNCATED: DecodeError = DecodeError::Malformed("the packet ends inside a field");
 const ZERO: DecodeError = DecodeError::Malformed("a string contains U+0000");
 const NOT_UTF8: DecodeError = DecodeError::Malformed("a string is not UTF-8");
 
@@ -29,26 +29,26 @@ impl<'a> Reader<'a> {
         self.at >= self.bytes.len()
     }
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let end = self.at.checked_add(count).ok_or(SHORT)?;
-        let taken = self.bytes.get(self.at..end).ok_or(SHORT)?;
+        let end = self.at.checked_add(count).ok_or(TRUNCATED)?;
+        let taken = self.bytes.get(self.at..end).ok_or(TRUNCATED)?;
         self.at = end;
         Ok(taken)
     }
     pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
-        let byte = *self.bytes.get(self.at).ok_or(SHORT)?;
+        let byte = *self.bytes.get(self.at).ok_or(TRUNCATED)?;
         self.at += 1;
         Ok(byte)
     }
     pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
         match self.take(2)? {
             &[high, low] => Ok(u16::from_be_bytes([high, low])),
-            _ => Err(SHORT),
+            _ => Err(TRUNCATED),
         }
     }
     pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         match self.take(4)? {
             &[a, b, c, d] => Ok(u32::from_be_bytes([a, b, c, d])),
-            _ => Err(SHORT),
+            _ => Err(TRUNCATED),
         }
     }
     pub(crate) fn varint(&mut self) -> Result<u32, DecodeError> {
@@ -57,13 +57,13 @@ impl<'a> Reader<'a> {
                 self.at += width;
                 Ok(value)
             }
-            None => Err(SHORT),
+            None => Err(TRUNCATED),
         }
     }
     /// Reads binary data: a length of two bytes, then the bytes.
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
-        let rest = self.bytes.get(self.at..).ok_or(SHORT)?;
-        let (taken, _) = split_binary(rest).ok_or(SHORT)?;
+        let rest = self.bytes.get(self.at..).ok_or(TRUNCATED)?;
+        let (taken, _) = split_binary(rest).ok_or(TRUNCATED)?;
         self.at += size_of::<u16>() + taken.len();
         Ok(taken)
     }
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         rest
     }
     /// Refuses bytes after the last field.
-    pub(crate) fn end(&self) -> Result<(), DecodeError> {
+    pub(crate) fn expect_end(&self) -> Result<(), DecodeError> {
         if self.is_empty() {
             Ok(())
         } else {
@@ -180,7 +180,7 @@ pub(crate) fn put_binary(
 
 /// Rejects bytes that are not UTF-8 or contain U+0000.
 pub(crate) fn check_text(bytes: &[u8]) -> Result<(), DecodeError> {
-    if is_plain(bytes) {
+    if is_ascii_text(bytes) {
         return Ok(());
     }
     if bytes.contains(&0) {
@@ -197,7 +197,7 @@ const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// Returns whether these are ASCII characters other than U+0000; `false` may be wrong.
-pub(crate) fn is_plain(bytes: &[u8]) -> bool {
+pub(crate) fn is_ascii_text(bytes: &[u8]) -> bool {
     // A zero borrows from its own highest bit.
     !any_word(bytes, |word| (word | word.wrapping_sub(LOW)) & HIGH != 0)
 }
@@ -225,7 +225,7 @@ fn any_word(bytes: &[u8], find: impl Fn(u64) -> bool) -> bool {
 }
 
 fn has_zero(bytes: &[u8]) -> bool {
-    !is_plain(bytes) && bytes.contains(&0)
+    !is_ascii_text(bytes) && bytes.contains(&0)
 }
 
 /// Appends a UTF-8 string, its length first.
@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_is_utf8_without_zeros(
+        fn check_text_accepts_only_utf8_without_zeros(
             bytes in prop::collection::vec(prop_oneof![8 => 1u8..128, 1 => any::<u8>()], 0..40),
         ) {
             let encoded = [&[0, u8::try_from(bytes.len()).unwrap()][..], &bytes].concat();
@@ -303,7 +303,7 @@ mod tests {
         }
 
         #[test]
-        fn a_wildcard_is_found_wherever_it_stands(
+        fn has_wildcard_finds_a_wildcard_at_any_position(
             bytes in prop::collection::vec(prop_oneof![30 => 0x20u8..0x30, 1 => any::<u8>()], 0..40)
         ) {
             let is_there = bytes.iter().any(|byte| b"+#".contains(byte));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_takes_as_many_bytes_as_are_written_and_a_packet_has_a_largest() {
+    fn varint_lengths_match_the_encoding_and_packet_sizes_are_limited() {
         for value in [
             0, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152, VARINT_MAX,
         ] {

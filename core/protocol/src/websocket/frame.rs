@@ -7,11 +7,11 @@ const MASKED: u8 = 0x80;
 const LENGTH_16: u8 = 0x7E;
 const LENGTH_64: u8 = 0x7F;
 /// The longest payload of a control frame.
-const MOST_CONTROL_BYTES: usize = 125;
+const MAX_CONTROL_BYTES: usize = 125;
 
 /// The opcode of a frame. Text frames are not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Opcode {
     /// More of a message.
     Continuation,
     /// A message, or the begin of one.
@@ -26,7 +26,7 @@ pub enum Kind {
 
 /// The sender of a frame. A client masks its frames, and a server does not (section 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum Role {
     /// The endpoint that opened the connection.
     Client,
     /// The endpoint that accepted the connection.
@@ -37,11 +37,11 @@ pub enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Kind of the frame.
-    pub kind: Kind,
+    pub opcode: Opcode,
     /// The message ends with it.
-    pub is_last: bool,
+    pub is_final: bool,
     /// Bytes of payload behind it.
-    pub payload: u64,
+    pub payload_len: u64,
     /// Masking key of the payload, if a client sends it.
     pub mask: Option<[u8; 4]>,
 }
@@ -52,7 +52,7 @@ impl Header {
     ///
     /// # Errors
     /// It is no frame that may stand here; what it is instead.
-    pub fn parse(bytes: &[u8], sender: Side) -> Result<Option<(Self, usize)>, &'static str> {
+    pub fn parse(bytes: &[u8], sender: Role) -> Result<Option<(Self, usize)>, &'static str> {
         let [first, second, rest @ ..] = bytes else {
             return Ok(None);
         };
@@ -60,18 +60,18 @@ impl Header {
             return Err("a frame with bits of an extension");
         }
         match (second & MASKED != 0, sender) {
-            (true, Side::Server) => return Err("a frame that is masked"),
-            (false, Side::Client) => return Err("a frame that is not masked"),
+            (true, Role::Server) => return Err("a frame that is masked"),
+            (false, Role::Client) => return Err("a frame that is not masked"),
             _ => {}
         }
         let is_last = first & 0x80 != 0;
         let kind = match first & 0x0F {
-            0 => Kind::Continuation,
+            0 => Opcode::Continuation,
             1 => return Err("text instead of binary data"),
-            2 => Kind::Binary,
-            8 => Kind::Close,
-            9 => Kind::Ping,
-            10 => Kind::Pong,
+            2 => Opcode::Binary,
+            8 => Opcode::Close,
+            9 => Opcode::Ping,
+            10 => Opcode::Pong,
             _ => return Err("a frame of an unknown kind"),
         };
         let (payload, length) = match second & !MASKED {
@@ -88,21 +88,21 @@ impl Header {
         if payload > i64::MAX.cast_unsigned() {
             return Err("a frame of more bytes than there are");
         }
-        let is_control = matches!(kind, Kind::Close | Kind::Ping | Kind::Pong);
-        if is_control && (!is_last || payload > MOST_CONTROL_BYTES as u64) {
+        let is_control = matches!(kind, Opcode::Close | Opcode::Ping | Opcode::Pong);
+        if is_control && (!is_last || payload > MAX_CONTROL_BYTES as u64) {
             return Err("a control frame that is too long or in parts");
         }
         let (mask, length) = match sender {
-            Side::Server => (None, length),
-            Side::Client => match bytes[length..].first_chunk() {
+            Role::Server => (None, length),
+            Role::Client => match bytes[length..].first_chunk() {
                 Some(mask) => (Some(*mask), length + mask.len()),
                 None => return Ok(None),
             },
         };
         let header = Self {
-            kind,
-            is_last,
-            payload,
+            opcode: kind,
+            is_final: is_last,
+            payload_len: payload,
             mask,
         };
         Ok(Some((header, length)))
@@ -110,13 +110,13 @@ impl Header {
 }
 
 /// Appends a whole message in one frame; masked, if a client sends it.
-pub fn put(out: &mut BytesMut, kind: Kind, payload: &[u8], mask: Option<[u8; 4]>) {
+pub fn put_frame(out: &mut BytesMut, kind: Opcode, payload: &[u8], mask: Option<[u8; 4]>) {
     let code = match kind {
-        Kind::Continuation => 0,
-        Kind::Binary => 2,
-        Kind::Close => 8,
-        Kind::Ping => 9,
-        Kind::Pong => 10,
+        Opcode::Continuation => 0,
+        Opcode::Binary => 2,
+        Opcode::Close => 8,
+        Opcode::Ping => 9,
+        Opcode::Pong => 10,
     };
     out.reserve(14 + payload.len());
     let masked = if mask.is_some() { MASKED } else { 0 };
@@ -139,11 +139,11 @@ pub fn put(out: &mut BytesMut, kind: Kind, payload: &[u8], mask: Option<[u8; 4]>
     out.put_slice(&mask);
     let begin = out.len();
     out.put_slice(payload);
-    apply(&mut out[begin..], mask);
+    apply_mask(&mut out[begin..], mask);
 }
 
 /// Masks, or takes the mask away.
-pub(super) fn apply(bytes: &mut [u8], mask: [u8; 4]) {
+pub(super) fn apply_mask(bytes: &mut [u8], mask: [u8; 4]) {
     // Eight at a time: the compiler makes vectors of them.
     let wide = u64::from_ne_bytes([
         mask[0], mask[1], mask[2], mask[3], mask[0], mask[1], mask[2], mask[3],
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_written_as_short_as_they_can_be() {
+    fn lengths_are_encoded_in_the_shortest_form() {
         for (length, expected) in [
             (0, &[0x82, 0x80][..]),
             (125, &[0x82, 0xFD]),
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let mut out = BytesMut::new();
             let payload = vec![0xA5; length];
-            put(&mut out, Kind::Binary, &payload, Some([1, 2, 3, 4]));
+            put_frame(&mut out, Opcode::Binary, &payload, Some([1, 2, 3, 4]));
             assert_eq!(&out[..expected.len()], expected);
             assert_eq!(out[expected.len()..][..4], [1, 2, 3, 4]);
             let masked = out[expected.len() + 4..].iter();
@@ -183,51 +183,51 @@ mod tests {
                 .map(|(byte, mask)| byte ^ mask)
                 .collect();
             assert_eq!(unmasked, payload);
-            let (header, length) = Header::parse(&out, Side::Client).unwrap().unwrap();
+            let (header, length) = Header::parse(&out, Role::Client).unwrap().unwrap();
             assert_eq!(header.mask, Some([1, 2, 3, 4]));
             assert_eq!(out.len() - length, payload.len());
             let mut plain = BytesMut::new();
-            put(&mut plain, Kind::Binary, &payload, None);
+            put_frame(&mut plain, Opcode::Binary, &payload, None);
             assert_eq!(plain.len() + 4, out.len());
-            let (header, length) = Header::parse(&plain, Side::Server).unwrap().unwrap();
+            let (header, length) = Header::parse(&plain, Role::Server).unwrap().unwrap();
             assert_eq!(header.mask, None);
             assert_eq!(plain[length..], payload);
         }
     }
 
     #[test]
-    fn headers_are_read_when_they_are_whole() {
+    fn incomplete_headers_are_not_parsed() {
         for (bytes, kind, is_last, payload) in [
-            (&[0x82, 0x05][..], Kind::Binary, true, 5),
-            (&[0x02, 0x7E, 1, 0], Kind::Binary, false, 256),
+            (&[0x82, 0x05][..], Opcode::Binary, true, 5),
+            (&[0x02, 0x7E, 1, 0], Opcode::Binary, false, 256),
             (
                 &[0x80, 0x7F, 0, 0, 0, 1, 0, 0, 0, 0],
-                Kind::Continuation,
+                Opcode::Continuation,
                 true,
                 1 << 32,
             ),
             (
                 &[0x82, 0x7F, 0x7F, 255, 255, 255, 255, 255, 255, 255],
-                Kind::Binary,
+                Opcode::Binary,
                 true,
                 i64::MAX.cast_unsigned(),
             ),
-            (&[0x89, 0x7D], Kind::Ping, true, 125),
-            (&[0x8A, 0], Kind::Pong, true, 0),
-            (&[0x88, 2], Kind::Close, true, 2),
+            (&[0x89, 0x7D], Opcode::Ping, true, 125),
+            (&[0x8A, 0], Opcode::Pong, true, 0),
+            (&[0x88, 2], Opcode::Close, true, 2),
         ] {
             let header = Header {
-                kind,
-                is_last,
-                payload,
+                opcode: kind,
+                is_final: is_last,
+                payload_len: payload,
                 mask: None,
             };
             assert_eq!(
-                Header::parse(bytes, Side::Server),
+                Header::parse(bytes, Role::Server),
                 Ok(Some((header, bytes.len())))
             );
             for less in 0..bytes.len() {
-                assert_eq!(Header::parse(&bytes[..less], Side::Server), Ok(None));
+                assert_eq!(Header::parse(&bytes[..less], Role::Server), Ok(None));
             }
         }
         for bytes in [
@@ -239,15 +239,15 @@ mod tests {
             &[0x89, 126, 0, 126],
             &[0x82, 127, 0x80, 0, 0, 0, 0, 0, 0, 0],
         ] {
-            assert!(Header::parse(bytes, Side::Server).is_err(), "{bytes:?}");
+            assert!(Header::parse(bytes, Role::Server).is_err(), "{bytes:?}");
         }
         let masked = [0x82, 0x85, 1, 2, 3, 4];
         for less in 0..masked.len() {
-            assert_eq!(Header::parse(&masked[..less], Side::Client), Ok(None));
+            assert_eq!(Header::parse(&masked[..less], Role::Client), Ok(None));
         }
-        assert!(Header::parse(&masked, Side::Client).unwrap().is_some());
-        assert!(Header::parse(&[0x82, 5], Side::Client).is_err());
-        let text = Header::parse(&[0x81, 0], Side::Server);
+        assert!(Header::parse(&masked, Role::Client).unwrap().is_some());
+        assert!(Header::parse(&[0x82, 5], Role::Client).is_err());
+        let text = Header::parse(&[0x81, 0], Role::Server);
         assert_eq!(text, Err("text instead of binary data"));
     }
 }

@@ -3,7 +3,7 @@
 //! The concatenated payloads of binary frames are the byte stream; the boundaries of frames and messages have no meaning.
 //! Received bytes can therefore be passed on at once, and a frame of any length takes no memory.
 mod frame;
-mod incoming;
+mod frame_decoder;
 
-pub use frame::{Header, Kind, Side, put};
-pub use incoming::{Close, Incoming};
+pub use frame::{Header, Opcode, Role, put_frame};
+pub use frame_decoder::{CloseFrame, FrameDecoder};

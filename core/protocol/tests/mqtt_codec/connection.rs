@@ -98,7 +98,7 @@ fn connect_keeps_a_binary_password_and_does_not_print_credentials() {
 }
 
 #[test]
-fn connect_of_another_version_is_told_apart_from_garbage() {
+fn a_connect_of_another_version_is_distinguished_from_garbage() {
     let of = |name: &[u8], version: u8| {
         let body = [&[0, name.len() as u8], name, &[version, 2, 0, 0, 0, 0, 0]].concat();
         decode_one(bytes(&[&[0x10, body.len() as u8], &body]))
@@ -247,7 +247,7 @@ fn an_auth_without_properties_still_has_its_reason() {
 }
 
 #[test]
-fn what_is_printed_of_packets_says_what_they_are_without_their_secrets() {
+fn debug_output_of_packets_omits_secrets() {
     let auth = Auth {
         reason: ReasonCode::SUCCESS,
         method: Some("K8S-SAT".into()),
@@ -268,7 +268,7 @@ fn what_is_printed_of_packets_says_what_they_are_without_their_secrets() {
 }
 
 #[test]
-fn reason_codes_say_what_they_mean() {
+fn reason_codes_have_names() {
     let failed = ReasonCode::NOT_AUTHORIZED;
     assert_eq!(
         format!("{failed} {failed:?}"),

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod connection;
-mod familiar;
-mod ignored;
+mod ignored_properties;
 mod properties;
 mod publish;
-mod refusals;
+mod publish_cache;
+mod rejections;
 mod sizes;
 mod subscription;
 

@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_packet(input in near_packets()) {
+    fn a_decoded_packet_encodes_to_the_same_bytes(input in near_packets()) {
         if let Ok(Some(packet)) = decode(&mut BytesMut::from(&input[..]), MAX) {
             let mut out = BytesMut::new();
             match &packet {

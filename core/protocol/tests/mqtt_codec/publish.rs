@@ -51,13 +51,13 @@ fn publish_round_trips_and_the_oracle_reads_the_same() {
 }
 
 #[test]
-fn a_received_response_topic_is_sent_to_as_it_is_and_as_it_was_kept() {
+fn a_response_topic_round_trips_borrowed_and_owned() {
     let request = encoded(|out| full_header().encode(MAX, out, 0, |_| {}));
     let Packet::Publish(request) = decode_one(request).unwrap() else {
         panic!()
     };
     let topic = request.checked_response_topic().unwrap();
-    let kept = topic.kept();
+    let kept = topic.into_owned();
     for topic in [topic, kept.get()] {
         assert_eq!(topic.as_ref(), b"answers");
         let header = PublishHeader {
@@ -73,7 +73,7 @@ fn a_received_response_topic_is_sent_to_as_it_is_and_as_it_was_kept() {
 }
 
 #[test]
-fn publish_of_the_oracle_is_read() {
+fn a_publish_of_the_oracle_is_decoded() {
     let mut sent = oracle::Publish::new(
         "t",
         rumqttc::v5::mqttbytes::QoS::AtMostOnce,
@@ -95,7 +95,7 @@ fn publish_of_the_oracle_is_read() {
 }
 
 #[test]
-fn properties_encoded_once_are_the_same_properties() {
+fn pre_encoded_properties_encode_identically() {
     let once = EncodedProperties::new(&PublishHeader {
         content_type: Some("text/plain"),
         user_properties: &[("a", "b")],
@@ -184,7 +184,7 @@ fn read(header: &PublishHeader<'_>) -> Publish {
 }
 
 #[test]
-fn each_field_is_as_it_was_set_and_no_other_is() {
+fn each_field_is_encoded_independently() {
     let plain = PublishHeader {
         topic: "t",
         ..PublishHeader::default()
@@ -221,7 +221,7 @@ fn each_field_is_as_it_was_set_and_no_other_is() {
 }
 
 #[test]
-fn quality_of_service_2_is_read_too() {
+fn qos_2_is_decoded() {
     let packet = bytes(&[&[0x34, 6, 0, 1, b't', 0, 9, 0]]);
     let Packet::Publish(publish) = decode_one(packet).unwrap() else {
         panic!()
@@ -246,7 +246,7 @@ fn a_publish_that_is_detached_has_memory_of_its_own() {
 }
 
 #[test]
-fn properties_that_were_encoded_before_say_whether_there_are_any() {
+fn encoded_properties_report_whether_they_are_empty() {
     assert!(EncodedProperties::default().is_empty());
     let header = PublishHeader {
         user_properties: &[("a", "b")],

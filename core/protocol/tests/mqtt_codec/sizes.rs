@@ -7,7 +7,7 @@ use statestore_protocol::mqtt::{
 };
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_is_written() {
+fn a_packet_that_does_not_fit_is_rejected_and_writes_nothing() {
     let long = "x".repeat(65_536);
     let mut out = BytesMut::from(&b"before"[..]);
     let topic = PublishHeader {
@@ -106,7 +106,7 @@ fn the_packet_limit_counts_the_whole_packet_and_is_known_from_the_header() {
 }
 
 #[test]
-fn packets_come_out_whatever_the_reads_were() {
+fn packets_are_decoded_for_any_read_boundaries() {
     let mut wire =
         encoded(|out| full_header().encode(MAX, out, 3, |out| out.extend_from_slice(b"abc")));
     encode_pingreq(&mut wire);
@@ -127,7 +127,7 @@ fn packets_come_out_whatever_the_reads_were() {
 }
 
 #[test]
-fn a_maximum_packet_size_that_no_packet_can_exceed_is_none() {
+fn a_maximum_packet_size_above_the_mqtt_limit_is_clamped() {
     for (stated, read) in [
         (MAX - 1, MAX - 1),
         (MAX, MAX),
@@ -153,7 +153,7 @@ fn a_maximum_packet_size_that_no_packet_can_exceed_is_none() {
 }
 
 #[test]
-fn a_header_announces_how_long_its_packet_is() {
+fn announced_len_returns_the_length_from_the_header() {
     let mut huge = bytes(&[&[0x30, 0xFF, 0xFF, 0xFF, 0x7F]]);
     assert_eq!(announced_len(&huge, MAX), Some(268_435_460));
     assert_eq!(announced_len(&huge, MAX - 1), None);
@@ -169,7 +169,7 @@ fn a_header_announces_how_long_its_packet_is() {
 }
 
 #[test]
-fn the_shortest_acknowledgement_has_a_size_as_well() {
+fn the_shortest_puback_respects_the_packet_limit() {
     let mut packet = encoded(|out| PubAck::success(id(5)).encode(MAX, out));
     let refused = DecodeError::TooLarge { size: 4, max: 3 };
     assert_eq!(decode(&mut packet.clone(), 3), Err(refused));

@@ -1,18 +1,18 @@
 //! How a connection begins, and what it takes for a session to go on.
-use super::{Bench, MAX, resumed};
+use super::{MAX, SessionHarness, resumed};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{
-    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+    Event, PublishOptions, Session, SessionConfig, SessionError, Subscriptions,
 };
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Packet, PublishHeader, ReasonCode, Subscription,
 };
 
 #[test]
-fn nothing_is_published_before_the_subscriptions_are_made() {
-    let mut bench = Bench::new();
+fn no_publish_is_sent_before_the_subscriptions_are_granted() {
+    let mut bench = SessionHarness::new();
     assert_eq!(
-        (bench.session.room(), bench.session.wake_at_ms(false)),
+        (bench.session.capacity(), bench.session.wake_at_ms(false)),
         (0, None)
     );
     bench.session.connect(0).unwrap();
@@ -21,20 +21,20 @@ fn nothing_is_published_before_the_subscriptions_are_made() {
         .encode(MAX, &mut connack)
         .unwrap();
     bench.send(&connack).unwrap();
-    assert_eq!(bench.session.room(), 0);
+    assert_eq!(bench.session.capacity(), 0);
     let header = PublishHeader {
         topic: "t",
         ..PublishHeader::default()
     };
-    let terms = Terms {
+    let terms = PublishOptions {
         tag: 0,
         deadline_ms: 0,
         is_harmless: false,
     };
     assert!(bench.session.publish(&header, 0, |_| {}, terms).is_err());
-    let mut bench = Bench::ready();
+    let mut bench = SessionHarness::ready();
     assert_eq!(
-        bench.session.room(),
+        bench.session.capacity(),
         65_534,
         "one identifier is kept to subscribe"
     );
@@ -46,13 +46,13 @@ fn nothing_is_published_before_the_subscriptions_are_made() {
 }
 
 #[test]
-fn a_new_session_has_nothing_to_send_again() {
-    let mut bench = Bench::ready();
+fn a_new_session_resends_nothing() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 2_000);
     bench.sent();
     bench.session.connection_lost();
-    assert!(!bench.session.would_do_harm(1_999));
-    bench.session.renew();
+    assert!(!bench.session.would_resend_stale(1_999));
+    bench.session.force_clean_start();
     bench.session.connect(2_000).unwrap();
     // It is asked for until it is there.
     bench.session.connection_lost();
@@ -81,9 +81,9 @@ fn a_new_session_has_nothing_to_send_again() {
 }
 
 #[test]
-fn as_many_publishes_as_there_may_be_leave_a_packet_identifier_to_subscribe_with() {
-    let mut bench = Bench::ready();
-    while bench.session.room() > 0 {
+fn a_full_window_leaves_a_packet_identifier_for_a_subscribe() {
+    let mut bench = SessionHarness::ready();
+    while bench.session.capacity() > 0 {
         bench.publish(0, 1 << 40);
     }
     bench.sent();
@@ -107,8 +107,8 @@ fn as_many_publishes_as_there_may_be_leave_a_packet_identifier_to_subscribe_with
 }
 
 #[test]
-fn a_session_of_somebody_else_s_is_not_continued() {
-    let mut bench = Bench::new();
+fn a_session_of_another_client_is_not_resumed() {
+    let mut bench = SessionHarness::new();
     bench.session = Session::new(SessionConfig {
         connect: Connect {
             client_id: "me".into(),
@@ -124,7 +124,7 @@ fn a_session_of_somebody_else_s_is_not_continued() {
     resumed(|_| {}).encode(MAX, &mut connack).unwrap();
     assert_eq!(bench.send(&connack), Err(SessionError::UnknownSession));
     bench.session.connection_lost();
-    bench.session.renew();
+    bench.session.force_clean_start();
     bench.session.connect(0).unwrap();
     let [Packet::Connect(connect)] = &bench.sent()[..] else {
         panic!()
@@ -136,17 +136,17 @@ fn a_session_of_somebody_else_s_is_not_continued() {
 }
 
 #[test]
-fn little_is_taken_from_a_broker_that_has_not_accepted_the_connection() {
+fn packets_before_the_connack_are_limited_in_size() {
     // CONNACK and AUTH of 200 MB.
     for first in [0x20, 0xF0] {
-        let mut bench = Bench::new();
+        let mut bench = SessionHarness::new();
         bench.session.connect(0).unwrap();
         let error = bench.send(&[first, 0x80, 0x84, 0xAF, 0x5F]).unwrap_err();
         assert_eq!(error.reason(), Some(ReasonCode::PACKET_TOO_LARGE));
     }
     // 256 KiB are the most, header included: a broker may want to say as much as four long strings.
     for (remaining, is_taken) in [([0xFC, 0xFF, 0x0F], true), ([0xFD, 0xFF, 0x0F], false)] {
-        let mut bench = Bench::new();
+        let mut bench = SessionHarness::new();
         bench.session.connect(0).unwrap();
         let received = bench.send(&[&[0x20][..], &remaining].concat());
         let refused = received.err().and_then(|error| error.reason());
@@ -154,13 +154,13 @@ fn little_is_taken_from_a_broker_that_has_not_accepted_the_connection() {
         assert_eq!(refused, expected, "{remaining:?}");
     }
     // Afterwards the limit is the one that was stated.
-    let mut bench = Bench::ready();
+    let mut bench = SessionHarness::ready();
     bench.send(&[0x30, 0x80, 0x84, 0xAF, 0x5F]).unwrap();
 }
 
 #[test]
-fn a_session_whose_subscriptions_were_not_made_is_no_session_to_resume() {
-    let mut bench = Bench::new();
+fn a_session_without_its_subscriptions_is_not_resumed() {
+    let mut bench = SessionHarness::new();
     bench.session.connect(0).unwrap();
     let mut connack = BytesMut::new();
     ConnAck::new(ReasonCode::SUCCESS)

@@ -2,15 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod connecting;
-mod living;
+mod live_connection;
 mod properties;
+mod reporting;
 mod resending;
 mod serving;
-mod telling;
 
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{
-    Event, Session, SessionConfig, SessionError, Subscriptions, Terms,
+    Event, PublishOptions, Session, SessionConfig, SessionError, Subscriptions,
 };
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Limits, Packet, PacketId, PubAck, Publish, PublishHeader, ReasonCode, SubAck,
@@ -40,13 +40,13 @@ fn session_with(change: impl FnOnce(&mut Connect)) -> Session<u32> {
 }
 
 /// A session with the other end of its connection.
-struct Bench {
+struct SessionHarness {
     session: Session<u32>,
     now_ms: u64,
     events: Vec<Event<u32>>,
 }
 
-impl Bench {
+impl SessionHarness {
     fn new() -> Self {
         Self {
             session: session(),
@@ -120,7 +120,7 @@ impl Bench {
                 &header,
                 4,
                 |out| out.extend_from_slice(&payload),
-                Terms {
+                PublishOptions {
                     tag,
                     deadline_ms,
                     is_harmless: false,

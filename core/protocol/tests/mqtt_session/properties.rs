@@ -1,5 +1,5 @@
 //! Invariants of a session under any sequence of events.
-use super::{Bench, tag};
+use super::{SessionHarness, tag};
 use proptest::prelude::*;
 use statestore_protocol::mqtt::session::Event;
 use statestore_protocol::mqtt::{ConnAck, Publish, ReasonCode};
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// An event of a session.
 #[derive(Debug, Clone)]
-enum Step {
+enum SessionStep {
     Publish,
     /// The transport takes what there is.
     Write,
@@ -17,20 +17,20 @@ enum Step {
     Reconnect(bool, u16),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<SessionStep>> {
     let step = prop_oneof![
-        4 => Just(Step::Publish),
-        3 => Just(Step::Write),
-        4 => (0usize..8).prop_map(Step::Acknowledge),
-        1 => (any::<bool>(), 1u16..6).prop_map(|(kept, maximum)| Step::Reconnect(kept, maximum)),
+        4 => Just(SessionStep::Publish),
+        3 => Just(SessionStep::Write),
+        4 => (0usize..8).prop_map(SessionStep::Acknowledge),
+        1 => (any::<bool>(), 1u16..6).prop_map(|(kept, maximum)| SessionStep::Reconnect(kept, maximum)),
     ];
     proptest::collection::vec(step, 0..120)
 }
 
 proptest! {
     #[test]
-    fn each_publish_ends_once_and_in_the_meantime_keeps_its_place(steps in steps()) {
-        let mut bench = Bench::ready();
+    fn each_publish_ends_once_and_in_order(steps in steps()) {
+        let mut bench = SessionHarness::ready();
         let mut limit = 65_535;
         let mut next_tag = 0;
         // Messages that the broker has and did not acknowledge, in the order of arrival.
@@ -39,23 +39,23 @@ proptest! {
         // Requests that did not end, in the order of the first sending.
         let mut open: Vec<u32> = Vec::new();
         // An end, so that every publish can end.
-        let end = [Step::Reconnect(true, 65_535), Step::Write];
+        let end = [SessionStep::Reconnect(true, 65_535), SessionStep::Write];
         for step in steps.into_iter().chain(end) {
             match step {
-                Step::Publish => {
-                    if bench.session.room() > 0 {
+                SessionStep::Publish => {
+                    if bench.session.capacity() > 0 {
                         bench.publish(next_tag, 1_000_000);
                         open.push(next_tag);
                         next_tag += 1;
                     }
                 }
-                Step::Write => unacknowledged.extend(bench.sent_publishes()),
-                Step::Acknowledge(index) => {
+                SessionStep::Write => unacknowledged.extend(bench.sent_publishes()),
+                SessionStep::Acknowledge(index) => {
                     if let Some(publish) = unacknowledged.remove(index) {
                         bench.acknowledge(publish.packet_id().unwrap());
                     }
                 }
-                Step::Reconnect(kept, maximum) => {
+                SessionStep::Reconnect(kept, maximum) => {
                     unacknowledged.clear();
                     limit = usize::from(maximum);
                     bench.session.connection_lost();
@@ -94,11 +94,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_of_the_broker_end_in_an_error_or_in_nothing(
+    fn arbitrary_bytes_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..100),
         connected in any::<bool>(),
     ) {
-        let mut bench = if connected { Bench::ready() } else { Bench::new() };
+        let mut bench = if connected { SessionHarness::ready() } else { SessionHarness::new() };
         if !connected {
             bench.session.connect(0).unwrap();
         }

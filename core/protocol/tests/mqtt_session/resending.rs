@@ -1,12 +1,12 @@
 //! Messages that are sent again over the next connection, and the events about all others.
-use super::{Bench, MAX, resumed, tags};
+use super::{MAX, SessionHarness, resumed, tags};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::Event;
 use statestore_protocol::mqtt::{ConnAck, Limits, Publish, ReasonCode};
 
 #[test]
-fn what_was_never_handed_to_the_transport_is_not_marked_as_a_duplicate() {
-    let mut bench = Bench::ready();
+fn a_publish_never_taken_by_the_transport_is_resent_without_dup() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 10_000);
     assert_eq!(bench.sent_publishes().len(), 1);
     bench.publish(2, 10_000);
@@ -22,8 +22,8 @@ fn what_was_never_handed_to_the_transport_is_not_marked_as_a_duplicate() {
 }
 
 #[test]
-fn a_resent_publish_expires_when_nobody_wants_it_any_more() {
-    let mut bench = Bench::ready();
+fn a_resent_publish_expires_at_its_deadline() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 9_000);
     bench.publish(2, 2_000);
     assert_eq!(bench.sent_publishes()[0].message_expiry(), Some(9));
@@ -39,8 +39,8 @@ fn a_resent_publish_expires_when_nobody_wants_it_any_more() {
 }
 
 #[test]
-fn what_nobody_wants_any_more_and_no_transport_got_is_never_sent() {
-    let mut bench = Bench::ready();
+fn a_stale_publish_never_taken_by_the_transport_is_never_sent() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 2_000);
     let given_up = bench.publish(0, 90_000);
     assert_eq!(bench.sent_publishes().len(), 2);
@@ -53,7 +53,7 @@ fn what_nobody_wants_any_more_and_no_transport_got_is_never_sent() {
     assert!(!bench.session.withdraw(cancelled, 3), "it is gone");
     bench.now_ms = 5_000;
     assert!(
-        bench.session.would_do_harm(5_000),
+        bench.session.would_resend_stale(5_000),
         "the first one may have been executed or not"
     );
     bench.connect(&resumed(|_| {}));
@@ -77,9 +77,9 @@ fn what_nobody_wants_any_more_and_no_transport_got_is_never_sent() {
 }
 
 #[test]
-fn what_the_transport_got_a_part_of_did_not_arrive() {
+fn a_partly_written_publish_counts_as_not_delivered() {
     for missing in [0, 1] {
-        let mut bench = Bench::ready();
+        let mut bench = SessionHarness::ready();
         bench.publish(1, 9_000);
         bench.publish(2, 9_000);
         let bytes = bench.session.take_output(0);
@@ -113,8 +113,8 @@ fn what_the_transport_got_a_part_of_did_not_arrive() {
 }
 
 #[test]
-fn what_is_withdrawn_before_it_was_handed_out_leaves_no_trace() {
-    let mut bench = Bench::new();
+fn a_publish_withdrawn_before_it_is_taken_is_not_sent() {
+    let mut bench = SessionHarness::new();
     bench.connect(&ConnAck {
         limits: Limits {
             topic_alias_maximum: 1,
@@ -156,8 +156,8 @@ fn what_is_withdrawn_before_it_was_handed_out_leaves_no_trace() {
 }
 
 #[test]
-fn a_batch_from_which_something_was_withdrawn_is_handed_over_bit_by_bit() {
-    let mut bench = Bench::ready();
+fn a_batch_with_a_withdrawn_publish_is_written_in_parts() {
+    let mut bench = SessionHarness::ready();
     let ids: Vec<_> = (0..4).map(|tag| bench.publish(tag, 9_000)).collect();
     assert!(bench.session.withdraw(ids[1], 1));
     let bytes = bench.session.take_output(0);
@@ -172,8 +172,8 @@ fn a_batch_from_which_something_was_withdrawn_is_handed_over_bit_by_bit() {
 }
 
 #[test]
-fn a_lost_session_says_what_became_of_each_publish() {
-    let mut bench = Bench::ready();
+fn a_lost_session_reports_each_publish() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 9_000);
     bench.publish(2, 9_000);
     bench.sent();
@@ -220,8 +220,8 @@ fn a_lost_session_says_what_became_of_each_publish() {
 }
 
 #[test]
-fn a_broker_that_takes_only_smaller_packets_now_gets_no_larger_ones_again() {
-    let mut bench = Bench::ready();
+fn a_publish_above_a_reduced_packet_limit_is_not_resent() {
+    let mut bench = SessionHarness::ready();
     bench.publish(1, 9_000);
     bench.sent();
     bench.session.connection_lost();

@@ -1,16 +1,16 @@
 //! A session of a server: it acknowledges by itself, and stops accepting requests before it ends.
-use super::{Bench, MAX, session};
+use super::{MAX, SessionHarness, session};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::SessionError;
 use statestore_protocol::mqtt::{ConnAck, Packet, PacketId, PublishHeader, ReasonCode, UnsubAck};
 
-fn serving(receive_maximum: Option<u16>) -> Bench {
-    let mut bench = Bench::new();
+fn serving(receive_maximum: Option<u16>) -> SessionHarness {
+    let mut bench = SessionHarness::new();
     bench.session = match receive_maximum {
         None => session(),
         Some(most) => super::session_with(|connect| connect.limits.receive_maximum = most),
     }
-    .acknowledged_by_owner();
+    .with_manual_acks();
     bench.connect(&ConnAck::new(ReasonCode::SUCCESS));
     bench
 }
@@ -27,7 +27,7 @@ fn message(id: u16) -> BytesMut {
 }
 
 #[test]
-fn a_message_is_acknowledged_when_its_owner_says_so_behind_what_was_published_before() {
+fn manual_acks_follow_earlier_publishes() {
     let mut bench = serving(None);
     bench.send(&message(7)).unwrap();
     assert_eq!(bench.events.len(), 2, "{:?}", bench.events);
@@ -44,8 +44,7 @@ fn a_message_is_acknowledged_when_its_owner_says_so_behind_what_was_published_be
 }
 
 #[test]
-fn more_messages_than_the_receive_maximum_may_wait_for_their_owner_but_not_more_than_packet_identifiers()
- {
+fn pending_manual_acks_may_exceed_the_receive_maximum_but_not_the_packet_identifiers() {
     let mut bench = serving(Some(2));
     for id in 1..=u16::MAX {
         bench.send(&message(id)).unwrap();
@@ -57,17 +56,17 @@ fn more_messages_than_the_receive_maximum_may_wait_for_their_owner_but_not_more_
 }
 
 #[test]
-fn a_session_that_is_left_still_acknowledges_and_is_subscribed_again_on_the_next_connection() {
+fn a_drained_session_still_acknowledges_and_resubscribes_on_reconnect() {
     let mut bench = serving(None);
     bench.send(&message(7)).unwrap();
-    bench.session.leave().unwrap();
-    bench.session.leave().unwrap();
+    bench.session.drain().unwrap();
+    bench.session.drain().unwrap();
     let sent = bench.sent();
     let [Packet::Unsubscribe(unsubscribe)] = &sent[..] else {
         panic!("{sent:?}");
     };
     assert_eq!(unsubscribe.filters, ["me/answers"]);
-    assert!(!bench.session.is_left());
+    assert!(!bench.session.is_drained());
     let mut bytes = BytesMut::new();
     let unsuback = UnsubAck {
         packet_id: unsubscribe.packet_id,
@@ -76,11 +75,11 @@ fn a_session_that_is_left_still_acknowledges_and_is_subscribed_again_on_the_next
     };
     unsuback.encode(MAX, &mut bytes).unwrap();
     bench.send(&bytes).unwrap();
-    assert!(bench.session.is_left());
+    assert!(bench.session.is_drained());
     let id = PacketId::new(7).unwrap();
     bench.session.acknowledge(id, ReasonCode::SUCCESS).unwrap();
     assert!(matches!(bench.sent()[..], [Packet::PubAck(_)]));
     assert!(bench.send(&bytes).is_err(), "it was answered before");
     bench.session.connection_lost();
-    assert!(!bench.session.is_left());
+    assert!(!bench.session.is_drained());
 }

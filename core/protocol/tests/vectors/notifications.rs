@@ -103,7 +103,7 @@ fn messages_decode_to_notifications_or_to_an_error_and_back() {
 }
 
 #[test]
-fn a_payload_that_is_no_notification_says_why() {
+fn an_invalid_notification_payload_is_reported_with_its_reason() {
     for (arguments, reason) in [
         (&[][..], "it does not begin with NOTIFY"),
         (&["KEYNOTIFY", "DELETE"], "it does not begin with NOTIFY"),

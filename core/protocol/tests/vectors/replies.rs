@@ -171,7 +171,7 @@ fn replies_encode_to_payloads() {
 }
 
 #[test]
-fn a_single_capability_is_understood_as_well() {
+fn a_single_capability_is_decoded() {
     let one = |payload: &'static str| Reply::decode(&payload.into()).unwrap().capabilities();
     let conditions = one("*2\r\n$3\r\nIFV\r\n:1\r\n").unwrap();
     assert!(conditions.conditions && !conditions.remaining_time);

@@ -238,7 +238,7 @@ struct Sent {
 }
 
 #[test]
-fn payloads_decode_to_commands_or_to_the_answer_of_the_store() {
+fn payloads_decode_to_commands_or_to_the_error_of_the_store() {
     for case in payloads() {
         let decoded = Command::decode(&case.payload.0);
         match case.decode {
@@ -330,7 +330,7 @@ fn payloads_that_are_nearly_requests_are_syntax_errors() {
 }
 
 #[test]
-fn an_operation_is_about_its_key() {
+fn key_returns_the_key_of_an_operation() {
     let payload = "*4\r\n$3\r\nTXN\r\n$1\r\n2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
     let Ok(Command::Transact { operations }) = Command::decode(&payload.into()) else {
         panic!("a transaction")

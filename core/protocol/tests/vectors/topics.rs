@@ -67,25 +67,25 @@ fn response_topics_that_a_store_forbids() {
 }
 
 /// The part after a client id in base 16 in the response topics of the vendor's Go client.
-const BEHIND_HEX: &str =
+const RESPONSE_SUFFIX: &str =
     "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke/response";
 
 #[test]
-fn a_response_topic_says_whose_the_request_is() {
+fn a_response_topic_identifies_the_requester() {
     let requester = |topic: &str| topic::requester(topic).map(String::from);
     for (topic, expected) in [
         (topic::response("me"), Some("me")),
         ("clients/me/x".into(), Some("me")),
-        (format!("clients/6D65/{BEHIND_HEX}"), Some("me")),
+        (format!("clients/6D65/{RESPONSE_SUFFIX}"), Some("me")),
         // No digits as that client writes them, or of no client id.
-        (format!("clients/6d65/{BEHIND_HEX}"), Some("6d65")),
-        (format!("clients/6D6/{BEHIND_HEX}"), Some("6D6")),
-        (format!("clients/6G/{BEHIND_HEX}"), Some("6G")),
-        (format!("clients/FF/{BEHIND_HEX}"), Some("FF")),
-        (format!("clients/07/{BEHIND_HEX}"), Some("07")),
+        (format!("clients/6d65/{RESPONSE_SUFFIX}"), Some("6d65")),
+        (format!("clients/6D6/{RESPONSE_SUFFIX}"), Some("6D6")),
+        (format!("clients/6G/{RESPONSE_SUFFIX}"), Some("6G")),
+        (format!("clients/FF/{RESPONSE_SUFFIX}"), Some("FF")),
+        (format!("clients/07/{RESPONSE_SUFFIX}"), Some("07")),
         // Topics of another client.
-        (format!("clients/6D65/{BEHIND_HEX}/x"), Some("6D65")),
-        (format!("clients//{BEHIND_HEX}"), None),
+        (format!("clients/6D65/{RESPONSE_SUFFIX}/x"), Some("6D65")),
+        (format!("clients//{RESPONSE_SUFFIX}"), None),
         ("clients/me/".into(), None),
         ("clients/me".into(), None),
         ("answers/me/all".into(), None),
@@ -100,14 +100,14 @@ fn only_a_store_publishes_notifications_and_responses() {
         (topic::response("me"), true),
         (topic::response("m/e"), true),
         (topic::notification("me", b"key"), true),
-        (format!("clients/6D65/{BEHIND_HEX}"), true),
+        (format!("clients/6D65/{RESPONSE_SUFFIX}"), true),
         ("clients/me/services/statestore".into(), true),
         ("clients/me/services/statestores".into(), false),
         // The second place is the one.
-        (format!("clients/statestore/v1/me/{BEHIND_HEX}"), true),
+        (format!("clients/statestore/v1/me/{RESPONSE_SUFFIX}"), true),
         ("clients/statestore/v1/me".into(), false),
         ("clients/me/other".into(), false),
-        (format!("others/6D65/{BEHIND_HEX}"), false),
+        (format!("others/6D65/{RESPONSE_SUFFIX}"), false),
         (topic::REQUEST.into(), false),
     ] {
         assert_eq!(topic::is_from_store(&topic), expected, "{topic}");

@@ -8,13 +8,13 @@
 //!
 //! Notifications are verified, since a broker may let other clients publish on the topic. A notification is not delivered if
 //! its version is lower than the previous one, or too far ahead of the local clock. The same applies to the same version with
-//! another value. The task reads the key instead, at most once per [`REST`], and the response decides.
+//! another value. The task reads the key instead, at most once per [`MIN_READ_INTERVAL`], and the response decides.
 mod task;
 
 pub(super) use task::run;
 
-use super::observer::{End, Observation, Queue};
-use super::{Counters, Handle, detached};
+use super::observer::{EndReason, Observation, ObservationQueue};
+use super::{Counters, Handle, detach};
 use crate::LostReason;
 use crate::error::Error;
 use crate::intents::{self, Record};
@@ -29,12 +29,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 /// Minimum time between two reads of a key whose notifications are in doubt.
-const REST: Duration = Duration::from_secs(1);
+const MIN_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A caller that waits for a watch to start.
 #[derive(Debug)]
-struct Waiting {
-    begun: oneshot::Sender<Result<(), Error>>,
+struct WatchWaiter {
+    started: oneshot::Sender<Result<(), Error>>,
     /// Time at which the caller gives up, by its own timer.
     until: Instant,
 }
@@ -53,7 +53,7 @@ struct Registry {
     /// Keys that need a request; each at most once.
     due: VecDeque<Bytes>,
     /// Keys that were read because of a doubt, with the time before which that is not repeated; ordered by time.
-    resting: VecDeque<(Instant, Bytes)>,
+    recently_read: VecDeque<(Instant, Bytes)>,
     /// Number of the connection. Responses on an earlier one are void.
     connection: u64,
     closed: bool,
@@ -66,23 +66,23 @@ struct Registry {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Default)]
 struct Watch {
-    observers: Vec<Arc<Queue>>,
+    observers: Vec<Arc<ObservationQueue>>,
     /// Callers that wait for the watch to start; some may have given up.
-    waiting: Vec<Waiting>,
+    waiters: Vec<WatchWaiter>,
     /// Whether the store sends notifications for the key.
-    begun: bool,
+    started: bool,
     /// Whether changes may have been missed since the last observation.
     gap: bool,
     /// Whether a notification contradicts the last observation, or was not trusted. The key must be read.
-    doubt: bool,
+    needs_read: bool,
     /// Whether a notification was not trusted, so that its change may have been missed.
-    disbelieved: bool,
+    distrusted: bool,
     /// Whether the read for such a notification is under way.
     catching_up: bool,
     /// Whether the key was read because of a doubt a moment ago.
-    resting: bool,
+    recently_read: bool,
     /// Whether a request is under way.
-    busy: bool,
+    in_flight: bool,
     /// Whether the key is in [`Registry::due`].
     is_due: bool,
     /// Version of the last observation.
@@ -94,14 +94,14 @@ struct Watch {
     /// Number of notifications that became observations.
     observed: u64,
     /// Whether the deletion was reported when a transaction deleted the key. The record of that deletion expires later.
-    is_buried: bool,
+    deletion_reported: bool,
 }
 
 /// The next request for a key.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum WatchRequest {
     /// Start the watch. `until` is when the last of the waiting callers gives up.
-    Begin {
+    Start {
         until: Option<Instant>,
     },
     /// Read the missed changes. `observed` is the number of changes observed before. If nothing was `missed`, every later
@@ -115,19 +115,19 @@ enum Step {
 
 /// Guard that keeps a key watched for one observer.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct WatchGuard {
     handle: Arc<Handle>,
     key: Bytes,
-    queue: Arc<Queue>,
+    queue: Arc<ObservationQueue>,
 }
 
-impl Watching {
+impl WatchGuard {
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.handle.shared.watches.remove(&self.key, &self.queue);
     }
@@ -140,9 +140,9 @@ impl Watches {
         &self,
         handle: Arc<Handle>,
         key: Bytes,
-        queue: Arc<Queue>,
+        queue: Arc<ObservationQueue>,
         until: Instant,
-    ) -> (Watching, oneshot::Receiver<Result<(), Error>>) {
+    ) -> (WatchGuard, oneshot::Receiver<Result<(), Error>>) {
         let (begun, receiver) = oneshot::channel();
         {
             let mut registry = self.registry();
@@ -151,7 +151,7 @@ impl Watches {
             } else {
                 let watch = registry.keys.entry(key.clone()).or_default();
                 watch.observers.push(queue.clone());
-                if watch.begun {
+                if watch.started {
                     // The receiver is gone if the caller gave up.
                     let _ = begun.send(Ok(()));
                 } else {
@@ -159,16 +159,19 @@ impl Watches {
                         // Notifications from before the loss of the connection may still arrive.
                         queue.resync();
                     }
-                    watch.waiting.push(Waiting { begun, until });
-                    registry.mark(&key);
+                    watch.waiters.push(WatchWaiter {
+                        started: begun,
+                        until,
+                    });
+                    registry.mark_due(&key);
                 }
             }
         }
         self.changed.notify_one();
-        (Watching { handle, key, queue }, receiver)
+        (WatchGuard { handle, key, queue }, receiver)
     }
 
-    fn remove(&self, key: &Bytes, queue: &Arc<Queue>) {
+    fn remove(&self, key: &Bytes, queue: &Arc<ObservationQueue>) {
         {
             let mut registry = self.registry();
             let Some(watch) = registry.keys.get_mut(key) else {
@@ -176,7 +179,7 @@ impl Watches {
             };
             watch.observers.retain(|other| !Arc::ptr_eq(other, queue));
             if watch.observers.is_empty() {
-                registry.mark(key);
+                registry.mark_due(key);
             }
         }
         self.changed.notify_one();
@@ -197,33 +200,33 @@ impl Watches {
             for key in keys {
                 if let Some(watch) = registry.keys.get_mut(&key) {
                     // An observer that is still being added misses nothing.
-                    if watch.begun || watch.gap {
+                    if watch.started || watch.gap {
                         watch.gap = true;
                         watch.observers.iter().for_each(|queue| queue.resync());
                     }
-                    watch.begun = false;
+                    watch.started = false;
                 }
-                registry.mark(&key);
+                registry.mark_due(&key);
             }
         }
         self.changed.notify_one();
     }
 
     /// Handles a notification. `merge` merges its version into the clock, unless it is too far ahead.
-    fn notified(&self, notification: Notification, merge: impl FnOnce(&Hlc) -> bool) {
+    fn handle_notification(&self, notification: Notification, merge: impl FnOnce(&Hlc) -> bool) {
         let mut registry = self.registry();
         let Notification {
             key,
             version,
             event,
         } = notification;
-        let Some((event, is_tombstone)) = meaning(event) else {
+        let Some((event, is_tombstone)) = visible_event(event) else {
             return;
         };
         let Some(watch) = registry
             .keys
             .get_mut(&key)
-            .filter(|watch| !watch.observers.is_empty() && (watch.begun || watch.gap))
+            .filter(|watch| !watch.observers.is_empty() && (watch.started || watch.gap))
         else {
             // The watch has not started yet, so this notification belongs to the time before.
             registry.stale += 1;
@@ -240,33 +243,33 @@ impl Watches {
         }
         let is_stale = matches!(order, Some(Ordering::Less | Ordering::Equal));
         if is_stale || !merge(&version) {
-            watch.doubt = true;
-            watch.disbelieved |= !is_stale;
+            watch.needs_read = true;
+            watch.distrusted |= !is_stale;
             registry.stale += u64::from(is_stale);
-            registry.mark(&key);
+            registry.mark_due(&key);
             drop(registry);
             return self.changed.notify_one();
         }
         // A notification that was not trusted and not verified yet may have come before this one.
-        if watch.disbelieved || std::mem::take(&mut watch.catching_up) {
+        if watch.distrusted || std::mem::take(&mut watch.catching_up) {
             watch.observers.iter().for_each(|queue| queue.resync());
         }
         let is_deleted = matches!(event, Event::Deleted);
-        let is_told = is_deleted && watch.is_buried && watch.present == Some(false);
-        watch.is_buried = is_tombstone || is_told;
+        let is_told = is_deleted && watch.deletion_reported && watch.present == Some(false);
+        watch.deletion_reported = is_tombstone || is_told;
         if is_told {
             watch.version = Some(version);
             registry.stale += 1;
             return;
         }
-        watch.observe(Some(version), value.cloned().map(detached));
+        watch.observe(Some(version), value.cloned().map(detach));
         watch.observed += 1;
         registry.notifications += 1;
     }
 
     /// Ends all observers, because the client is closed.
     pub(super) fn close(&self, lost_reason: LostReason, error: &Error) {
-        let end = End {
+        let end = EndReason {
             lost_reason,
             error: (lost_reason != LostReason::Closed).then(|| error.clone()),
         };
@@ -279,7 +282,7 @@ impl Watches {
             watch
                 .observers
                 .iter()
-                .for_each(|queue| queue.end(end.clone()));
+                .for_each(|queue| queue.close(end.clone()));
         }
         self.changed.notify_one();
     }
@@ -298,75 +301,76 @@ impl Watches {
 
 impl Registry {
     /// Marks a key that needs a request.
-    fn mark(&mut self, key: &Bytes) {
+    fn mark_due(&mut self, key: &Bytes) {
         if let Some(watch) = self.keys.get_mut(key)
             && !watch.is_due
-            && !watch.busy
+            && !watch.in_flight
         {
             watch.is_due = true;
             self.due.push_back(key.clone());
         }
     }
 
-    /// Makes keys eligible for another read once [`REST`] has passed. Returns the time for the next key.
-    fn wake_rested(&mut self) -> Option<Instant> {
+    /// Makes keys eligible for another read once [`MIN_READ_INTERVAL`] has passed. Returns the time for the next key.
+    fn expire_recent_reads(&mut self) -> Option<Instant> {
         let now = Instant::now();
         loop {
-            match self.resting.front() {
+            match self.recently_read.front() {
                 Some((at, _)) if *at <= now => {}
                 next => return next.map(|(at, _)| *at),
             }
-            if let Some((_, key)) = self.resting.pop_front() {
+            if let Some((_, key)) = self.recently_read.pop_front() {
                 if let Some(watch) = self.keys.get_mut(&key) {
-                    watch.resting = false;
+                    watch.recently_read = false;
                 }
-                self.mark(&key);
+                self.mark_due(&key);
             }
         }
     }
 
     /// Returns the next key with its step. Removes keys without observers.
-    fn next(&mut self) -> Option<(Bytes, Step, u64)> {
+    fn next_request(&mut self) -> Option<(Bytes, WatchRequest, u64)> {
         while let Some(key) = self.due.pop_front() {
             let Some(watch) = self.keys.get_mut(&key) else {
                 continue;
             };
             watch.is_due = false;
-            let step = match (watch.observers.is_empty(), watch.begun, watch.gap) {
+            let step = match (watch.observers.is_empty(), watch.started, watch.gap) {
                 (true, false, _) => {
                     self.keys.remove(&key);
                     continue;
                 }
                 (true, true, _) => {
                     // An observer that is added now waits until the watch starts again, and knows nothing of the time before.
-                    watch.begun = false;
+                    watch.started = false;
                     (watch.version, watch.present, watch.fingerprint) = (None, None, None);
-                    Step::Stop
+                    WatchRequest::Stop
                 }
                 (false, false, _) => {
-                    watch.waiting.retain(|caller| !caller.begun.is_closed());
-                    let until = watch.waiting.iter().map(|caller| caller.until).max();
-                    Step::Begin { until }
+                    watch.waiters.retain(|caller| !caller.started.is_closed());
+                    let until = watch.waiters.iter().map(|caller| caller.until).max();
+                    WatchRequest::Start { until }
                 }
-                (false, true, true) => Step::Read {
+                (false, true, true) => WatchRequest::Read {
                     observed: watch.observed,
                     missed: true,
                 },
-                (false, true, false) if watch.doubt && !watch.resting => {
-                    watch.resting = true;
-                    self.resting.push_back((Instant::now() + REST, key.clone()));
-                    Step::Read {
+                (false, true, false) if watch.needs_read && !watch.recently_read => {
+                    watch.recently_read = true;
+                    self.recently_read
+                        .push_back((Instant::now() + MIN_READ_INTERVAL, key.clone()));
+                    WatchRequest::Read {
                         observed: watch.observed,
-                        missed: watch.disbelieved,
+                        missed: watch.distrusted,
                     }
                 }
                 (false, true, false) => continue,
             };
-            if let Step::Read { .. } = step {
-                watch.catching_up = watch.disbelieved;
-                (watch.doubt, watch.disbelieved) = (false, false);
+            if let WatchRequest::Read { .. } = step {
+                watch.catching_up = watch.distrusted;
+                (watch.needs_read, watch.distrusted) = (false, false);
             }
-            watch.busy = true;
+            watch.in_flight = true;
             return Some((key, step, self.connection));
         }
         None
@@ -391,7 +395,7 @@ impl Watch {
 
     /// Handles the state that was read after a gap or because of a doubt. `caught_up` is whether a notification had not been
     /// trusted.
-    fn read(
+    fn handle_read(
         &mut self,
         state: Option<(Bytes, Hlc)>,
         observed_before: u64,
@@ -416,9 +420,9 @@ impl Watch {
                 return;
             }
             // An untrusted change may have followed the observations since the gap.
-            let is_marked = was_gap && !caught_up && !self.disbelieved;
+            let is_marked = was_gap && !caught_up && !self.distrusted;
             // A notification that was dropped as lower than the previous state may be higher than this one.
-            self.disbelieved |= self.doubt && !rises;
+            self.distrusted |= self.needs_read && !rises;
             if !is_marked {
                 self.observers.iter().for_each(|queue| queue.resync());
             }
@@ -432,7 +436,7 @@ impl Watch {
             // Later versions need not be higher than one from before the gap.
             self.version.clone_from(&version);
             // The other observers got the same state before this observer was added.
-            for queue in self.observers.iter().filter(|queue| queue.is_untold()) {
+            for queue in self.observers.iter().filter(|queue| queue.needs_state()) {
                 queue.push(observation(version.clone(), value.clone()));
             }
         }
@@ -450,11 +454,11 @@ fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
 
 /// Returns the meaning of a notification for readers, and whether it is a record of a deletion. Returns `None` for a record
 /// that changes nothing.
-fn meaning(event: Event) -> Option<(Event, bool)> {
+fn visible_event(event: Event) -> Option<(Event, bool)> {
     let Event::Set(value) = &event else {
         return Some((event, false));
     };
-    if !intents::is_marked(value) {
+    if !intents::has_record_prefix(value) {
         return Some((event, false));
     }
     match Record::decode(value) {

@@ -1,14 +1,14 @@
 //! The task that keeps the store's watches in line with the observers.
 use super::super::call::Call;
-use super::super::detached;
-use super::super::observer::End;
+use super::super::detach;
+use super::super::observer::EndReason;
 use super::super::shared::Shared;
-use super::{Step, Waiting};
+use super::{WatchRequest, WatchWaiter};
 use crate::Entry;
 use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents;
-use crate::request::{Message, Outgoing};
+use crate::request::{Message, OutgoingRequest};
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
@@ -18,13 +18,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 /// Maximum number of requests under way.
-const AT_A_TIME: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 /// Delay before a failed request is repeated.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Handles a message to this client id that is not a response.
-    pub(in super::super) fn notified(&self, message: &Message, client_id: &str) {
+    pub(in super::super) fn handle_notification(&self, message: &Message, client_id: &str) {
         let timestamp = message
             .publish
             .user_properties()
@@ -38,7 +38,7 @@ impl Shared {
         match notification {
             Ok(notification) => {
                 self.watches
-                    .notified(notification, |version| self.merge(version));
+                    .handle_notification(notification, |version| self.merge(version));
             }
             Err(error) => {
                 self.watches.registry().malformed += 1;
@@ -48,51 +48,55 @@ impl Shared {
     }
 
     /// Sends the request of a step.
-    async fn ask(&self, key: &Bytes, step: Step) -> Result<Option<(Bytes, Hlc)>, Error> {
+    async fn send_watch_request(
+        &self,
+        key: &Bytes,
+        step: WatchRequest,
+    ) -> Result<Option<(Bytes, Hlc)>, Error> {
         let command = match step {
-            Step::Begin { .. } => CommandRef::Watch { key },
-            Step::Read { .. } => CommandRef::Get {
+            WatchRequest::Start { .. } => CommandRef::Watch { key },
+            WatchRequest::Read { .. } => CommandRef::Get {
                 key,
                 remaining: false,
                 eventual: false,
             },
-            Step::Stop => CommandRef::Unwatch { key },
+            WatchRequest::Stop => CommandRef::Unwatch { key },
         };
         let timeout = match step {
-            Step::Begin { until: Some(until) } => {
+            WatchRequest::Start { until: Some(until) } => {
                 let left = until.saturating_duration_since(Instant::now());
                 Some(left.max(self.request_timeout()))
             }
             _ => None,
         };
-        let request = Outgoing {
-            waits_out_outages: true,
-            ..Outgoing::new(command)
+        let request = OutgoingRequest {
+            ignores_fail_fast: true,
+            ..OutgoingRequest::new(command)
         };
         let mut call = Call::new(self, request, timeout);
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
-            (Step::Read { .. }, Reply::Value(value), Some(version)) => {
-                let found = Entry::new(detached(value), version);
-                let found = if intents::is_marked(&found.value) {
-                    Box::pin(self.read(key, Some(found), call.left(), false)).await?
+            (WatchRequest::Read { .. }, Reply::Value(value), Some(version)) => {
+                let found = Entry::new(detach(value), version);
+                let found = if intents::has_record_prefix(&found.value) {
+                    Box::pin(self.read(key, Some(found), call.remaining(), false)).await?
                 } else {
                     Some(found)
                 };
                 Ok(found.map(|entry| (entry.value, entry.version)))
             }
-            (Step::Begin { .. } | Step::Stop, Reply::Ok, _)
-            | (Step::Stop, Reply::Count(0), _)
-            | (Step::Read { .. }, Reply::Nil, _) => Ok(None),
+            (WatchRequest::Start { .. } | WatchRequest::Stop, Reply::Ok, _)
+            | (WatchRequest::Stop, Reply::Count(0), _)
+            | (WatchRequest::Read { .. }, Reply::Nil, _) => Ok(None),
             _ => Err(call.invalid("the response is not one to this command")),
         }
     }
 
     /// Handles the response to a step. Returns whether to repeat the step after a pause.
-    fn answered(
+    fn handle_watch_response(
         &self,
         key: &Bytes,
-        step: Step,
+        step: WatchRequest,
         connection: u64,
         answer: Result<Option<(Bytes, Hlc)>, Error>,
     ) -> bool {
@@ -101,60 +105,61 @@ impl Shared {
         let Some(watch) = registry.keys.get_mut(key) else {
             return false;
         };
-        watch.busy = false;
+        watch.in_flight = false;
         let caught_up = std::mem::take(&mut watch.catching_up);
         let mut again = false;
         match (step, answer) {
-            (Step::Begin { .. }, Ok(_)) => {
-                watch.begun = current;
+            (WatchRequest::Start { .. }, Ok(_)) => {
+                watch.started = current;
                 if current {
-                    for caller in watch.waiting.drain(..) {
+                    for caller in watch.waiters.drain(..) {
                         // The receiver is gone if the caller gave up.
-                        let _ = caller.begun.send(Ok(()));
+                        let _ = caller.started.send(Ok(()));
                     }
                 }
             }
-            (Step::Read { observed, missed }, Ok(state)) => {
+            (WatchRequest::Read { observed, missed }, Ok(state)) => {
                 if current {
-                    watch.read(state, observed, missed, caught_up);
+                    watch.handle_read(state, observed, missed, caught_up);
                 }
             }
             // After an error the watch may continue at the store. That is harmless: its notifications are ignored, and a second
             // KEYNOTIFY has no further effect.
-            (Step::Stop, _) => {}
-            (Step::Begin { .. } | Step::Read { .. }, Err(error))
-                if watch.gap && is_passing(&error) =>
+            (WatchRequest::Stop, _) => {}
+            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
+                if watch.gap && is_transient(&error) =>
             {
                 again = true;
             }
             // The client is closed, and its observers end for the same reason.
-            (Step::Begin { .. } | Step::Read { .. }, Err(error))
+            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
                 if error.kind() == ErrorKind::Closed =>
             {
                 return false;
             }
             // The last observation may still be true. After a transient failure, the key is read again.
-            (Step::Read { missed, .. }, Err(error)) if !watch.gap => {
-                watch.doubt |= is_passing(&error);
-                watch.disbelieved |= missed;
+            (WatchRequest::Read { missed, .. }, Err(error)) if !watch.gap => {
+                watch.needs_read |= is_transient(&error);
+                watch.distrusted |= missed;
             }
-            (Step::Begin { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
+            (WatchRequest::Start { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
                 // Each caller ends at its own time. For later callers, the store is asked again.
                 let now = Instant::now();
-                let is_wanted = |caller: &Waiting| !caller.begun.is_closed() && caller.until > now;
-                if !watch.observers.is_empty() && !watch.waiting.iter().any(is_wanted) {
+                let is_wanted =
+                    |caller: &WatchWaiter| !caller.started.is_closed() && caller.until > now;
+                if !watch.observers.is_empty() && !watch.waiters.iter().any(is_wanted) {
                     return false;
                 }
             }
-            (Step::Begin { .. } | Step::Read { .. }, Err(error)) => {
+            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error)) => {
                 // Without the full error, which names the key.
                 tracing::warn!(kind = ?error.kind(), "a watch ends");
-                for caller in watch.waiting.drain(..) {
+                for caller in watch.waiters.drain(..) {
                     // The receiver is gone if the caller gave up.
-                    let _ = caller.begun.send(Err(error.clone()));
+                    let _ = caller.started.send(Err(error.clone()));
                 }
                 for queue in watch.observers.drain(..) {
-                    queue.end(End {
+                    queue.close(EndReason {
                         lost_reason: LostReason::Refused,
                         error: Some(error.clone()),
                     });
@@ -162,7 +167,7 @@ impl Shared {
             }
         }
         if !again {
-            registry.mark(key);
+            registry.mark_due(key);
         }
         again
     }
@@ -170,7 +175,7 @@ impl Shared {
 
 /// Returns whether a watch that was allowed before may be allowed again. After a rejection with 0x83, it would be rejected
 /// again. That is the reason code if the response exceeds the Maximum Packet Size of this client.
-fn is_passing(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
         return false;
     }
@@ -181,17 +186,17 @@ fn is_passing(error: &Error) -> bool {
 pub(in super::super) async fn run(shared: Arc<Shared>) {
     let mut steps = JoinSet::new();
     loop {
-        while steps.len() < AT_A_TIME {
-            let next = shared.watches.registry().next();
+        while steps.len() < MAX_CONCURRENT {
+            let next = shared.watches.registry().next_request();
             let Some((key, step, connection)) = next else {
                 break;
             };
             let shared = shared.clone();
             steps.spawn(async move {
-                let answer = shared.ask(&key, step).await;
-                if shared.answered(&key, step, connection, answer) {
-                    tokio::time::sleep(PAUSE).await;
-                    shared.watches.registry().mark(&key);
+                let answer = shared.send_watch_request(&key, step).await;
+                if shared.handle_watch_response(&key, step, connection, answer) {
+                    tokio::time::sleep(RETRY_DELAY).await;
+                    shared.watches.registry().mark_due(&key);
                 }
             });
         }
@@ -200,8 +205,8 @@ pub(in super::super) async fn run(shared: Arc<Shared>) {
             if registry.closed {
                 return;
             }
-            let rested_at = registry.wake_rested();
-            if !registry.due.is_empty() && steps.len() < AT_A_TIME {
+            let rested_at = registry.expire_recent_reads();
+            if !registry.due.is_empty() && steps.len() < MAX_CONCURRENT {
                 continue;
             }
             rested_at

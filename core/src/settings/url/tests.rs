@@ -101,7 +101,7 @@ fn user_and_password_are_percent_encoded() {
 }
 
 #[test]
-fn every_parameter_counts() {
+fn every_parameter_is_applied() {
     let settings = parse(
         "mqtts://broker?ca_file=/ca&cert_file=/cert&key_file=/key&key_password_file=/key%26password\
          &password_file=/password&server_name=inner&client_id=gate%20way&keep_alive=7\
@@ -138,7 +138,7 @@ const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].,]{0,12}[JZ][JZ%/?#@:&=\\[\\].,]{0,12}
 
 proptest! {
     #[test]
-    fn nothing_of_a_password_is_told(
+    fn errors_do_not_contain_the_password(
         before in "(mqtts?://|wss?://|unix://|mqtt:|http://|//|)(user)?:?",
         password in PASSWORD,
         behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
@@ -157,7 +157,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_part() {
     let no_host = "it names no host; write mqtt://host:port, or mqtts://host:port for TLS";
     let no_scheme = "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://` and `unix://`";
     let no_path = "it names no absolute path of a socket; write unix:///path";

@@ -39,7 +39,7 @@ impl Context {
     pub(super) fn explain_tls(&self, error: &RustlsError) -> TransportError {
         match error {
             RustlsError::InvalidCertificate(error) => {
-                TransportError::new(ErrorKind::Untrusted, self.distrust(error))
+                TransportError::new(ErrorKind::Untrusted, self.explain_certificate(error))
             }
             RustlsError::AlertReceived(alert) => self.alert(*alert),
             RustlsError::InvalidMessage(_) => TransportError::new(
@@ -53,7 +53,7 @@ impl Context {
     }
 
     /// Explains why the broker's certificate is rejected.
-    fn distrust(&self, error: &CertificateError) -> String {
+    fn explain_certificate(&self, error: &CertificateError) -> String {
         let what = "the broker's certificate";
         match error {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file
@@ -72,7 +72,7 @@ impl Context {
                 let ago = time.as_secs().saturating_sub(not_after.as_secs());
                 format!(
                     "{what} expired {} ago, or the clock of this machine is wrong",
-                    rough(Duration::from_secs(ago))
+                    approximate(Duration::from_secs(ago))
                 )
             }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
@@ -86,7 +86,7 @@ impl Context {
                 let mut text = format!("{what} is not made out to `{}`", self.server_name);
                 for (index, name) in presented.iter().take(SHOWN).enumerate() {
                     let before = if index == 0 { " but to" } else { "," };
-                    let _ = write!(text, "{before} {}", bare_name(name));
+                    let _ = write!(text, "{before} {}", name_without_type(name));
                 }
                 if presented.len() > SHOWN {
                     text.push_str(", ...");
@@ -94,7 +94,7 @@ impl Context {
                 text.push_str("; set the server name if that is right");
                 text
             }
-            error => format!("{what} is not acceptable: {}", unacceptable(error)),
+            error => format!("{what} is not acceptable: {}", describe_rejection(error)),
         }
     }
 
@@ -148,13 +148,13 @@ impl Context {
 const SUPPORTED_KEYS: &str = "Or the broker's certificate has a key of another kind than RSA, P-256, P-384 and Ed25519, such as P-521";
 
 /// Returns the name of a certificate, which rustls prints as `DnsName("localhost")`, without its type.
-fn bare_name(shown: &str) -> &str {
+fn name_without_type(shown: &str) -> &str {
     let name = shown.split_once('(').map_or(shown, |(_, name)| name);
     name.trim_end_matches(')').trim_matches('"')
 }
 
 /// Describes the rejection of a certificate, with advice.
-fn unacceptable(error: &CertificateError) -> String {
+fn describe_rejection(error: &CertificateError) -> String {
     let text = error.to_string();
     // Errors of webpki have no description and appear in debug format.
     let has = |name: &str| text.contains(name);
@@ -186,7 +186,7 @@ fn unacceptable(error: &CertificateError) -> String {
 }
 
 /// Formats a duration in its largest whole unit.
-fn rough(duration: Duration) -> String {
+fn approximate(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (count, unit) = match seconds {
         0..60 => (seconds, "second"),

@@ -1,7 +1,7 @@
 //! The client's own certificate and private key.
-use super::encrypted::decrypt;
-use super::provider;
-use super::trust::{certificates, pem_problem};
+use super::crypto_provider;
+use super::encrypted_key::decrypt;
+use super::root_store::{certificates, pem_problem};
 use crate::settings::TlsSettings;
 use crate::transport::error::TransportError;
 use crate::transport::file;
@@ -55,7 +55,7 @@ fn certified(
     provider: &CryptoProvider,
     der: &Zeroizing<PrivateKeyDer<'static>>,
 ) -> Result<CertifiedKey, RustlsError> {
-    let identity = CertifiedKey::new(chain, provider::private_key(provider, der)?);
+    let identity = CertifiedKey::new(chain, crypto_provider::private_key(provider, der)?);
     match identity.keys_match() {
         Ok(()) | Err(RustlsError::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(identity),
         Err(error) => Err(error),

@@ -1,11 +1,11 @@
 //! TLS 1.2 and 1.3 with rustls.
+mod crypto_provider;
 #[cfg_attr(not(feature = "encrypted-keys"), path = "no_encrypted.rs")]
-mod encrypted;
+mod encrypted_key;
 mod failure;
 mod identity;
-mod provider;
+mod root_store;
 mod socket;
-mod trust;
 
 use super::error::TransportError;
 use crate::error::ErrorKind;
@@ -58,7 +58,7 @@ impl Tls {
     pub(crate) async fn handshake(self, transport: TcpStream) -> Result<TlsStream, TransportError> {
         let most_in_record = match self.connector.config().max_fragment_size {
             Some(bytes) => bytes.saturating_sub(RECORD_OVERHEAD),
-            None => MOST_IN_RECORD,
+            None => MAX_RECORD_LEN,
         };
         match self
             .connector
@@ -67,7 +67,7 @@ impl Tls {
         {
             Ok(bytes) => Ok(TlsStream {
                 bytes,
-                most_in_record,
+                max_record_len: most_in_record,
                 context: self.context,
             }),
             Err(error) => Err(self.context.explain(&error).with_source(error)),
@@ -77,8 +77,8 @@ impl Tls {
 
 /// Creates the configuration of rustls from the files of the settings.
 fn configuration(settings: &TlsSettings) -> Result<ClientConfig, TransportError> {
-    let provider = provider::current()?;
-    let roots = trust::load(settings.ca_file.as_deref())?;
+    let provider = crypto_provider::current()?;
+    let roots = root_store::load(settings.ca_file.as_deref())?;
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(internal)?;
@@ -101,7 +101,7 @@ fn internal(error: impl std::fmt::Display) -> TransportError {
 }
 
 /// Maximum payload of a TLS record, and its overhead, as counted by rustls.
-const MOST_IN_RECORD: usize = 1 << 14;
+const MAX_RECORD_LEN: usize = 1 << 14;
 const RECORD_OVERHEAD: usize = 5;
 
 /// A TLS connection to the broker.
@@ -109,7 +109,7 @@ const RECORD_OVERHEAD: usize = 5;
 pub(crate) struct TlsStream {
     pub(crate) bytes: client::TlsStream<Socket>,
     /// Maximum number of bytes in one record.
-    most_in_record: usize,
+    max_record_len: usize,
     context: Context,
 }
 
@@ -123,7 +123,7 @@ impl TlsStream {
     ) -> Poll<io::Result<usize>> {
         let mut stream = Pin::new(&mut self.bytes);
         ready!(stream.as_mut().poll_flush(context))?;
-        stream.poll_write(context, &bytes[..bytes.len().min(self.most_in_record)])
+        stream.poll_write(context, &bytes[..bytes.len().min(self.max_record_len)])
     }
 
     /// Explains an error of a read or write. Since TLS 1.3, the broker's verdict on the client's certificate arrives only after

@@ -15,21 +15,21 @@ const BUFFER_BYTES: usize = 4096;
 /// A watch of the directories that determine the target of one path. The file itself is not watched: a rename replaces it by
 /// another file, which a watch of the old one does not report.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct InotifyWatch {
     path: PathBuf,
     events: EventStream<Vec<u8>>,
     /// The relevant names in each directory.
     names: HashMap<WatchDescriptor, HashSet<OsString>>,
 }
 
-impl Watch {
+impl InotifyWatch {
     pub(super) fn new(path: PathBuf) -> io::Result<Self> {
         let mut this = Self {
             path,
             events: Inotify::init()?.into_event_stream(vec![0; BUFFER_BYTES])?,
             names: HashMap::new(),
         };
-        this.follow()?;
+        this.update_watches()?;
         Ok(this)
     }
 
@@ -44,14 +44,14 @@ impl Watch {
                 (None, _) => event.mask.contains(EventMask::Q_OVERFLOW),
             };
             if matters {
-                self.follow()?;
+                self.update_watches()?;
                 return Ok(());
             }
         }
     }
 
     /// Watches the directories that are relevant now, and no others.
-    fn follow(&mut self) -> io::Result<()> {
+    fn update_watches(&mut self) -> io::Result<()> {
         let mask = WatchMask::CREATE
             | WatchMask::CLOSE_WRITE
             | WatchMask::MOVED_TO

@@ -9,7 +9,7 @@ const MAX_LINKS: usize = 40;
 
 /// A name in a directory.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     /// The directory, which exists and contains no symbolic link in its path.
     pub(super) directory: PathBuf,
     /// The name that is looked up in it.
@@ -18,7 +18,7 @@ pub(super) struct Entry {
 
 /// Walks `path` and returns each symbolic link on the way, then the file itself. If the path has no target, the last entry is
 /// the first missing name. Replacing any of these entries changes the target of the path.
-pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<Entry>> {
+pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<DirectoryEntry>> {
     let mut entries = Vec::new();
     let mut directory = if path.is_absolute() {
         PathBuf::from("/")
@@ -43,7 +43,7 @@ pub(super) fn deciding_entries(path: &Path) -> io::Result<Vec<Entry>> {
             }
             _ => None,
         };
-        entries.push(Entry {
+        entries.push(DirectoryEntry {
             directory: directory.clone(),
             name: part,
         });

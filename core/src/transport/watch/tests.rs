@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
 /// Returns whether the watch reports a change that was already made.
-async fn is_told(watch: &mut FileWatch) -> bool {
+async fn is_notified(watch: &mut FileWatch) -> bool {
     // Enough yields for the runtime to poll the kernel for events.
     const YIELDS: usize = 500;
     let enough = async {
@@ -25,7 +25,7 @@ async fn is_told(watch: &mut FileWatch) -> bool {
 }
 
 /// Makes a change, then another one to the file that the path leads to. Both must be reported.
-async fn assert_told(
+async fn assert_notified(
     what: &str,
     prepare: impl FnOnce(&Path),
     path: impl Fn(&Path) -> PathBuf,
@@ -35,13 +35,16 @@ async fn assert_told(
     prepare(root.path());
     let path = path(root.path());
     let mut watch = FileWatch::new(path.clone());
-    assert!(!is_told(&mut watch).await, "{what}: told without a change");
+    assert!(
+        !is_notified(&mut watch).await,
+        "{what}: told without a change"
+    );
     change(root.path());
-    assert!(is_told(&mut watch).await, "{what}: not told");
-    while is_told(&mut watch).await {}
+    assert!(is_notified(&mut watch).await, "{what}: not told");
+    while is_notified(&mut watch).await {}
     fs::write(&path, "again").unwrap();
     assert!(
-        is_told(&mut watch).await,
+        is_notified(&mut watch).await,
         "{what}: the next change is not told"
     );
 }
@@ -63,20 +66,20 @@ fn swap(link: PathBuf, target: &str) {
 }
 
 #[tokio::test]
-async fn files_that_are_written_replaced_made_or_removed() {
+async fn file_writes_replacements_creations_and_removals_are_detected() {
     let exists = |root: &Path| write(token(root));
-    assert_told("written", exists, token, exists).await;
-    assert_told("replaced", exists, token, |root| {
+    assert_notified("written", exists, token, exists).await;
+    assert_notified("replaced", exists, token, |root| {
         write(root.join("other"));
         fs::rename(root.join("other"), token(root)).unwrap();
     })
     .await;
-    assert_told("made", |_| {}, token, exists).await;
-    assert_told("removed", exists, token, |root| {
+    assert_notified("made", |_| {}, token, exists).await;
+    assert_notified("removed", exists, token, |root| {
         fs::remove_file(token(root)).unwrap();
     })
     .await;
-    assert_told(
+    assert_notified(
         "linked",
         |_| {},
         token,
@@ -89,13 +92,13 @@ async fn files_that_are_written_replaced_made_or_removed() {
 }
 
 #[tokio::test]
-async fn symlinks_as_kubernetes_swaps_them() {
+async fn kubernetes_symlink_swaps_are_detected() {
     let prepare = |root: &Path| {
         write(root.join("..1/token"));
         symlink("..1", root.join("..data")).unwrap();
         symlink("..data/token", token(root)).unwrap();
     };
-    assert_told("swapped", prepare, token, |root| {
+    assert_notified("swapped", prepare, token, |root| {
         write(root.join("..2/token"));
         swap(root.join("..data"), "..2");
         fs::remove_dir_all(root.join("..1")).unwrap();
@@ -104,7 +107,7 @@ async fn symlinks_as_kubernetes_swaps_them() {
 }
 
 #[tokio::test]
-async fn links_through_other_directories() {
+async fn changes_behind_links_to_other_directories_are_detected() {
     let prepare = |root: &Path| {
         write(root.join("v1/secrets/token"));
         fs::create_dir_all(root.join("v2/secrets")).unwrap();
@@ -114,27 +117,27 @@ async fn links_through_other_directories() {
         symlink(target, root.join("app/token")).unwrap();
     };
     let path = |root: &Path| root.join("app/token");
-    assert_told("the last link", prepare, path, |root| {
+    assert_notified("the last link", prepare, path, |root| {
         write(root.join("elsewhere/token"));
         swap(root.join("app/token"), "../elsewhere/token");
     })
     .await;
-    assert_told("a link in the middle", prepare, path, |root| {
+    assert_notified("a link in the middle", prepare, path, |root| {
         swap(root.join("current"), "v2");
     })
     .await;
-    assert_told("behind the links", prepare, path, |root| {
+    assert_notified("behind the links", prepare, path, |root| {
         write(root.join("v1/secrets/token"));
     })
     .await;
 }
 
 #[tokio::test]
-async fn directories_that_come_and_go() {
+async fn directories_may_be_removed_and_recreated() {
     let path = |root: &Path| root.join("a/b/token");
     let exists = |root: &Path| write(path(root));
-    assert_told("made", |_| {}, path, exists).await;
-    assert_told("replaced", exists, path, |root| {
+    assert_notified("made", |_| {}, path, exists).await;
+    assert_notified("replaced", exists, path, |root| {
         fs::rename(root.join("a/b"), root.join("a/old")).unwrap();
         fs::create_dir(root.join("a/b")).unwrap();
     })
@@ -143,36 +146,36 @@ async fn directories_that_come_and_go() {
     write(path(root.path()));
     let mut watch = FileWatch::new(path(root.path()));
     fs::remove_dir_all(root.path().join("a")).unwrap();
-    assert!(is_told(&mut watch).await);
-    while is_told(&mut watch).await {}
+    assert!(is_notified(&mut watch).await);
+    while is_notified(&mut watch).await {}
     write(path(root.path()));
-    assert!(is_told(&mut watch).await);
+    assert!(is_notified(&mut watch).await);
 }
 
 #[tokio::test]
-async fn other_files_in_the_directory_wake_nobody() {
+async fn other_files_in_the_directory_are_ignored() {
     let root = TempDir::new().unwrap();
     write(token(root.path()));
     let mut watch = FileWatch::new(token(root.path()));
     write(root.path().join("other"));
     fs::remove_file(root.path().join("other")).unwrap();
     fs::read(token(root.path())).unwrap();
-    assert!(!is_told(&mut watch).await);
+    assert!(!is_notified(&mut watch).await);
 }
 
 #[tokio::test]
-async fn links_in_a_circle_lead_nowhere() {
+async fn symlink_loops_are_detected() {
     let root = TempDir::new().unwrap();
     symlink("token", token(root.path())).unwrap();
     let mut watch = FileWatch::new(token(root.path()));
-    assert!(!is_told(&mut watch).await);
+    assert!(!is_notified(&mut watch).await);
     fs::remove_file(token(root.path())).unwrap();
     write(token(root.path()));
-    assert!(is_told(&mut watch).await);
+    assert!(is_notified(&mut watch).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_kernel_the_file_counts_as_changed_now_and_then() {
+async fn without_inotify_the_file_is_polled() {
     let mut watch = FileWatch {
         kernel: None,
         next_poll: Instant::now() + POLL_INTERVAL,

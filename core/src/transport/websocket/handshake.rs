@@ -14,8 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const PROTOCOL: &str = "mqtt";
 /// Maximum size of a response, in bytes; a longer one is rejected.
-const MOST_BYTES: usize = 16 * 1024;
-const MOST_HEADERS: usize = 64;
+const MAX_BYTES: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
 
 /// Performs the handshake over `stream`. Returns the bytes after the response, which belong to the WebSocket.
 pub(super) async fn perform(
@@ -24,7 +24,7 @@ pub(super) async fn perform(
     path: &str,
 ) -> Result<BytesMut, TransportError> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| broken(&io::Error::other(error)))?;
+    getrandom::fill(&mut random).map_err(|error| connection_error(&io::Error::other(error)))?;
     let key = STANDARD.encode(random);
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -42,7 +42,7 @@ pub(super) async fn perform(
             let reason = "the broker closed the connection during the WebSocket handshake; it may not speak WebSocket on this port";
             return Err(TransportError::new(ErrorKind::Unreachable, reason));
         }
-        let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+        let mut headers = [EMPTY_HEADER; MAX_HEADERS];
         let mut response = Response::new(&mut headers);
         match response.parse(&input) {
             Ok(Status::Complete(length)) => {
@@ -50,7 +50,7 @@ pub(super) async fn perform(
                 input.advance(length);
                 return Ok(input);
             }
-            Ok(Status::Partial) if input.len() < MOST_BYTES => {}
+            Ok(Status::Partial) if input.len() < MAX_BYTES => {}
             Ok(Status::Partial) => return Err(refused("its HTTP response is too long")),
             Err(error) => {
                 return Err(refused(&format!(
@@ -108,10 +108,12 @@ fn refused(problem: &str) -> TransportError {
 
 /// Explains an error of the connection itself.
 fn explained(stream: &Stream, error: &io::Error) -> TransportError {
-    stream.explain(error).unwrap_or_else(|| broken(error))
+    stream
+        .explain(error)
+        .unwrap_or_else(|| connection_error(error))
 }
 
-fn broken(error: &io::Error) -> TransportError {
+fn connection_error(error: &io::Error) -> TransportError {
     let reason = format!("the connection broke during the WebSocket handshake: {error}");
     TransportError::new(ErrorKind::Unreachable, reason)
 }

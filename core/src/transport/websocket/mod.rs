@@ -8,16 +8,16 @@ mod handshake;
 use super::Stream;
 use super::error::TransportError;
 use bytes::{Buf, BytesMut};
-use statestore_protocol::websocket::{Incoming, Kind, Side, put};
+use statestore_protocol::websocket::{FrameDecoder, Opcode, Role, put_frame};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// Capacity for one read, in bytes.
-const READ: usize = 32 * 1024;
+const READ_SIZE: usize = 32 * 1024;
 /// Maximum payload of a frame that is written, in bytes: it is masked in a copy.
-const MOST_WRITTEN: usize = 64 * 1024;
+const MAX_FRAME_PAYLOAD: usize = 64 * 1024;
 
 /// A WebSocket as a byte stream.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct WebSocket {
     pub(super) transport: Stream,
     /// Bytes that were read and are not passed on yet.
     input: BytesMut,
-    incoming: Incoming,
+    decoder: FrameDecoder,
     /// Complete frames that are being written.
     output: BytesMut,
     is_closed: bool,
@@ -47,7 +47,7 @@ impl WebSocket {
         Self {
             transport,
             input,
-            incoming: Incoming::new(Side::Server),
+            decoder: FrameDecoder::new(Role::Server),
             output: BytesMut::new(),
             is_closed: false,
         }
@@ -55,8 +55,11 @@ impl WebSocket {
 
     /// Consumes frames up to the next one with payload. Returns whether there is payload, or the WebSocket has ended.
     fn advance(&mut self) -> io::Result<bool> {
-        let is_there = self.incoming.advance(&mut self.input).map_err(broken)?;
-        if let Some(close) = self.incoming.close() {
+        let is_there = self
+            .decoder
+            .advance(&mut self.input)
+            .map_err(invalid_data)?;
+        if let Some(close) = self.decoder.close() {
             // 1000 and 1001 are regular ends: normal closure, and going away.
             if let Some(code) = close.code.filter(|code| !matches!(code, 1000 | 1001)) {
                 let told = close.reason.escape_ascii();
@@ -71,16 +74,16 @@ impl WebSocket {
 
     fn close(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.is_closed, true) {
-            self.frame(Kind::Close, &1000_u16.to_be_bytes())?;
+            self.frame(Opcode::Close, &1000_u16.to_be_bytes())?;
         }
         Ok(())
     }
 
-    fn frame(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+    fn frame(&mut self, kind: Opcode, payload: &[u8]) -> io::Result<()> {
         // The mask must be unpredictable (section 10.3).
         let mut mask = [0; 4];
         getrandom::fill(&mut mask).map_err(io::Error::other)?;
-        put(&mut self.output, kind, payload, Some(mask));
+        put_frame(&mut self.output, kind, payload, Some(mask));
         Ok(())
     }
 
@@ -100,15 +103,15 @@ impl WebSocket {
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.poll_output(context))?;
-            match self.incoming.take_pong() {
-                Some(payload) => self.frame(Kind::Pong, &payload)?,
+            match self.decoder.take_pong() {
+                Some(payload) => self.frame(Opcode::Pong, &payload)?,
                 None => return Poll::Ready(Ok(())),
             }
         }
     }
 }
 
-fn broken(problem: &'static str) -> io::Error {
+fn invalid_data(problem: &'static str) -> io::Error {
     let reason = format!("the broker broke the WebSocket protocol: {problem}");
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
@@ -122,22 +125,24 @@ impl AsyncRead for WebSocket {
         let this = self.get_mut();
         loop {
             let is_there = this.advance()?;
-            if this.incoming.has_ping() || !this.output.is_empty() {
+            if this.decoder.has_ping() || !this.output.is_empty() {
                 // The rest is written at a later read or write.
                 if let Poll::Ready(written) = this.poll_drain(context) {
                     written?;
                     let _ = Pin::new(&mut this.transport).poll_flush(context)?;
                 }
             }
-            if is_there && (this.incoming.close().is_some() || buffer.remaining() == 0) {
+            if is_there && (this.decoder.close().is_some() || buffer.remaining() == 0) {
                 return Poll::Ready(Ok(()));
             }
-            let payload = this.incoming.take(&mut this.input, buffer.remaining());
+            let payload = this
+                .decoder
+                .take_payload(&mut this.input, buffer.remaining());
             if !payload.is_empty() {
                 buffer.put_slice(&payload);
                 return Poll::Ready(Ok(()));
             }
-            this.input.reserve(READ);
+            this.input.reserve(READ_SIZE);
             if ready!(pin!(this.transport.read_buf(&mut this.input)).poll(context))? == 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -153,8 +158,8 @@ impl AsyncWrite for WebSocket {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_drain(context))?;
-        let length = bytes.len().min(MOST_WRITTEN);
-        this.frame(Kind::Binary, &bytes[..length])?;
+        let length = bytes.len().min(MAX_FRAME_PAYLOAD);
+        this.frame(Opcode::Binary, &bytes[..length])?;
         let whole = this.output.len();
         match this.poll_output(context) {
             Poll::Ready(Err(error)) if this.output.len() == whole => Poll::Ready(Err(error)),
@@ -187,12 +192,12 @@ mod tests {
 
     /// A stream that accepts this many more bytes, and then none.
     #[derive(Debug)]
-    struct Breaking {
+    struct LimitedStream {
         stream: DuplexStream,
-        takes: usize,
+        capacity: usize,
     }
 
-    impl AsyncRead for Breaking {
+    impl AsyncRead for LimitedStream {
         fn poll_read(
             mut self: Pin<&mut Self>,
             context: &mut Context<'_>,
@@ -202,14 +207,14 @@ mod tests {
         }
     }
 
-    impl AsyncWrite for Breaking {
+    impl AsyncWrite for LimitedStream {
         fn poll_write(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
             bytes: &[u8],
         ) -> Poll<io::Result<usize>> {
-            let taken = bytes.len().min(self.takes);
-            self.takes -= taken;
+            let taken = bytes.len().min(self.capacity);
+            self.capacity -= taken;
             Poll::Ready(if taken > 0 {
                 Ok(taken)
             } else {
@@ -227,11 +232,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_of_which_some_have_left_count_as_written() {
+    async fn a_partly_sent_frame_counts_as_written() {
         let bytes = [7; 1_000];
         for (takes, first) in [(0, None), (1, Some(1_000)), (900, Some(1_000))] {
             let (stream, _far_end) = tokio::io::duplex(1);
-            let transport: Box<dyn Duplex> = Box::new(Breaking { stream, takes });
+            let transport: Box<dyn Duplex> = Box::new(LimitedStream {
+                stream,
+                capacity: takes,
+            });
             let mut socket = WebSocket::new(Stream::Other(transport), BytesMut::new());
             assert_eq!(socket.write(&bytes).await.ok(), first, "{takes}");
             socket.write(&bytes).await.unwrap_err();

@@ -12,13 +12,13 @@ use tokio::time::{Sleep, sleep};
 
 /// A machine whose connections end here.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct SimulatedPlatform {
     pub(super) far_ends: mpsc::UnboundedSender<DuplexStream>,
     /// Whether the connections accept no more data.
     pub(super) is_broken: Arc<AtomicBool>,
 }
 
-impl Platform for Machine {
+impl Platform for SimulatedPlatform {
     fn wall_ms(&self) -> u64 {
         System.wall_ms()
     }
@@ -31,7 +31,7 @@ impl Platform for Machine {
     fn connect(&self) -> Option<Connecting> {
         let (near, far) = duplex(1 << 16);
         let sent = self.far_ends.send(far);
-        let near = Half {
+        let near = ClientEnd {
             stream: near,
             is_broken: self.is_broken.clone(),
         };
@@ -44,12 +44,12 @@ impl Platform for Machine {
 
 /// The client's end of a link. Writes fail once the link is broken; reads do not.
 #[derive(Debug)]
-struct Half {
+struct ClientEnd {
     stream: DuplexStream,
     is_broken: Arc<AtomicBool>,
 }
 
-impl AsyncRead for Half {
+impl AsyncRead for ClientEnd {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -59,7 +59,7 @@ impl AsyncRead for Half {
     }
 }
 
-impl AsyncWrite for Half {
+impl AsyncWrite for ClientEnd {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

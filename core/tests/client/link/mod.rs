@@ -3,7 +3,7 @@ mod machine;
 
 use crate::support::{CLIENT_ID, Peer, Request, session_present, version};
 use bytes::Bytes;
-use machine::{Link, Machine, Pacer};
+use machine::{Link, Pacer, SimulatedPlatform};
 use statestore::{
     Client, ConnectionState, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
 };
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// A client that has just connected, with the other end of its link.
-struct Bench {
+struct LinkHarness {
     client: Client,
     peer: Peer,
     pace: Arc<Mutex<Option<usize>>>,
@@ -28,18 +28,18 @@ struct Bench {
     streams: mpsc::UnboundedReceiver<DuplexStream>,
 }
 
-impl Bench {
+impl LinkHarness {
     async fn new(settings: Settings) -> Self {
         let (far_ends, mut streams) = mpsc::unbounded_channel();
         let is_broken = Arc::<AtomicBool>::default();
-        let machine = Machine {
+        let machine = SimulatedPlatform {
             far_ends,
             is_broken: is_broken.clone(),
         };
         let settings = settings.client_id(CLIENT_ID).platform(machine);
         let pace = Arc::default();
         let accept = async {
-            let mut peer = Peer::over(Link {
+            let mut peer = Peer::new(Link {
                 stream: streams.recv().await.unwrap(),
                 pace: Arc::clone(&pace),
                 reads: Pacer::default(),
@@ -69,7 +69,7 @@ fn settings() -> Settings {
 /// The next request; a PINGREQ before it is not answered.
 async fn request_or_ping(peer: &mut Peer) -> Request {
     loop {
-        match peer.packet_but_puback().await {
+        match peer.packet_except_puback().await {
             Packet::PingReq => {}
             Packet::Publish(publish) => {
                 let command = Command::decode(&publish.payload()).unwrap();
@@ -85,13 +85,13 @@ async fn a_large_packet_on_a_slow_link_takes_longer_than_any_keep_alive() {
     let settings = settings()
         .keep_alive(Duration::from_secs(5))
         .request_timeout(Duration::from_secs(300));
-    let Bench {
+    let LinkHarness {
         client,
         mut peer,
         pace,
         mut streams,
         ..
-    } = Bench::new(settings).await;
+    } = LinkHarness::new(settings).await;
     // 1 Mbit/s
     *pace.lock().unwrap() = Some(12_500);
     let large = Bytes::from(vec![7; 12_000_000]);
@@ -115,7 +115,7 @@ async fn a_large_packet_on_a_slow_link_takes_longer_than_any_keep_alive() {
 }
 
 /// How long it takes until the client knows that it has no connection.
-async fn noticed(client: &Client) -> Duration {
+async fn time_to_detect_loss(client: &Client) -> Duration {
     let begun = Instant::now();
     let mut state = client.state();
     let lost = state.wait_for(|state| !state.is_connected()).await;
@@ -127,15 +127,15 @@ async fn noticed(client: &Client) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_loss_of_the_network_is_noticed_within_five_seconds_while_a_request_waits() {
+async fn a_silent_network_loss_is_detected_within_five_seconds_of_a_pending_request() {
     for idle_s in [0, 1, 30] {
         // The other end takes a few bytes more, as buffers do, and is never heard of again.
-        let Bench {
+        let LinkHarness {
             client,
             peer: _peer,
             streams: _streams,
             ..
-        } = Bench::new(settings()).await;
+        } = LinkHarness::new(settings()).await;
         sleep(Duration::from_secs(idle_s)).await;
         let requests = async {
             loop {
@@ -144,7 +144,7 @@ async fn a_silent_loss_of_the_network_is_noticed_within_five_seconds_while_a_req
             }
         };
         let took = tokio::select! {
-            took = noticed(&client) => took,
+            took = time_to_detect_loss(&client) => took,
             () = requests => unreachable!(),
         };
         assert!(took <= Duration::from_secs(5), "{took:?} after {idle_s} s");
@@ -152,13 +152,13 @@ async fn a_silent_loss_of_the_network_is_noticed_within_five_seconds_while_a_req
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_takes_its_time_is_not_given_up_as_long_as_its_broker_answers() {
-    let Bench {
+async fn a_slow_store_is_awaited_while_its_broker_answers_pings() {
+    let LinkHarness {
         client,
         mut peer,
         mut streams,
         ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     let broker = async {
         let request = peer.request().await;
         peer.acknowledge(&request, ReasonCode::SUCCESS).await;
@@ -178,8 +178,8 @@ async fn a_store_that_takes_its_time_is_not_given_up_as_long_as_its_broker_answe
 }
 
 /// The broker's end of the next connection, with its CONNECT.
-async fn again(streams: &mut mpsc::UnboundedReceiver<DuplexStream>) -> (Peer, Connect) {
-    let mut peer = Peer::over(streams.recv().await.unwrap());
+async fn next_connection(streams: &mut mpsc::UnboundedReceiver<DuplexStream>) -> (Peer, Connect) {
+    let mut peer = Peer::new(streams.recv().await.unwrap());
     let connect = peer.connect().await;
     (peer, connect)
 }
@@ -203,10 +203,10 @@ async fn failure(call: JoinHandle<Result<SetOutcome, Error>>) -> (ErrorKind, Out
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_time_was_up_before_it_could_be_written_is_never_sent() {
-    let Bench {
+async fn a_request_that_expires_before_it_is_written_is_never_sent() {
+    let LinkHarness {
         client, mut peer, ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     // More than the connection takes, so that the others wait behind it; they are encoded already, except for the last.
     let large = spawn_set(&client, "large", 100_000, 9_000);
     sleep(Duration::from_millis(1)).await;
@@ -238,19 +238,19 @@ async fn a_request_whose_time_was_up_before_it_could_be_written_is_never_sent() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_wants_any_more_is_not_carried_out_by_a_later_connection() {
-    let Bench {
+async fn an_expired_request_is_not_executed_by_a_later_connection() {
+    let LinkHarness {
         client,
         mut peer,
         mut streams,
         ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     let stale = spawn_set(&client, "stale", 10, 500);
     peer.request().await;
     // The request may or may not have been executed. Its acknowledgement is lost, and there is no connection for a
     // while.
     drop(peer);
-    let (peer, _) = again(&mut streams).await;
+    let (peer, _) = next_connection(&mut streams).await;
     assert_eq!(
         failure(stale).await,
         (ErrorKind::TimedOut, Outcome::Unknown)
@@ -258,7 +258,7 @@ async fn what_nobody_wants_any_more_is_not_carried_out_by_a_later_connection() {
     let next = spawn_set(&client, "next", 10, 60_000);
     drop(peer);
     // The session ends, because in it the request would have to be sent again.
-    let (mut peer, connect) = again(&mut streams).await;
+    let (mut peer, connect) = next_connection(&mut streams).await;
     assert!(connect.clean_start);
     peer.send_connack(ConnAck::new(ReasonCode::SUCCESS)).await;
     peer.subscribe().await;
@@ -268,28 +268,28 @@ async fn what_nobody_wants_any_more_is_not_carried_out_by_a_later_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beside_a_request_that_needs_its_session_a_stale_one_expires_as_soon_as_can_be_said() {
-    let Bench {
+async fn a_stale_request_is_resent_with_the_shortest_expiry_if_the_session_is_needed() {
+    let LinkHarness {
         client,
         mut peer,
         mut streams,
         ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     let stale = spawn_set(&client, "stale", 10, 500);
     peer.request().await;
     let wanted = spawn_set(&client, "wanted", 10, 60_000);
     peer.request().await;
     drop(peer);
-    let (peer, _) = again(&mut streams).await;
+    let (peer, _) = next_connection(&mut streams).await;
     assert_eq!(
         failure(stale).await,
         (ErrorKind::TimedOut, Outcome::Unknown)
     );
     drop(peer);
-    let (mut peer, connect) = again(&mut streams).await;
+    let (mut peer, connect) = next_connection(&mut streams).await;
     assert!(!connect.clean_start);
     peer.send_connack(session_present()).await;
-    peer.recognize().await;
+    peer.confirm_session().await;
     let version = version(1);
     for (key, expiry) in [("stale", 1), ("wanted", 60)] {
         let request = peer.answer(&Reply::Ok, Some(&version)).await;
@@ -302,13 +302,13 @@ async fn beside_a_request_that_needs_its_session_a_stale_one_expires_as_soon_as_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broker_that_never_acknowledges_a_request_does_not_strangle_the_connection() {
-    let Bench {
+async fn an_unacknowledged_request_ends_the_connection() {
+    let LinkHarness {
         client,
         mut peer,
         mut streams,
         ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     let forgotten = spawn_set(&client, "forgotten", 10, 1_000);
     peer.request().await;
     let begun = Instant::now();
@@ -330,14 +330,14 @@ async fn a_broker_that_never_acknowledges_a_request_does_not_strangle_the_connec
         failure(forgotten).await,
         (ErrorKind::TimedOut, Outcome::Unknown)
     );
-    assert!(again(&mut streams).await.1.clean_start);
+    assert!(next_connection(&mut streams).await.1.clean_start);
 }
 
 #[tokio::test(start_paused = true)]
-async fn deadlines_hold_while_a_connection_is_said_farewell_to() {
-    let Bench {
+async fn deadlines_are_kept_while_a_disconnect_is_written() {
+    let LinkHarness {
         client, mut peer, ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     // The connection takes nothing more, not even a DISCONNECT.
     let _large = spawn_set(&client, "large", 1_000_000, 9_000);
     sleep(Duration::from_millis(1)).await;
@@ -351,16 +351,16 @@ async fn deadlines_hold_while_a_connection_is_said_farewell_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_cannot_be_written_to_ends_although_nothing_says_so_to_who_reads() {
-    let Bench {
+async fn a_connection_that_accepts_no_writes_ends_without_a_read_error() {
+    let LinkHarness {
         client,
         peer: _peer,
         is_broken,
         streams: _streams,
         ..
-    } = Bench::new(settings()).await;
+    } = LinkHarness::new(settings()).await;
     is_broken.store(true, Ordering::Relaxed);
     let _set = spawn_set(&client, "k", 10, 9_000);
-    let took = noticed(&client).await;
+    let took = time_to_detect_loss(&client).await;
     assert!(took <= Duration::from_secs(2), "{took:?}");
 }

@@ -8,7 +8,7 @@ use statestored::{RunningServer, config::Config};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_watch_that_cannot_begin_says_why() {
+async fn a_rejected_watch_returns_its_reason() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let refusal = Reply::Error(ServiceError::NotAuthorized);
@@ -80,7 +80,7 @@ async fn a_watch_that_is_no_longer_allowed_ends_its_observers() {
 }
 
 #[tokio::test]
-async fn observers_of_a_session_that_was_taken_over_say_so() {
+async fn observers_report_a_session_takeover() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut observer = observe(&client, &mut peer, "k").await;
@@ -99,7 +99,7 @@ async fn observers_of_a_session_that_was_taken_over_say_so() {
 }
 
 #[tokio::test]
-async fn observers_of_a_client_that_gave_up_say_so() {
+async fn observers_report_a_client_that_gave_up() {
     let broker = Broker::start().await;
     let settings = broker.settings().reconnect_limit(Duration::ZERO);
     let (client, mut peer) = broker.connect(settings).await;
@@ -126,7 +126,7 @@ async fn observers_end_with_the_client() {
 }
 
 #[tokio::test]
-async fn an_observer_whose_client_does_not_take_the_value_ends_and_says_why() {
+async fn an_observer_ends_with_its_reason_if_the_value_is_too_large() {
     let server = RunningServer::start(Config::in_memory()).unwrap();
     let connect = async |id: &str, bytes: u32| {
         let settings = Settings::from_url(&server.url()).unwrap();

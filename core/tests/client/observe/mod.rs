@@ -1,8 +1,8 @@
 //! Observing keys: one watch for all observers of a key, rising versions, and a report of each gap.
-mod doubt;
+mod cancellation;
+mod distrusted_versions;
 mod ending;
 mod renewing;
-mod taking;
 
 use crate::support::{Broker, CLIENT_ID, Peer, session_present, version, within};
 use statestore::{Client, Hlc, Observation, ObserveOptions, Observer, Overflow};
@@ -48,7 +48,7 @@ async fn reconnect(broker: &Broker, peer: Peer) -> Peer {
     let mut peer = broker.accept().await;
     peer.connect().await;
     peer.send_connack(session_present()).await;
-    peer.recognize().await;
+    peer.confirm_session().await;
     peer
 }
 
@@ -133,7 +133,7 @@ async fn a_key_that_is_observed_again_while_its_watch_ends_is_watched() {
 }
 
 #[tokio::test]
-async fn a_slow_observer_gets_the_newest_state_or_is_told_how_much_it_missed() {
+async fn a_slow_observer_gets_the_newest_state_or_the_number_of_dropped_changes() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut latest = observe(&client, &mut peer, "k").await;
@@ -152,7 +152,7 @@ async fn a_slow_observer_gets_the_newest_state_or_is_told_how_much_it_missed() {
 }
 
 #[tokio::test]
-async fn what_is_no_notification_is_counted_and_does_no_harm() {
+async fn invalid_notifications_are_counted_and_ignored() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut observer = observe(&client, &mut peer, "k").await;
@@ -194,7 +194,7 @@ async fn what_is_no_notification_is_counted_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn what_changed_before_the_watch_began_is_not_observed() {
+async fn changes_before_the_watch_started_are_not_observed() {
     let broker = Broker::start().await;
     let (client, peer) = broker.connect(broker.settings()).await;
     let serve = async {

@@ -125,7 +125,7 @@ async fn a_renewal_that_is_cut_off_starts_again() {
 }
 
 #[tokio::test]
-async fn an_observer_that_was_told_nothing_yet_is_told_the_state_after_a_reconnect() {
+async fn an_observer_without_observations_gets_the_state_after_a_reconnect() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut early = observe(&client, &mut peer, "k").await;
@@ -149,7 +149,7 @@ async fn an_observer_that_was_told_nothing_yet_is_told_the_state_after_a_reconne
 }
 
 #[tokio::test]
-async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() {
+async fn an_observer_added_during_a_renewal_gets_a_resync() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let _first = observe(&client, &mut peer, "k").await;
@@ -174,7 +174,7 @@ async fn an_observer_that_comes_while_the_watch_is_renewed_is_told_of_the_gap() 
 }
 
 #[tokio::test]
-async fn what_was_read_over_a_former_connection_is_not_told() {
+async fn a_read_over_a_former_connection_is_not_delivered() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let options = ObserveOptions::new().overflow(Overflow::All(10));
@@ -204,7 +204,7 @@ async fn what_was_read_over_a_former_connection_is_not_told() {
     peer.send_connack(session_present()).await;
     peer.acknowledge(&read, ReasonCode::SUCCESS).await;
     peer.respond(&read, &value("c"), Some(&version(3))).await;
-    peer.recognize().await;
+    peer.confirm_session().await;
     assert_eq!(next(&mut observer).await, Observation::Resync);
     // The key is read before the watch is renewed, which is too early, and after it.
     peer.answer(&value("c"), Some(&version(3))).await;

@@ -1,6 +1,6 @@
 //! Accepted logins, and their principals.
 use super::*;
-use crate::access::{HashingMemory, Verdict};
+use crate::access::{HashingMemory, VerificationOutcome};
 
 fn credentials<'a>(user_name: Option<&'a str>, password: Option<&'a Bytes>) -> Credentials<'a> {
     Credentials {
@@ -16,18 +16,18 @@ fn log_in(
     authenticator: &Authenticator,
     credentials: Credentials<'_>,
 ) -> Result<Login, ReasonCode> {
-    let now = Now {
+    let now = ClockReading {
         wall_ms: 1_700_000_000_000,
         mono_ms: 0,
     };
     match authenticator.begin(credentials, now) {
-        Step::Accepted(login, _) => Ok(*login),
-        Step::Refused((reason, _)) => Err(reason),
-        Step::Job(job) => match job.run(&mut HashingMemory::default()) {
-            Verdict::Accepted(login) => Ok(*login),
+        LoginStep::Accepted(login, _) => Ok(*login),
+        LoginStep::Refused((reason, _)) => Err(reason),
+        LoginStep::Verify(job) => match job.run(&mut HashingMemory::default()) {
+            VerificationOutcome::Accepted(login) => Ok(*login),
             other => panic!("{other:?}"),
         },
-        asked @ Step::Asked(..) => panic!("{asked:?}"),
+        asked @ LoginStep::Challenge(..) => panic!("{asked:?}"),
     }
 }
 
@@ -40,7 +40,7 @@ fn only_the_right_password_of_a_known_user_is_accepted() {
     let login = log_in(&authenticator, credentials(Some("ann"), Some(&secret))).unwrap();
     assert_eq!(
         login,
-        Login::new(Principal::user("ann".into()), Proof::Password)
+        Login::new(Principal::user("ann".into()), VerifiedCredential::Password)
     );
     for (name, password) in [
         (Some("ann"), Some("secre")),
@@ -60,7 +60,7 @@ fn only_the_right_password_of_a_known_user_is_accepted() {
 }
 
 #[test]
-fn client_ids_with_the_name_of_a_user_are_for_that_user() {
+fn a_client_id_with_a_user_name_is_reserved_for_that_user() {
     let mut users = Users::default();
     for user in ["ann", "ann-b", "x/y"] {
         users.add(user, b"secret");
@@ -94,7 +94,7 @@ fn client_ids_with_the_name_of_a_user_are_for_that_user() {
 }
 
 #[test]
-fn a_method_that_is_not_offered_is_refused() {
+fn an_unsupported_authentication_method_is_refused() {
     let mut users = Users::default();
     users.add("ann", b"secret");
     let first = Bytes::from("n,,n=ann,r=nonce");
@@ -113,7 +113,7 @@ fn a_method_that_is_not_offered_is_refused() {
 }
 
 #[test]
-fn a_certificate_alone_is_enough_where_that_is_set() {
+fn a_certificate_alone_is_accepted_if_configured() {
     let certificate = Arc::new(ClientCertificate {
         subject: "CN=pump,O=Plant".into(),
         common_name: Some("pump".into()),
@@ -138,7 +138,7 @@ fn a_certificate_alone_is_enough_where_that_is_set() {
         let principal = login.as_ref().map(|login| login.principal.name());
         assert_eq!(principal.map_err(|reason| *reason), expected, "{name:?}");
         if let Ok(login) = login {
-            assert_eq!(login.proof, Proof::Certificate);
+            assert_eq!(login.credential, VerifiedCredential::Certificate);
             assert_eq!(login.principal.attribute("common_name"), Some("pump"));
         }
         // A certificate does not make up for a wrong user name, and a client without a certificate is refused.
@@ -176,7 +176,7 @@ fn a_certificate_alone_is_enough_where_that_is_set() {
 }
 
 #[test]
-fn a_certificate_does_not_name_a_service_account() {
+fn a_certificate_cannot_name_a_service_account() {
     let name = "system:serviceaccount:factory:pump";
     let certificate = Arc::new(ClientCertificate {
         subject: format!("CN={name}"),
@@ -195,7 +195,7 @@ fn a_certificate_does_not_name_a_service_account() {
 }
 
 #[test]
-fn nothing_that_was_shown_is_in_what_is_written_of_it() {
+fn debug_output_contains_no_credentials() {
     let password = Bytes::from("the password");
     let data = Bytes::from("the token");
     let shown = Credentials {
@@ -208,14 +208,14 @@ fn nothing_that_was_shown_is_in_what_is_written_of_it() {
     let text = format!("{shown:?} {authenticator:?}");
     assert!(text.contains("ann") && text.contains("K8S-SAT"), "{text}");
     assert!(!text.contains("the "), "{text}");
-    let hash = crate::access::PasswordHash::of(&password).unwrap();
+    let hash = crate::access::PasswordHash::compute(&password).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, format!("bob:{hash}\n")).unwrap();
     let authenticator = Authenticator::from(Users::read(&file).unwrap());
     let job = authenticator.begin(
         credentials(Some("bob"), Some(&password)),
-        Now {
+        ClockReading {
             wall_ms: 0,
             mono_ms: 0,
         },

@@ -1,7 +1,7 @@
 //! The file of a policy.
 //!
 //! Several forms are accepted: the resource of Kubernetes (`apiVersion`, `kind: BrokerAuthorization`, `spec`), the
-//! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `rules`
+//! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `parse_rules`
 //! alone. Unknown fields are rejected, as a rule that is not understood could be one that matters.
 use super::keys::{KeyTemplate, KeyType};
 use super::template::Template;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// A problem in a document, and its position.
 #[derive(Debug)]
-pub struct Problem {
+pub struct PolicyDiagnostic {
     /// Line, counted from 1; 1 if it is not known.
     pub line: u64,
     /// Column, counted from 1; 1 if it is not known.
@@ -23,11 +23,11 @@ pub struct Problem {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Document {
+struct PolicyDocument {
     kind: Option<String>,
-    spec: Option<Body>,
-    properties: Option<Body>,
-    authorization_policies: Option<Policies>,
+    spec: Option<PolicySpec>,
+    properties: Option<PolicySpec>,
+    authorization_policies: Option<AuthorizationPolicies>,
     rules: Option<Vec<Rule>>,
     // Fields that say nothing about rights.
     #[serde(rename = "apiVersion")]
@@ -50,8 +50,8 @@ struct Document {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Body {
-    authorization_policies: Policies,
+struct PolicySpec {
+    authorization_policies: AuthorizationPolicies,
     #[serde(rename = "provisioningState")]
     _provisioning_state: Option<IgnoredAny>,
     #[serde(rename = "healthState")]
@@ -60,7 +60,7 @@ struct Body {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Policies {
+struct AuthorizationPolicies {
     rules: Vec<Rule>,
     #[serde(rename = "cache")]
     _cache: Option<IgnoredAny>,
@@ -93,8 +93,8 @@ pub(super) struct Principals {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct BrokerResource {
-    pub(super) method: Method,
-    /// Client ids for [`Method::Connect`]; any client id if empty.
+    pub(super) method: BrokerMethod,
+    /// Client ids for [`BrokerMethod::Connect`]; any client id if empty.
     #[serde(default)]
     pub(super) client_ids: Vec<Template>,
     /// Topic filters for the other methods.
@@ -103,7 +103,7 @@ pub(super) struct BrokerResource {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) enum Method {
+pub(super) enum BrokerMethod {
     #[serde(alias = "connect")]
     Connect,
     #[serde(alias = "publish")]
@@ -188,22 +188,22 @@ impl<'de> Deserialize<'de> for StateStoreResource {
 }
 
 /// Returns an error text without the position, which is reported separately.
-fn without_place(text: &str) -> String {
+fn without_position(text: &str) -> String {
     let text = text.split_once(" at line ").map_or(text, |(what, _)| what);
     text.lines().next().unwrap_or(text).into()
 }
 
 /// Returns the rules of a document.
-pub(super) fn rules(text: &str) -> Result<Vec<Rule>, Problem> {
-    let document: Document = serde_saphyr::from_str(text).map_err(|error| {
+pub(super) fn parse_rules(text: &str) -> Result<Vec<Rule>, PolicyDiagnostic> {
+    let document: PolicyDocument = serde_saphyr::from_str(text).map_err(|error| {
         let location = error.location();
-        Problem {
+        PolicyDiagnostic {
             line: location.as_ref().map_or(1, serde_saphyr::Location::line),
             column: location.as_ref().map_or(1, serde_saphyr::Location::column),
-            text: without_place(&error.without_snippet().to_string()),
+            text: without_position(&error.without_snippet().to_string()),
         }
     })?;
-    let Document {
+    let PolicyDocument {
         kind,
         spec,
         properties,
@@ -211,7 +211,7 @@ pub(super) fn rules(text: &str) -> Result<Vec<Rule>, Problem> {
         rules,
         ..
     } = document;
-    let wrong = |problem: &str| Problem {
+    let wrong = |problem: &str| PolicyDiagnostic {
         line: 1,
         column: 1,
         text: problem.into(),
@@ -252,7 +252,7 @@ impl Rule {
             return Some("a set of attributes is empty");
         }
         let without_topics = |resource: &BrokerResource| {
-            resource.method != Method::Connect && resource.topics.is_empty()
+            resource.method != BrokerMethod::Connect && resource.topics.is_empty()
         };
         if self.broker_resources.iter().any(without_topics) {
             return Some("Publish and Subscribe need topics");

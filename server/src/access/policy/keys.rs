@@ -1,5 +1,5 @@
 //! Sets of keys: single ones, and those that match a pattern.
-use super::template::{Subject, Template};
+use super::template::{PolicySubject, Template};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use foldhash::fast::RandomState;
@@ -41,7 +41,7 @@ impl KeyTemplate {
         Ok(match kind {
             KeyType::Pattern => Self::Pattern(Template::parse(text)?),
             KeyType::String => Self::String(Template::parse(text)?),
-            KeyType::Binary => Self::Binary(binary(text)?),
+            KeyType::Binary => Self::Binary(decode_base64(text)?),
         })
     }
 
@@ -53,26 +53,28 @@ impl KeyTemplate {
     }
 
     /// Returns whether a token has a value of several segments, so that the template allows nothing.
-    pub(super) fn is_barred(&self, subject: &Subject<'_>) -> bool {
+    pub(super) fn has_multi_segment_value(&self, subject: &PolicySubject<'_>) -> bool {
         match self {
-            Self::Pattern(template) | Self::String(template) => template.is_barred(subject),
+            Self::Pattern(template) | Self::String(template) => {
+                template.has_multi_segment_value(subject)
+            }
             Self::Binary(_) => false,
         }
     }
 
     /// Returns the pattern for a subject; `None` if a token has no value or a value of several segments.
-    pub(super) fn pattern(&self, subject: &Subject<'_>) -> Option<KeyPattern> {
+    pub(super) fn pattern(&self, subject: &PolicySubject<'_>) -> Option<KeyPattern> {
         Some(match self {
             Self::Pattern(template) => KeyPattern::Glob(template.glob_text(subject)?),
             Self::String(template) => {
-                KeyPattern::Exact(template.text(subject)?.into_bytes().into())
+                KeyPattern::Exact(template.key_text(subject)?.into_bytes().into())
             }
             Self::Binary(key) => KeyPattern::Exact(key.clone()),
         })
     }
 }
 
-fn binary(text: &str) -> Result<Box<[u8]>, String> {
+fn decode_base64(text: &str) -> Result<Box<[u8]>, String> {
     BASE64_STANDARD
         .decode(text)
         .map(Into::into)
@@ -87,80 +89,80 @@ const MAX_DEPTH: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyRules {
     exact: HashSet<Box<[u8]>, RandomState>,
-    globs: Beginning,
+    globs: PrefixNode,
 }
 
 /// A node of the prefix tree: the patterns with one prefix, and the nodes of longer prefixes.
 #[derive(Debug, Clone, Default)]
-struct Beginning {
+struct PrefixNode {
     /// Whether one of the patterns is the prefix and a `*`.
-    all: bool,
+    matches_all: bool,
     /// Patterns for the rest of a key behind the prefix.
     globs: Vec<Glob>,
     /// Edges to longer prefixes, in ascending order of their first byte.
-    longer: Vec<Longer>,
+    edges: Vec<PrefixEdge>,
 }
 
 /// An edge of the prefix tree, to the patterns that continue with the same bytes.
 #[derive(Debug, Clone)]
-struct Longer {
-    first: u8,
+struct PrefixEdge {
+    first_byte: u8,
     /// Bytes that these patterns have in common, including the first byte.
     bytes: Box<[u8]>,
-    beginning: Beginning,
+    node: PrefixNode,
 }
 
-impl Longer {
-    fn new(bytes: &[u8], beginning: Beginning) -> Self {
+impl PrefixEdge {
+    fn new(bytes: &[u8], beginning: PrefixNode) -> Self {
         Self {
-            first: bytes[0],
+            first_byte: bytes[0],
             bytes: bytes.into(),
-            beginning,
+            node: beginning,
         }
     }
 
     /// Splits the edge: it has only the first `at` bytes from now on.
     fn split(&mut self, at: usize) {
         let (common, rest) = self.bytes.split_at(at);
-        let behind = Self::new(rest, std::mem::take(&mut self.beginning));
+        let behind = Self::new(rest, std::mem::take(&mut self.node));
         self.bytes = common.into();
-        self.beginning.longer.push(behind);
+        self.node.edges.push(behind);
     }
 }
 
-impl Beginning {
+impl PrefixNode {
     fn is_empty(&self) -> bool {
-        !self.all && self.globs.is_empty() && self.longer.is_empty()
+        !self.matches_all && self.globs.is_empty() && self.edges.is_empty()
     }
 
     fn find(&self, byte: u8) -> Result<usize, usize> {
-        self.longer.binary_search_by_key(&byte, |it| it.first)
+        self.edges.binary_search_by_key(&byte, |it| it.first_byte)
     }
 
     /// Returns the node of a prefix, and creates it if there is none.
-    fn of(&mut self, prefix: &[u8]) -> &mut Self {
+    fn get_or_insert(&mut self, prefix: &[u8]) -> &mut Self {
         let Some(&first) = prefix.first() else {
             return self;
         };
         let place = self.find(first).unwrap_or_else(|place| {
-            let new = Longer::new(prefix, Self::default());
-            self.longer.insert(place, new);
+            let new = PrefixEdge::new(prefix, Self::default());
+            self.edges.insert(place, new);
             place
         });
-        let longer = &mut self.longer[place];
+        let longer = &mut self.edges[place];
         let pairs = longer.bytes.iter().zip(prefix);
         let common = pairs.take_while(|(own, other)| own == other).count();
         if common < longer.bytes.len() {
             longer.split(common);
         }
-        longer.beginning.of(&prefix[common..])
+        longer.node.get_or_insert(&prefix[common..])
     }
 
     fn matches(&self, key: &[u8]) -> bool {
         let mut beginning = self;
         let mut rest = key;
         loop {
-            if beginning.all || beginning.globs.iter().any(|glob| glob.matches(rest)) {
+            if beginning.matches_all || beginning.globs.iter().any(|glob| glob.matches(rest)) {
                 return true;
             }
             let Some(&first) = rest.first() else {
@@ -169,11 +171,11 @@ impl Beginning {
             let Ok(place) = beginning.find(first) else {
                 return false;
             };
-            let longer = &beginning.longer[place];
+            let longer = &beginning.edges[place];
             let Some(behind) = rest.strip_prefix(&*longer.bytes) else {
                 return false;
             };
-            (beginning, rest) = (&longer.beginning, behind);
+            (beginning, rest) = (&longer.node, behind);
         }
     }
 }
@@ -196,16 +198,16 @@ impl KeyRules {
             return;
         }
         let depth = prefix.len().min(MAX_DEPTH);
-        let beginning = self.globs.of(&prefix[..depth]);
+        let beginning = self.globs.get_or_insert(&prefix[..depth]);
         if prefix.len() <= MAX_DEPTH && text == [prefix, b"*"].concat() {
-            beginning.all = true;
+            beginning.matches_all = true;
             beginning.globs.clear();
-        } else if !beginning.all {
-            beginning.globs.push(glob.behind_prefix(depth));
+        } else if !beginning.matches_all {
+            beginning.globs.push(glob.without_prefix(depth));
         }
     }
 
-    pub(super) fn contain(&self, key: &[u8]) -> bool {
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
         self.exact.contains(key) || self.globs.matches(key)
     }
 
@@ -227,14 +229,14 @@ impl KeyPatterns {
         self.0.add(&match kind {
             KeyType::Pattern => KeyPattern::Glob(text.into()),
             KeyType::String => KeyPattern::Exact(text.as_bytes().into()),
-            KeyType::Binary => KeyPattern::Exact(binary(text)?),
+            KeyType::Binary => KeyPattern::Exact(decode_base64(text)?),
         });
         Ok(())
     }
 
     /// Returns whether the set contains a key.
-    pub fn contain(&self, key: &[u8]) -> bool {
-        self.0.contain(key)
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.0.contains(key)
     }
 }
 
@@ -244,37 +246,37 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keys_are_told_by_pattern_text_or_bytes() {
+    fn keys_are_matched_by_pattern_text_or_bytes() {
         let mut keys = KeyPatterns::default();
-        assert!(!keys.contain(b"a") && !keys.contain(b""));
+        assert!(!keys.contains(b"a") && !keys.contains(b""));
         keys.add(KeyType::Pattern, "line-[0-9]/*").unwrap();
         keys.add(KeyType::String, "a*").unwrap();
         keys.add(KeyType::Binary, "AP8=").unwrap();
         for key in [&b"line-1/x"[..], b"a*", b"\0\xff"] {
-            assert!(keys.contain(key), "{key:?}");
+            assert!(keys.contains(key), "{key:?}");
         }
         for key in [&b"line-x/x"[..], b"ab", b"\0", b"", b"AP8="] {
-            assert!(!keys.contain(key), "{key:?}");
+            assert!(!keys.contains(key), "{key:?}");
         }
         assert!(keys.add(KeyType::Binary, "AP8").is_err());
         keys.add(KeyType::Pattern, "*").unwrap();
-        assert!(keys.contain(b"anything"));
+        assert!(keys.contains(b"anything"));
     }
 
     #[test]
-    fn what_a_pattern_begins_with_may_be_long() {
+    fn a_pattern_may_have_a_long_literal_prefix() {
         let mut keys = KeyPatterns::default();
         let long = "x".repeat(100_000);
         for pattern in [format!("{long}/*"), format!("{long}/?/*")] {
             keys.add(KeyType::Pattern, &pattern).unwrap();
         }
-        assert!(keys.contain(format!("{long}/y").as_bytes()));
-        assert!(!keys.contain(long.as_bytes()) && !keys.contain(b"x"));
+        assert!(keys.contains(format!("{long}/y").as_bytes()));
+        assert!(!keys.contains(long.as_bytes()) && !keys.contains(b"x"));
     }
 
     proptest! {
         #[test]
-        fn many_patterns_match_what_each_matches(
+        fn a_set_of_patterns_matches_the_union_of_its_patterns(
             patterns in prop::collection::vec("[ab*?\\[\\]]{0,5}", 0..12),
             key in "[ab\\[\\]]{0,6}",
         ) {
@@ -283,7 +285,7 @@ mod tests {
                 keys.add(KeyType::Pattern, pattern).unwrap();
             }
             let expected = patterns.iter().any(|it| Glob::new(it.as_bytes()).matches(key.as_bytes()));
-            prop_assert_eq!(keys.contain(key.as_bytes()), expected);
+            prop_assert_eq!(keys.contains(key.as_bytes()), expected);
         }
     }
 }

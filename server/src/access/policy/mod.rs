@@ -14,25 +14,25 @@ mod rights;
 mod template;
 mod topics;
 
-pub use document::Problem;
+pub use document::PolicyDiagnostic;
 pub use keys::{KeyPatterns, KeyType};
 pub use rights::Rights;
 
 use super::Principal;
-use crate::reading;
-use document::{Method, Rule};
+use crate::read_tracker;
+use document::{BrokerMethod, Rule};
 use keys::KeyRules;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use template::Subject;
-use topics::Topics;
+use template::PolicySubject;
+use topics::TopicSet;
 
 /// Maximum number of combinations of rules whose shared rights are cached. There are as many combinations as groups of
 /// clients with the same rules.
-const MOST_REMEMBERED: usize = 1024;
+const MAX_CACHED_COMBINATIONS: usize = 1024;
 
 /// Rules that grant rights to principals.
 pub struct Policy {
@@ -44,10 +44,10 @@ pub struct Policy {
     /// The rules that name attributes.
     by_attributes: Vec<usize>,
     /// Whether the log has reported, for each rule, that it allows a client less than it says.
-    told: Vec<AtomicBool>,
+    reported: Vec<AtomicBool>,
     /// Cache of the rights that rules grant independent of the client. It is used at CONNECT and at a reload, not by
     /// requests.
-    shared: Mutex<HashMap<Vec<usize>, Arc<Allowed>>>,
+    rights_cache: Mutex<HashMap<Vec<usize>, Arc<GrantedRights>>>,
 }
 
 /// An error in a policy.
@@ -78,9 +78,9 @@ pub enum PolicyError {
 
 /// Rights that some rules grant.
 #[derive(Debug, Default)]
-struct Allowed {
-    publish: Topics,
-    subscribe: Topics,
+struct GrantedRights {
+    publish: TopicSet,
+    subscribe: TopicSet,
     read: KeyRules,
     write: KeyRules,
 }
@@ -88,7 +88,7 @@ struct Allowed {
 impl Policy {
     /// Reads a file in YAML (or JSON, which is YAML).
     pub fn read(path: &Path) -> Result<Self, PolicyError> {
-        reading::begins(path);
+        read_tracker::record_path(path);
         let text = std::fs::read_to_string(path).map_err(|source| PolicyError::Read {
             path: path.into(),
             source,
@@ -105,14 +105,14 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the problem and its position.
-    pub fn parse(text: &str) -> Result<Self, Problem> {
-        let rules = document::rules(text)?;
+    pub fn parse(text: &str) -> Result<Self, PolicyDiagnostic> {
+        let rules = document::parse_rules(text)?;
         let mut policy = Self {
             by_user: HashMap::new(),
             by_client: HashMap::new(),
             by_attributes: Vec::new(),
-            told: rules.iter().map(|_| AtomicBool::new(false)).collect(),
-            shared: Mutex::default(),
+            reported: rules.iter().map(|_| AtomicBool::new(false)).collect(),
+            rights_cache: Mutex::default(),
             rules: Vec::new(),
         };
         for (index, rule) in rules.iter().enumerate() {
@@ -143,32 +143,34 @@ impl Policy {
 
     /// Returns the rights of a principal with this client id; `None` if it may not even connect.
     pub fn rights(&self, principal: &Principal, client_id: &str) -> Option<Arc<Rights>> {
-        let subject = Subject {
+        let subject = PolicySubject {
             principal,
             client_id,
         };
-        let rules = self.rules_about(&subject);
-        self.tell_of_barred(&rules, &subject);
+        let rules = self.matching_rules(&subject);
+        self.log_multi_segment_values(&rules, &subject);
         let may_connect = rules
             .iter()
-            .any(|&index| self.rules[index].allows_connecting(&subject));
+            .any(|&index| self.rules[index].allows_connect(&subject));
         if !may_connect {
             return None;
         }
-        let mut own = Allowed::default();
+        let mut own = GrantedRights::default();
         for &index in &rules {
-            self.rules[index].allow(&mut own, &subject, true);
+            self.rules[index].grant(&mut own, &subject, true);
         }
-        let shared = self.shared(rules, &subject);
+        let shared = self.client_independent_rights(rules, &subject);
         Some(Arc::new(Rights::new(shared, own)))
     }
 
     /// Logs the rules that allow the subject less than they say, since a token has a value of several segments. A
     /// client can connect under many names, so each rule is logged once.
-    fn tell_of_barred(&self, rules: &[usize], subject: &Subject<'_>) {
+    fn log_multi_segment_values(&self, rules: &[usize], subject: &PolicySubject<'_>) {
         for &index in rules {
             let rule = &self.rules[index];
-            if rule.is_barred(subject) && !self.told[index].swap(true, Ordering::Relaxed) {
+            if rule.has_multi_segment_value(subject)
+                && !self.reported[index].swap(true, Ordering::Relaxed)
+            {
                 tracing::warn!(
                     client = subject.client_id,
                     rule = index + 1,
@@ -180,7 +182,7 @@ impl Policy {
     }
 
     /// Returns the rules about a subject, in their order.
-    fn rules_about(&self, subject: &Subject<'_>) -> Vec<usize> {
+    fn matching_rules(&self, subject: &PolicySubject<'_>) -> Vec<usize> {
         let of_user = subject
             .principal
             .name()
@@ -203,17 +205,24 @@ impl Policy {
     }
 
     /// Returns the rights that these rules grant independent of the subject.
-    fn shared(&self, rules: Vec<usize>, subject: &Subject<'_>) -> Arc<Allowed> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+    fn client_independent_rights(
+        &self,
+        rules: Vec<usize>,
+        subject: &PolicySubject<'_>,
+    ) -> Arc<GrantedRights> {
+        let mut shared = self
+            .rights_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(allowed) = shared.get(&rules) {
             return Arc::clone(allowed);
         }
-        let mut allowed = Allowed::default();
+        let mut allowed = GrantedRights::default();
         for &index in &rules {
-            self.rules[index].allow(&mut allowed, subject, false);
+            self.rules[index].grant(&mut allowed, subject, false);
         }
         let allowed = Arc::new(allowed);
-        if shared.len() >= MOST_REMEMBERED {
+        if shared.len() >= MAX_CACHED_COMBINATIONS {
             shared.clear();
         }
         shared.insert(rules, Arc::clone(&allowed));
@@ -230,43 +239,48 @@ fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
 
 impl Rule {
     /// Returns whether a template of the rule allows nothing, since one of its tokens has a value of several segments.
-    fn is_barred(&self, subject: &Subject<'_>) -> bool {
+    fn has_multi_segment_value(&self, subject: &PolicySubject<'_>) -> bool {
         let mut of_broker = self.broker_resources.iter();
         of_broker.any(|it| {
-            it.topics.iter().any(|topic| topic.is_barred(subject))
-                || it.client_ids.iter().any(|id| id.is_barred_for_ids(subject))
+            it.topics
+                .iter()
+                .any(|topic| topic.has_multi_segment_value(subject))
+                || it
+                    .client_ids
+                    .iter()
+                    .any(|id| id.lacks_client_id_glob(subject))
         }) || {
             let mut keys = self.state_store_resources.iter().flat_map(|it| &it.keys);
-            keys.any(|key| key.is_barred(subject))
+            keys.any(|key| key.has_multi_segment_value(subject))
         }
     }
 
-    fn allows_connecting(&self, subject: &Subject<'_>) -> bool {
+    fn allows_connect(&self, subject: &PolicySubject<'_>) -> bool {
         let mut connecting = self
             .broker_resources
             .iter()
-            .filter(|resource| resource.method == Method::Connect);
+            .filter(|resource| resource.method == BrokerMethod::Connect);
         connecting.any(|resource| match &resource.client_ids[..] {
             [] => true,
             wanted => wanted.iter().any(|pattern| {
-                let pattern = pattern.glob_of_ids(subject);
+                let pattern = pattern.client_id_glob(subject);
                 pattern.is_some_and(|glob| glob.matches(subject.client_id.as_bytes()))
             }),
         })
     }
 
     /// Adds the rights from templates with tokens if `is_personal`, else from templates without tokens.
-    fn allow(&self, allowed: &mut Allowed, subject: &Subject<'_>, is_personal: bool) {
+    fn grant(&self, allowed: &mut GrantedRights, subject: &PolicySubject<'_>, is_personal: bool) {
         for resource in &self.broker_resources {
             let topics = match resource.method {
-                Method::Connect => continue,
-                Method::Publish => &mut allowed.publish,
-                Method::Subscribe => &mut allowed.subscribe,
+                BrokerMethod::Connect => continue,
+                BrokerMethod::Publish => &mut allowed.publish,
+                BrokerMethod::Subscribe => &mut allowed.subscribe,
             };
             let templates = resource.topics.iter();
             templates
                 .filter(|template| template.has_tokens() == is_personal)
-                .filter_map(|template| template.filter(subject))
+                .filter_map(|template| template.topic_filter(subject))
                 .for_each(|filter| topics.add(filter));
         }
         for resource in &self.state_store_resources {

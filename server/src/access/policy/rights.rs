@@ -1,5 +1,5 @@
 //! Rights of one session.
-use super::Allowed;
+use super::GrantedRights;
 use statestore_protocol::Command;
 use std::sync::Arc;
 
@@ -7,40 +7,41 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Rights {
     /// Rights from templates without tokens, the same for all clients with the same rules.
-    shared: Arc<Allowed>,
+    common: Arc<GrantedRights>,
     /// Rights from templates with tokens, which are particular to the session.
-    own: Option<Box<Allowed>>,
+    personal: Option<Box<GrantedRights>>,
     /// Whether any key may be read or written. Each request checks it.
     may_use_store: bool,
 }
 
 impl Rights {
-    pub(super) fn new(shared: Arc<Allowed>, own: Allowed) -> Self {
-        let has_keys = |allowed: &Allowed| !allowed.read.is_empty() || !allowed.write.is_empty();
+    pub(super) fn new(shared: Arc<GrantedRights>, own: GrantedRights) -> Self {
+        let has_keys =
+            |allowed: &GrantedRights| !allowed.read.is_empty() || !allowed.write.is_empty();
         Self {
             may_use_store: has_keys(&shared) || has_keys(&own),
-            shared,
-            own: (!own.is_empty()).then(|| own.into()),
+            common: shared,
+            personal: (!own.is_empty()).then(|| own.into()),
         }
     }
 
     /// Returns rights that allow nothing.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self::new(Arc::default(), Allowed::default()))
+        Arc::new(Self::new(Arc::default(), GrantedRights::default()))
     }
 
-    fn any(&self, allows: impl Fn(&Allowed) -> bool) -> bool {
-        allows(&self.shared) || self.own.as_deref().is_some_and(allows)
+    fn any(&self, allows: impl Fn(&GrantedRights) -> bool) -> bool {
+        allows(&self.common) || self.personal.as_deref().is_some_and(allows)
     }
 
     /// Returns whether the session may publish to an ordinary topic.
     pub fn may_publish(&self, topic: &str) -> bool {
-        self.any(|allowed| allowed.publish.contain(topic))
+        self.any(|allowed| allowed.publish.contains(topic))
     }
 
     /// Returns whether the session may subscribe to a filter, and thus to each topic that the filter matches.
     pub fn may_subscribe(&self, filter: &str) -> bool {
-        self.any(|allowed| allowed.subscribe.contain(filter))
+        self.any(|allowed| allowed.subscribe.contains(filter))
     }
 
     /// Returns whether the session may send requests to the store at all.
@@ -50,17 +51,17 @@ impl Rights {
 
     /// Returns whether the session may see a key, its value and its changes.
     pub fn may_read(&self, key: &[u8]) -> bool {
-        self.any(|allowed| allowed.read.contain(key))
+        self.any(|allowed| allowed.read.contains(key))
     }
 
     /// Returns whether the session may set and delete a key.
     pub fn may_write(&self, key: &[u8]) -> bool {
-        self.any(|allowed| allowed.write.contain(key))
+        self.any(|allowed| allowed.write.contains(key))
     }
 
     /// Returns whether the session may send this command. A SCAN is allowed if any key may be read; its page is
     /// filtered separately.
-    pub fn allow(&self, command: &Command) -> bool {
+    pub fn allows(&self, command: &Command) -> bool {
         match command {
             Command::Get { key, .. } | Command::Watch { key } => self.may_read(key),
             Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
@@ -77,7 +78,7 @@ impl Rights {
     }
 }
 
-impl Allowed {
+impl GrantedRights {
     fn is_empty(&self) -> bool {
         self.publish.is_empty()
             && self.subscribe.is_empty()

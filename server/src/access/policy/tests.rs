@@ -43,7 +43,7 @@ fn user(name: &str) -> Principal {
 }
 
 #[test]
-fn a_policy_of_the_deployed_store_is_taken_as_it_is() {
+fn a_policy_of_the_deployed_store_is_accepted_unchanged() {
     let policy = Policy::parse(POLICY).unwrap();
     let rights = policy.rights(&contoso(), "17-a").unwrap();
     assert!(rights.may_publish("sensors/17/17-a/telemetry/x"));
@@ -71,7 +71,7 @@ fn a_policy_of_the_deployed_store_is_taken_as_it_is() {
 }
 
 #[test]
-fn who_is_in_no_rule_may_nothing() {
+fn a_client_without_a_rule_has_no_rights() {
     let policy = Policy::parse(POLICY).unwrap();
     assert!(policy.rights(&Principal::default(), "17-a").is_none());
     assert!(policy.rights(&user("ann"), "17-a").is_none());
@@ -87,7 +87,7 @@ fn who_is_in_no_rule_may_nothing() {
 }
 
 #[test]
-fn rules_add_up() {
+fn rights_of_several_rules_are_combined() {
     let policy = Policy::parse(POLICY).unwrap();
     let rights = policy
         .rights(&user("temperature-sensor"), "sensor-1")
@@ -110,7 +110,7 @@ fn rules_add_up() {
 }
 
 #[test]
-fn nobody_gets_a_part_of_what_is_somebody_elses_by_a_name_with_a_slash() {
+fn a_name_with_a_slash_grants_no_rights_of_another_client() {
     let policy = Policy::parse(
         r#"
 rules:
@@ -146,16 +146,16 @@ rules:
 }
 
 #[test]
-fn what_is_alike_for_many_is_kept_once() {
+fn rights_shared_by_clients_are_stored_once() {
     let policy = Policy::parse(POLICY).unwrap();
     for client in ["sensor-2", "sensor-3", "sensor-4"] {
         policy.rights(&user("humidity-sensor"), client).unwrap();
     }
-    assert_eq!(policy.shared.lock().unwrap().len(), 1);
+    assert_eq!(policy.rights_cache.lock().unwrap().len(), 1);
 }
 
 #[test]
-fn the_forms_of_a_document() {
+fn all_document_forms_are_parsed() {
     let rule =
         r#"{"principals": {"usernames": ["a"]}, "brokerResources": [{"method": "Connect"}]}"#;
     for document in [
@@ -174,7 +174,7 @@ fn the_forms_of_a_document() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_its_place() {
+fn invalid_documents_are_refused_with_line_and_column() {
     let rule = "rules:\n- principals: {usernames: [a]}\n";
     for (document, line, problem) in [
         (format!("{rule}  brokerResource: []\n"), 3, "brokerResource"),

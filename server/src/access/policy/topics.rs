@@ -2,9 +2,9 @@
 
 /// The topics that some filters match.
 #[derive(Debug, Default)]
-pub(super) struct Topics(Vec<Box<str>>);
+pub(super) struct TopicSet(Vec<Box<str>>);
 
-impl Topics {
+impl TopicSet {
     /// Adds a filter (MQTT 5, section 4.7).
     pub(super) fn add(&mut self, filter: String) {
         let filter = filter.into_boxed_str();
@@ -18,7 +18,7 @@ impl Topics {
     }
 
     /// Returns whether the set contains a topic, or each topic that a filter matches.
-    pub(super) fn contain(&self, wanted: &str) -> bool {
+    pub(super) fn contains(&self, wanted: &str) -> bool {
         self.0.iter().any(|allowed| covers(allowed, wanted))
     }
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_covers_what_it_matches_and_no_more() {
+    fn a_filter_covers_exactly_the_topics_it_matches() {
         for (allowed, wanted) in [
             ("a/b", "a/b"),
             ("a/+", "a/b"),
@@ -94,7 +94,7 @@ mod tests {
 
         proptest! {
             #[test]
-            fn what_is_covered_is_matched(allowed in filter(), wanted in filter(), levels in prop::collection::vec("[ab$x]{0,2}", 1..5)) {
+            fn a_covered_filter_matches_no_additional_topics(allowed in filter(), wanted in filter(), levels in prop::collection::vec("[ab$x]{0,2}", 1..5)) {
                 let topic = levels.join("/");
                 if covers(&allowed, &wanted) && matches(&wanted, &topic) {
                     prop_assert!(matches(&allowed, &topic), "{allowed} {wanted} {topic}");

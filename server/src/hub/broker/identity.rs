@@ -4,7 +4,7 @@ use statestore_protocol::mqtt::Publish;
 use std::fmt::{self, Write as _};
 
 /// Minimum length of a key in bytes, so that it cannot be guessed.
-const LEAST_KEY: usize = 32;
+const MIN_KEY_BYTES: usize = 32;
 
 /// The key with which the broker signs the sender of a request.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub struct IdentityKey(hmac::Key);
 impl IdentityKey {
     /// Creates a key from the bytes that the plugin has too. Returns `None` if they are too few.
     pub fn new(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() >= LEAST_KEY).then(|| Self(hmac::Key::new(HMAC_SHA256, bytes)))
+        (bytes.len() >= MIN_KEY_BYTES).then(|| Self(hmac::Key::new(HMAC_SHA256, bytes)))
     }
 }
 
@@ -25,17 +25,17 @@ impl fmt::Debug for IdentityKey {
 
 /// The reason for which the sender of a request is not proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Doubt {
+pub(super) enum IdentityError {
     #[error("the broker does not say who sent it")]
     Missing,
     #[error("it says more than once who sent it")]
-    Doubled,
+    Duplicate,
     #[error("what it says of its sender has another form")]
-    Form,
+    Malformed,
     #[error("it came from another client than the one of its response topic")]
-    Other,
+    WrongClient,
     #[error("what it says of its sender is not signed with the key of this server")]
-    Signature,
+    InvalidSignature,
 }
 
 /// Returns the user who sent a request with this response topic, if it has a name.
@@ -47,17 +47,17 @@ pub(super) fn sender<'a>(
     property: &str,
     key: &IdentityKey,
     (client_id, response_topic): (&str, &str),
-) -> Result<Option<&'a str>, Doubt> {
+) -> Result<Option<&'a str>, IdentityError> {
     let mut said = publish
         .user_property_bytes()
         .filter(|(name, _)| *name == property.as_bytes());
-    let (_, value) = said.next().ok_or(Doubt::Missing)?;
+    let (_, value) = said.next().ok_or(IdentityError::Missing)?;
     if said.next().is_some() {
-        return Err(Doubt::Doubled);
+        return Err(IdentityError::Duplicate);
     }
-    let value = std::str::from_utf8(value).map_err(|_| Doubt::Form)?;
-    let (mac, client, user) = parse(value).ok_or(Doubt::Form)?;
-    let mut signed = Signed::with(key);
+    let value = std::str::from_utf8(value).map_err(|_| IdentityError::Malformed)?;
+    let (mac, client, user) = parse(value).ok_or(IdentityError::Malformed)?;
+    let mut signed = SignatureContext::new(key);
     signed.field(client.as_bytes());
     signed.field(user.unwrap_or_default().as_bytes());
     signed.message(
@@ -71,18 +71,18 @@ pub(super) fn sender<'a>(
             signed.property(name, value);
         }
     }
-    match (signed.is(mac), client == client_id) {
-        (false, _) => Err(Doubt::Signature),
-        (true, false) => Err(Doubt::Other),
+    match (signed.verify_hex(mac), client == client_id) {
+        (false, _) => Err(IdentityError::InvalidSignature),
+        (true, false) => Err(IdentityError::WrongClient),
         (true, true) => Ok(user),
     }
 }
 
 /// The data to be signed: fields, each after its length.
-pub(super) struct Signed(hmac::Context);
+pub(super) struct SignatureContext(hmac::Context);
 
-impl Signed {
-    pub(super) fn with(key: &IdentityKey) -> Self {
+impl SignatureContext {
+    pub(super) fn new(key: &IdentityKey) -> Self {
         Self(hmac::Context::with_key(&key.0))
     }
 
@@ -112,7 +112,7 @@ impl Signed {
     }
 
     /// Returns the signature in hexadecimal digits.
-    pub(super) fn digits(self) -> String {
+    pub(super) fn finish_hex(self) -> String {
         let mac = self.0.sign();
         mac.as_ref().iter().fold(String::new(), |mut digits, byte| {
             // Writing to a string does not fail.
@@ -121,10 +121,10 @@ impl Signed {
         })
     }
 
-    /// Returns whether `digits` is the signature, in hexadecimal digits.
-    pub(super) fn is(self, digits: &str) -> bool {
+    /// Returns whether `finish_hex` is the signature, in hexadecimal digits.
+    pub(super) fn verify_hex(self, digits: &str) -> bool {
         let signed = self.0.sign();
-        read_digits(digits)
+        decode_hex(digits)
             .is_some_and(|mac| bool::from(subtle::ConstantTimeEq::ct_eq(signed.as_ref(), &mac[..])))
     }
 }
@@ -138,11 +138,11 @@ fn parse(value: &str) -> Option<(&str, &str, Option<&str>)> {
         "" => None,
         user => Some(user.strip_prefix(' ').filter(|user| !user.is_empty())?),
     };
-    read_digits(digits)?;
+    decode_hex(digits)?;
     Some((digits, client, user))
 }
 
-fn read_digits(digits: &str) -> Option<[u8; 32]> {
+fn decode_hex(digits: &str) -> Option<[u8; 32]> {
     let mut mac = [0; 32];
     if digits.len() != 2 * mac.len() {
         return None;
@@ -159,12 +159,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_in_one_way() {
+    fn a_value_has_one_valid_form() {
         let mac = "0a".repeat(32);
         let read = |rest: &str| {
             let value = format!("{mac}{rest}");
             parse(&value).map(|(mac, client, user)| {
-                assert_eq!(read_digits(mac), Some([10; 32]));
+                assert_eq!(decode_hex(mac), Some([10; 32]));
                 (client.to_owned(), user.map(str::to_owned))
             })
         };

@@ -9,40 +9,40 @@
 //!                                         servers goes behind it
 //! ```
 //!
-//! - **The requesting client** is named by the response topic ([`topic::requester`]). Its name in the service has a [prefix](BEHIND) that
+//! - **The requesting client** is named by the response topic ([`topic::requester`]). Its name in the service has a [prefix](BROKER_CLIENT_PREFIX) that
 //!   no client of a listener can have, so both kinds of clients can be served together. If the broker signs the sender ([`identity`]), no
-//!   client can use another name, and rules about keys apply ([`standing`]).
+//!   client can use another name, and rules about keys apply ([`broker_client`]).
 //! - **A connection** begins a session of the broker that ends with it. Messages that the broker has not acknowledged are published again
-//!   on the next connection. The [watches](idle) of clients are kept meanwhile.
-//! - **Queues** are bounded: [requests](incoming) by a part of all that sessions may hold, output by the limits of a session's queue.
-mod figures;
+//!   on the next connection. The [watches](client_activity) of clients are kept meanwhile.
+//! - **Queues** are bounded: [requests](request_queue) by a part of all that sessions may hold, output by the limits of a session's queue.
+mod broker_client;
+mod client_activity;
 mod group;
 mod identity;
-mod idle;
-mod incoming;
-mod outgoing;
+mod local_refusals;
+mod metrics;
+mod outgoing_message;
 mod probe;
-mod refusals;
+mod request_queue;
 mod requests;
-mod standing;
 #[cfg(test)]
 mod tests;
 
 use super::{Hub, HubLimits};
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use crate::keyspace::Ticket;
-use crate::service::{Commit, Waiter};
+use crate::service::{CommitIndex, WaiterId};
+use broker_client::BrokerClient;
 use bytes::{Bytes, BytesMut};
-pub(crate) use figures::BrokerFigures;
+use client_activity::ClientActivity;
 use group::Group;
-use identity::Doubt;
+use identity::IdentityError;
 pub use identity::IdentityKey;
-use idle::Idle;
-use incoming::Waiting;
-use outgoing::Outgoing;
+pub(crate) use metrics::BrokerMetrics;
+use outgoing_message::OutgoingMessage;
 use probe::Probe;
-use requests::{Asker, Unacknowledged};
-use standing::Standing;
+use request_queue::RequestQueue;
+use requests::{PendingRequest, UnacknowledgedRequests};
 use statestore_protocol::mqtt::session::{
     Event, Session, SessionConfig, SessionError, Subscriptions,
 };
@@ -52,10 +52,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Prefix of the name under which the service knows a client behind the broker. No client id has this character.
-pub(super) const BEHIND: char = '\0';
+pub(super) const BROKER_CLIENT_PREFIX: char = '\0';
 
 /// Name under which the service's responses to the broker wait for a commit. No connection has it.
-pub(super) const WAITER: Waiter = Waiter(0);
+pub(super) const BROKER_WAITER: WaiterId = WaiterId(0);
 
 /// Maximum number of requests that the broker may have in flight to this server.
 const RECEIVE_MAXIMUM: u16 = 1024;
@@ -64,9 +64,9 @@ const KEEP_ALIVE_S: u16 = 30;
 /// Milliseconds that the broker has to answer a ping.
 const PING_TIMEOUT_MS: u64 = 10_000;
 /// Packets of the broker that are processed before other connections have their turn.
-const TURN_PACKETS: usize = 64;
+const QUANTUM_PACKETS: usize = 64;
 /// Milliseconds after a client's last request for which its answers are remembered.
-const ANSWERS_MS: u64 = 600_000;
+const REPLAY_RETENTION_MS: u64 = 600_000;
 
 /// Milliseconds after its arrival in which a request may be executed that other servers may be given as well. The engine remembers the
 /// answer a minute longer.
@@ -89,7 +89,7 @@ pub enum BrokerError {
     },
     /// Log entries of the group arrive faster than this server can process them.
     #[error("the servers of the group say more than can wait here: this one begins anew")]
-    Behind,
+    LogOverflow,
 }
 
 impl BrokerError {
@@ -97,28 +97,28 @@ impl BrokerError {
     pub fn reason(&self) -> Option<ReasonCode> {
         match self {
             Self::Session(error) => error.reason(),
-            Self::Behind | Self::ProbeLost { .. } => Some(ReasonCode::SUCCESS),
+            Self::LogOverflow | Self::ProbeLost { .. } => Some(ReasonCode::SUCCESS),
         }
     }
 }
 
 /// Configuration of the connection to a broker.
 #[derive(Debug, Clone, Default)]
-pub struct BrokerTerms {
+pub struct BrokerConfig {
     /// Client id of the server at the broker.
     pub client_id: String,
     /// Group of servers that share the requests, if they do.
-    pub share: Option<String>,
+    pub share_name: Option<String>,
     /// Milliseconds without a request of a client after which its watches end; `None` if they do not expire.
     pub watch_lease_ms: Option<u64>,
     /// User property in which the broker names and signs the sender of a request; `None` if requests name it themselves.
     pub identity: Option<String>,
 }
 
-impl BrokerTerms {
+impl BrokerConfig {
     /// Returns the topic filter to subscribe to.
     fn filter(&self) -> String {
-        match &self.share {
+        match &self.share_name {
             Some(group) => format!("$share/{group}/{}", topic::REQUEST),
             None => topic::REQUEST.to_owned(),
         }
@@ -128,7 +128,7 @@ impl BrokerTerms {
     /// given it too, the limit is earlier than the end of its remembered answer, whatever its expiry.
     fn deadline_ms(&self, since_ms: u64, expiry: Option<u32>) -> Option<u64> {
         let expiry_ms = expiry.map(|seconds| u64::from(seconds) * 1000);
-        let most_ms = self.share.as_ref().map(|_| SHARED_REQUEST_MS);
+        let most_ms = self.share_name.as_ref().map(|_| SHARED_REQUEST_MS);
         let left_ms = expiry_ms.into_iter().chain(most_ms).min();
         left_ms.map(|left_ms| since_ms.saturating_add(left_ms))
     }
@@ -137,85 +137,85 @@ impl BrokerTerms {
 /// The server as a client of the broker.
 #[derive(Debug)]
 pub(super) struct Broker {
-    terms: BrokerTerms,
+    config: BrokerConfig,
     max_packet_bytes: u32,
     /// The session, while there is a connection.
     session: Option<Session<u64>>,
     /// Requests that are not executed yet.
-    incoming: Waiting,
-    unacknowledged: Unacknowledged,
+    request_queue: RequestQueue,
+    unacknowledged: UnacknowledgedRequests,
     /// Requests whose outcome comes later.
-    askers: HashMap<Ticket, Asker>,
+    pending_requests: HashMap<Ticket, PendingRequest>,
     /// Number of requests that arrived.
-    requests: u64,
-    queue: VecDeque<Outgoing>,
+    request_count: u64,
+    queue: VecDeque<OutgoingMessage>,
     /// Bytes of the messages in the queue and in flight.
     outgoing_bytes: usize,
     /// Refusals that wait until their request is acknowledged, by the number of the request.
-    refusals: BTreeMap<u64, Outgoing>,
+    refusals: BTreeMap<u64, OutgoingMessage>,
     /// Messages that the broker has not acknowledged, in the order of publishing.
-    in_flight: BTreeMap<u64, Outgoing>,
+    in_flight: BTreeMap<u64, OutgoingMessage>,
     next_tag: u64,
     /// The commit that the queue waits for.
-    awaited: Commit,
+    awaited_commit: CommitIndex,
     /// Clients whose answers are remembered.
-    answers: Idle,
+    replay_clients: ClientActivity,
     /// Clients that may watch.
-    leases: Option<Idle>,
+    watch_leases: Option<ClientActivity>,
     /// The servers that share the requests.
     group: Option<Group>,
     /// Number of messages that were to be published.
-    numbered: u64,
+    message_count: u64,
     /// Clients that the broker has named.
-    standings: HashMap<Arc<str>, Standing>,
+    named_clients: HashMap<Arc<str>, BrokerClient>,
     /// Key with which the broker signs the sender of a request, on this connection.
     identity_key: Option<IdentityKey>,
     /// Kinds of unproven senders that were logged on this connection.
-    doubts: Vec<Doubt>,
+    logged_identity_errors: Vec<IdentityError>,
     probe: Probe,
     /// Whether there is something to do.
     is_dirty: bool,
-    figures: BrokerFigures,
+    metrics: BrokerMetrics,
 }
 
 impl Broker {
-    pub(super) fn new(terms: BrokerTerms, limits: &HubLimits) -> Self {
+    pub(super) fn new(terms: BrokerConfig, limits: &HubLimits) -> Self {
         let (most, most_bytes) = (limits.max_queued_messages, limits.max_queued_bytes);
-        let group = terms.share.as_deref();
+        let group = terms.share_name.as_deref();
         Self {
             group: group.map(|name| Group::new(name, most, most_bytes)),
-            numbered: 0,
+            message_count: 0,
             max_packet_bytes: limits.max_packet_bytes,
-            leases: terms.watch_lease_ms.map(Idle::after),
+            watch_leases: terms.watch_lease_ms.map(ClientActivity::with_timeout),
             probe: Probe::new(&terms.client_id),
-            terms,
+            config: terms,
             session: None,
-            incoming: Waiting::default(),
-            unacknowledged: Unacknowledged::default(),
-            askers: HashMap::new(),
-            requests: 0,
+            request_queue: RequestQueue::default(),
+            unacknowledged: UnacknowledgedRequests::default(),
+            pending_requests: HashMap::new(),
+            request_count: 0,
             queue: VecDeque::new(),
             outgoing_bytes: 0,
             refusals: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             next_tag: 0,
-            awaited: 0,
-            answers: Idle::after(ANSWERS_MS),
-            standings: HashMap::new(),
+            awaited_commit: 0,
+            replay_clients: ClientActivity::with_timeout(REPLAY_RETENTION_MS),
+            named_clients: HashMap::new(),
             identity_key: None,
-            doubts: Vec::new(),
+            logged_identity_errors: Vec::new(),
             is_dirty: false,
-            figures: BrokerFigures::default(),
+            metrics: BrokerMetrics::default(),
         }
     }
 
-    pub(super) fn figures(&self) -> BrokerFigures {
-        BrokerFigures {
+    pub(super) fn metrics(&self) -> BrokerMetrics {
+        BrokerMetrics {
             is_attached: self.session.as_ref().is_some_and(Session::is_ready),
-            waiting: (self.queue.len() + self.refusals.len() + self.in_flight.len()) as u64,
+            queued_messages: (self.queue.len() + self.refusals.len() + self.in_flight.len()) as u64,
             lost_probes: self.probe.failures,
             is_failing: self.probe.is_failing,
-            ..self.figures
+            ..self.metrics
         }
     }
 
@@ -225,17 +225,17 @@ impl Broker {
     }
 
     /// Returns how many outcomes are still to come.
-    pub(super) fn under_way(&self) -> usize {
-        self.askers.len()
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending_requests.len()
     }
 
     fn new_session(
         &mut self,
         user: Option<String>,
         password: Option<Bytes>,
-        now: Now,
+        now: ClockReading,
     ) -> Session<u64> {
-        let filter = self.terms.filter();
+        let filter = self.config.filter();
         let log = self.group.as_ref().map(|group| group.topic.clone());
         let filters = std::iter::once(filter).chain(log);
         let subscriptions = filters
@@ -246,10 +246,10 @@ impl Broker {
         let will = self
             .group
             .as_mut()
-            .map(|group| group.will(&self.terms.client_id, key, now));
+            .map(|group| group.will(&self.config.client_id, key, now));
         let config = SessionConfig {
             connect: Connect {
-                client_id: self.terms.client_id.clone(),
+                client_id: self.config.client_id.clone(),
                 clean_start: true,
                 keep_alive_s: KEEP_ALIVE_S,
                 limits: Limits {
@@ -265,13 +265,13 @@ impl Broker {
             subscriptions: Subscriptions::new(move |_| subscriptions.clone()),
             ping_timeout_ms: PING_TIMEOUT_MS,
         };
-        Session::new(config).acknowledged_by_owner()
+        Session::new(config).with_manual_acks()
     }
 
     fn is_idle(&self) -> bool {
-        self.incoming.is_empty()
+        self.request_queue.is_empty()
             && self.unacknowledged.is_empty()
-            && self.askers.is_empty()
+            && self.pending_requests.is_empty()
             && self.queue.is_empty()
             && self.refusals.is_empty()
             && self.in_flight.is_empty()
@@ -285,33 +285,37 @@ impl Hub {
         user: Option<String>,
         password: Option<Bytes>,
         identity_key: Option<IdentityKey>,
-        now: Now,
+        now: ClockReading,
     ) -> Result<(), BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
         broker.identity_key = identity_key;
-        broker.doubts.clear();
+        broker.logged_identity_errors.clear();
         let session = broker.new_session(user, password, now);
         let session = broker.session.insert(session);
         Ok(session.connect(now.mono_ms)?)
     }
 
     /// Ends the session with the broker, with `reason` if the broker is to know it. Returns the last bytes to send, if there are any.
-    pub fn broker_disconnected(&mut self, reason: Option<ReasonCode>, now: Now) -> BytesMut {
+    pub fn broker_disconnected(
+        &mut self,
+        reason: Option<ReasonCode>,
+        now: ClockReading,
+    ) -> BytesMut {
         let Some(broker) = &mut self.broker else {
             return BytesMut::new();
         };
         let Some(session) = broker.session.take() else {
             return BytesMut::new();
         };
-        broker.probe.end();
-        broker.published_in_vain();
+        broker.probe.detach();
+        broker.requeue_in_flight();
         broker.leave_group(now);
         broker.unacknowledged.clear();
-        if broker.terms.share.is_some() {
+        if broker.config.share_name.is_some() {
             // The broker gives them to the other servers, if it follows the specification.
-            broker.incoming.clear();
+            broker.request_queue.clear();
         }
         // The will notifies the other servers.
         let reason = reason.map(|reason| match &broker.group {
@@ -325,7 +329,11 @@ impl Hub {
     ///
     /// # Errors
     /// The connection is to be ended.
-    pub fn broker_received(&mut self, input: &mut BytesMut, now: Now) -> Result<bool, BrokerError> {
+    pub fn broker_received(
+        &mut self,
+        input: &mut BytesMut,
+        now: ClockReading,
+    ) -> Result<bool, BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(false);
         };
@@ -333,9 +341,11 @@ impl Hub {
             return Ok(false);
         };
         let mut events = Vec::new();
-        let more = session.receive(input, now.mono_ms, TURN_PACKETS, |event| events.push(event));
+        let more = session.receive(input, now.mono_ms, QUANTUM_PACKETS, |event| {
+            events.push(event);
+        });
         if !input.is_empty() {
-            broker.probe.received(now);
+            broker.probe.record_delivery(now);
         }
         for event in events {
             self.broker_event(event, now)?;
@@ -343,7 +353,7 @@ impl Hub {
         Ok(more?)
     }
 
-    fn broker_event(&mut self, event: Event<u64>, now: Now) -> Result<(), BrokerError> {
+    fn broker_event(&mut self, event: Event<u64>, now: ClockReading) -> Result<(), BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
@@ -352,30 +362,30 @@ impl Hub {
                 let granted = broker.session.as_ref().map_or(&[][..], Session::granted);
                 if let Some(group) = &mut broker.group {
                     let granted = granted.get(1);
-                    group.joined(granted.is_some_and(|granted| granted.is_failure()), now);
+                    group.join(granted.is_some_and(|granted| granted.is_failure()), now);
                 }
-                broker.probe.begin(granted.last().copied(), now);
-                broker.figures.attached += 1;
+                broker.probe.attach(granted.last().copied(), now);
+                broker.metrics.attach_count += 1;
                 tracing::info!("attached to the broker");
             }
-            Event::Message { publish, .. } if broker.probe.take(&publish, now) => {
+            Event::Message { publish, .. } if broker.probe.handle_publish(&publish, now) => {
                 broker.acknowledge_probe(&publish);
             }
             Event::Message { publish, .. } if publish.qos() == QoS::AtMostOnce => {
-                self.statistics.requests_refused += 1;
+                self.metrics.requests_refused += 1;
             }
             Event::Message { publish, .. } => {
-                broker.probe.received(now);
-                self.came_from_broker(publish, now)?;
+                broker.probe.record_delivery(now);
+                self.handle_broker_publish(publish, now)?;
             }
             Event::Acknowledged { tag, reason, .. } => {
-                if !broker.probe.acknowledged(tag, reason) {
+                if !broker.probe.handle_acknowledgement(tag, reason) {
                     self.broker_acknowledged(tag, reason, now);
                 }
             }
             Event::TooLarge { tag, .. } => {
-                broker.landed(tag);
-                self.statistics.dropped_too_large += 1;
+                broker.remove_in_flight(tag);
+                self.metrics.dropped_too_large += 1;
             }
             // A session that ends with its connection neither loses nor drops anything.
             Event::SessionLost
@@ -391,15 +401,15 @@ impl Hub {
     ///
     /// # Errors
     /// The connection is to be ended.
-    pub fn broker_turn(&mut self, now: Now) -> Result<bool, BrokerError> {
+    pub fn poll_broker(&mut self, now: ClockReading) -> Result<bool, BrokerError> {
         self.end_idle_clients(now);
-        self.service.begin_turn();
+        self.service.begin_quantum();
         let more = self.execute_incoming(now);
         let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
         if group.is_some_and(Group::is_behind) {
-            return Err(BrokerError::Behind);
+            return Err(BrokerError::LogOverflow);
         }
-        self.keep(now);
+        self.poll_group(now);
         self.publish_outgoing(now)?;
         self.settle(now);
         self.probe_broker(now)?;
@@ -409,18 +419,22 @@ impl Hub {
         Ok(more)
     }
 
-    /// Returns when [`broker_turn`](Self::broker_turn) is to be called at the latest, in milliseconds of the monotonic clock.
+    /// Returns when [`poll_broker`](Self::poll_broker) is to be called at the latest, in milliseconds of the monotonic clock.
     pub fn broker_wakeup(&self) -> Option<u64> {
         let broker = self.broker.as_ref()?;
         let session = broker.session.as_ref();
         [
             session.and_then(|session| session.wake_at_ms(false)),
             session.and_then(|_| broker.probe.next_ms()),
-            broker.answers.next_ms(),
-            broker.leases.as_ref().and_then(Idle::next_ms).filter(|_| {
-                let group = broker.group.as_ref();
-                group.is_none_or(Group::is_keeper)
-            }),
+            broker.replay_clients.next_ms(),
+            broker
+                .watch_leases
+                .as_ref()
+                .and_then(ClientActivity::next_ms)
+                .filter(|_| {
+                    let group = broker.group.as_ref();
+                    group.is_none_or(Group::is_leader)
+                }),
             broker.group.as_ref().and_then(Group::next_ms),
         ]
         .into_iter()
@@ -429,13 +443,13 @@ impl Hub {
     }
 
     /// Returns all bytes to be sent to the broker now. Bytes that were taken before have to be sent first.
-    pub fn broker_output(&mut self, now: Now) -> Bytes {
+    pub fn broker_output(&mut self, now: ClockReading) -> Bytes {
         let session = self.broker.as_mut().and_then(|it| it.session.as_mut());
         session.map_or_else(Bytes::new, |session| session.take_output(now.mono_ms))
     }
 
     /// Returns the bytes that may still be sent when no more requests are executed.
-    pub(crate) fn broker_last_output(&mut self, now: Now) -> Bytes {
+    pub(crate) fn broker_last_output(&mut self, now: ClockReading) -> Bytes {
         if let Err(error) = self.publish_outgoing(now) {
             tracing::debug!(%error, "the last responses cannot be sent");
         }
@@ -443,7 +457,7 @@ impl Hub {
     }
 
     /// Notes that `bytes` of the output were sent; `waited` is whether they could not leave at once.
-    pub fn broker_written(&mut self, bytes: usize, waited: bool, now: Now) {
+    pub fn broker_written(&mut self, bytes: usize, waited: bool, now: ClockReading) {
         if let Some(session) = self.broker.as_mut().and_then(|it| it.session.as_mut()) {
             session.written(bytes, waited, now.mono_ms);
         }
@@ -453,7 +467,7 @@ impl Hub {
     pub(crate) fn is_attached(&self) -> bool {
         self.broker
             .as_ref()
-            .is_some_and(|it| it.figures().is_attached)
+            .is_some_and(|it| it.metrics().is_attached)
     }
 
     /// Returns whether there is something to do for the broker. A new event is reported once.
@@ -461,7 +475,7 @@ impl Hub {
         let may_execute = self.may_execute_incoming();
         let broker = self.broker.as_mut();
         broker.is_some_and(|broker| {
-            let has_requests = may_execute && !broker.incoming.is_empty();
+            let has_requests = may_execute && !broker.request_queue.is_empty();
             std::mem::take(&mut broker.is_dirty) || has_requests
         })
     }
@@ -474,11 +488,11 @@ impl Hub {
     }
 
     /// Unsubscribes from the broker's requests, since the server is about to stop.
-    pub(crate) fn leave_broker(&mut self, now: Now) {
+    pub(crate) fn leave_broker(&mut self, now: ClockReading) {
         if let Some(broker) = &mut self.broker
             && let Some(session) = &mut broker.session
         {
-            if let Err(error) = session.leave() {
+            if let Err(error) = session.drain() {
                 tracing::debug!(%error, "cannot unsubscribe");
             }
             broker.is_dirty = true;
@@ -489,10 +503,9 @@ impl Hub {
     /// Returns whether the broker sends nothing more and all its requests are done, or there is no connection to it.
     pub(crate) fn has_left_broker(&self) -> bool {
         self.broker.as_ref().is_none_or(|broker| {
-            broker
-                .session
-                .as_ref()
-                .is_none_or(|session| !session.is_ready() || session.is_left() && broker.is_idle())
+            broker.session.as_ref().is_none_or(|session| {
+                !session.is_ready() || session.is_drained() && broker.is_idle()
+            })
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Probes of the broker: messages of this server to itself. A broker whose routing hangs still answers pings and keeps the connection.
 use super::super::Hub;
-use super::outgoing::MOST_MS;
+use super::outgoing_message::ACK_TIMEOUT_MS;
 use super::{Broker, BrokerError};
-use crate::clock::Now;
+use crate::clock::ClockReading;
 use ring::digest::{SHA256, digest};
-use statestore_protocol::mqtt::session::{Session, Terms};
+use statestore_protocol::mqtt::session::{PublishOptions, Session};
 use statestore_protocol::mqtt::{
     EncodeError, Publish, PublishHeader, QoS, ReasonCode, Subscription,
 };
@@ -18,16 +18,16 @@ const TIMEOUT_S: u32 = 10;
 /// Extra milliseconds before a probe counts as lost. A process that was stopped for a while reads its socket in this time.
 const GRACE_MS: u64 = 1_000;
 /// Bytes of the digest that name the topic of a server.
-const NAME_BYTES: usize = 16;
+const TOPIC_DIGEST_BYTES: usize = 16;
 
 /// The probes of one server.
 #[derive(Debug)]
 pub(super) struct Probe {
     topic: String,
-    phase: Phase,
+    state: ProbeState,
     /// Number of the last probe. Its payload, so that a late probe of a former connection is not taken for this one.
     number: u64,
-    experience: Experience,
+    history: ProbeHistory,
     /// Whether the log has reported for this connection that probes do not work.
     is_reported: bool,
     /// Whether the last connection ended because of a lost probe, and nothing was delivered since.
@@ -38,23 +38,23 @@ pub(super) struct Probe {
 
 /// Whether the broker delivers probes to this server when it delivers messages at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Experience {
+enum ProbeHistory {
     /// Not yet, or not any more. Its ACLs may forbid it.
-    Never,
+    NeverDelivered,
     /// The last probe was delivered.
-    Yes,
+    Delivered,
     /// Earlier probes were delivered. The last one was lost while other messages were delivered.
-    NotTheLast,
+    LastLost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ProbeState {
     /// There is no connection, or the broker forbids the topic.
-    Off,
-    Resting {
+    Disabled,
+    Idle {
         until_ms: u64,
     },
-    Awaiting {
+    InFlight {
         until_ms: u64,
         is_acknowledged: bool,
         /// Whether another message was delivered meanwhile.
@@ -67,15 +67,15 @@ impl Probe {
     pub(super) fn new(client_id: &str) -> Self {
         let digest = digest(&SHA256, client_id.as_bytes());
         let mut topic = format!("statestore/v1/{}/servers/probe/", topic::STORE_GUID);
-        for byte in digest.as_ref().iter().take(NAME_BYTES) {
+        for byte in digest.as_ref().iter().take(TOPIC_DIGEST_BYTES) {
             // Writing to a string does not fail.
             let _ = write!(topic, "{byte:02x}");
         }
         Self {
             topic,
-            phase: Phase::Off,
+            state: ProbeState::Disabled,
             number: 0,
-            experience: Experience::Never,
+            history: ProbeHistory::NeverDelivered,
             is_reported: false,
             is_failing: false,
             failures: 0,
@@ -91,12 +91,12 @@ impl Probe {
     }
 
     /// Begins with a connection on which requests can come.
-    pub(super) fn begin(&mut self, granted: Option<ReasonCode>, now: Now) {
+    pub(super) fn attach(&mut self, granted: Option<ReasonCode>, now: ClockReading) {
         self.is_reported = false;
         match granted.filter(|reason| reason.is_failure()) {
-            Some(reason) => self.forbid("subscribe", reason),
+            Some(reason) => self.disable("subscribe", reason),
             None => {
-                self.phase = Phase::Resting {
+                self.state = ProbeState::Idle {
                     until_ms: now.mono_ms,
                 }
             }
@@ -104,19 +104,19 @@ impl Probe {
     }
 
     /// Ends with the connection.
-    pub(super) fn end(&mut self) {
-        self.phase = Phase::Off;
+    pub(super) fn detach(&mut self) {
+        self.state = ProbeState::Disabled;
     }
 
     pub(super) fn next_ms(&self) -> Option<u64> {
-        match self.phase {
-            Phase::Off => None,
-            Phase::Resting { until_ms } | Phase::Awaiting { until_ms, .. } => Some(until_ms),
+        match self.state {
+            ProbeState::Disabled => None,
+            ProbeState::Idle { until_ms } | ProbeState::InFlight { until_ms, .. } => Some(until_ms),
         }
     }
 
-    fn forbid(&mut self, action: &str, reason: ReasonCode) {
-        self.phase = Phase::Off;
+    fn disable(&mut self, action: &str, reason: ReasonCode) {
+        self.state = ProbeState::Disabled;
         self.is_failing = false;
         self.report(format_args!("the broker refuses to {action}: {reason}"));
     }
@@ -132,46 +132,46 @@ impl Probe {
         }
     }
 
-    fn rest(&mut self, now: Now) {
-        self.phase = Phase::Resting {
+    fn schedule_next(&mut self, now: ClockReading) {
+        self.state = ProbeState::Idle {
             until_ms: now.mono_ms.saturating_add(INTERVAL_MS),
         };
     }
 
     /// Notes that the broker has delivered a message, or is about to.
-    pub(super) fn received(&mut self, now: Now) {
+    pub(super) fn record_delivery(&mut self, now: ClockReading) {
         self.is_failing = false;
-        match &mut self.phase {
-            Phase::Off => {}
-            Phase::Resting { .. } => self.rest(now),
-            Phase::Awaiting { has_received, .. } => *has_received = true,
+        match &mut self.state {
+            ProbeState::Disabled => {}
+            ProbeState::Idle { .. } => self.schedule_next(now),
+            ProbeState::InFlight { has_received, .. } => *has_received = true,
         }
     }
 
     /// Notes a delivered message if it is a probe, and returns whether it is.
-    pub(super) fn take(&mut self, publish: &Publish, now: Now) -> bool {
+    pub(super) fn handle_publish(&mut self, publish: &Publish, now: ClockReading) -> bool {
         if publish.topic() != self.topic {
             return false;
         }
         let is_last = publish.payload_bytes() == self.number.to_string().as_bytes();
-        if is_last && matches!(self.phase, Phase::Awaiting { .. }) {
-            self.experience = Experience::Yes;
+        if is_last && matches!(self.state, ProbeState::InFlight { .. }) {
+            self.history = ProbeHistory::Delivered;
             self.is_failing = false;
-            self.rest(now);
+            self.schedule_next(now);
         }
         true
     }
 
     /// Notes the acknowledgement of a message if it is a probe, and returns whether it is.
-    pub(super) fn acknowledged(&mut self, tag: u64, reason: ReasonCode) -> bool {
+    pub(super) fn handle_acknowledgement(&mut self, tag: u64, reason: ReasonCode) -> bool {
         // The probe itself may have arrived before.
         let is_probe = tag == Self::tag(self.number);
         if is_probe && reason.is_failure() {
-            self.forbid("publish", reason);
+            self.disable("publish", reason);
         } else if is_probe
-            && let Phase::Awaiting {
+            && let ProbeState::InFlight {
                 is_acknowledged, ..
-            } = &mut self.phase
+            } = &mut self.state
         {
             *is_acknowledged = true;
         }
@@ -184,7 +184,7 @@ impl Probe {
     }
 
     /// Publishes the next probe if it is due.
-    fn publish(&mut self, session: &mut Session<u64>, now: Now) {
+    fn publish(&mut self, session: &mut Session<u64>, now: ClockReading) {
         let number = self.number + 1;
         let tag = Self::tag(number);
         let until_ms = now.mono_ms.saturating_add(u64::from(TIMEOUT_S) * 1000);
@@ -194,9 +194,9 @@ impl Probe {
             message_expiry: Some(TIMEOUT_S),
             ..PublishHeader::default()
         };
-        let terms = Terms {
+        let terms = PublishOptions {
             tag,
-            deadline_ms: now.mono_ms.saturating_add(MOST_MS),
+            deadline_ms: now.mono_ms.saturating_add(ACK_TIMEOUT_MS),
             is_harmless: true,
         };
         let published = session.publish(
@@ -208,7 +208,7 @@ impl Probe {
         match published {
             Ok(_) => {
                 self.number = number;
-                self.phase = Phase::Awaiting {
+                self.state = ProbeState::InFlight {
                     until_ms,
                     is_acknowledged: false,
                     has_received: false,
@@ -216,41 +216,43 @@ impl Probe {
                 };
             }
             // Messages that the broker has not acknowledged have deadlines of their own.
-            Err(EncodeError::NoRoom) => self.rest(now),
+            Err(EncodeError::WindowFull) => self.schedule_next(now),
             Err(error) => {
-                self.phase = Phase::Off;
+                self.state = ProbeState::Disabled;
                 self.report(format_args!("{error}"));
             }
         }
     }
 
     /// Returns whether the probe under way is lost, once its time is over.
-    fn is_lost(&mut self, is_busy: bool, now: Now) -> bool {
-        let Phase::Awaiting {
+    fn is_lost(&mut self, is_busy: bool, now: ClockReading) -> bool {
+        let ProbeState::InFlight {
             until_ms,
             is_acknowledged,
             has_received,
             is_late,
             ..
-        } = &mut self.phase
+        } = &mut self.state
         else {
             return false;
         };
         if *has_received || is_busy {
-            self.experience = match self.experience {
-                Experience::Yes => Experience::NotTheLast,
-                Experience::NotTheLast | Experience::Never => Experience::Never,
+            self.history = match self.history {
+                ProbeHistory::Delivered => ProbeHistory::LastLost,
+                ProbeHistory::LastLost | ProbeHistory::NeverDelivered => {
+                    ProbeHistory::NeverDelivered
+                }
             };
-            self.rest(now);
+            self.schedule_next(now);
         } else if !std::mem::replace(is_late, true) {
             *until_ms = now.mono_ms.saturating_add(GRACE_MS);
-        } else if *is_acknowledged && self.experience == Experience::Never {
+        } else if *is_acknowledged && self.history == ProbeHistory::NeverDelivered {
             self.report(format_args!(
                 "the broker acknowledges the messages, but does not deliver them"
             ));
-            self.rest(now);
+            self.schedule_next(now);
         } else {
-            self.phase = Phase::Off;
+            self.state = ProbeState::Disabled;
             self.is_failing = true;
             self.failures += 1;
             return true;
@@ -263,7 +265,7 @@ impl Broker {
     /// Acknowledges a probe of a broker that ignores the granted QoS and waits for it.
     pub(super) fn acknowledge_probe(&mut self, publish: &Publish) {
         if let Some(packet_id) = publish.packet_id() {
-            let number = self.unacknowledged.add(packet_id);
+            let number = self.unacknowledged.push(packet_id);
             self.unacknowledged.finish(number, ReasonCode::SUCCESS);
         }
     }
@@ -271,7 +273,7 @@ impl Broker {
 
 impl Hub {
     /// Publishes the next probe of the broker, or judges the one under way.
-    pub(super) fn probe_broker(&mut self, now: Now) -> Result<(), BrokerError> {
+    pub(super) fn probe_broker(&mut self, now: ClockReading) -> Result<(), BrokerError> {
         let Some(broker) = &mut self.broker else {
             return Ok(());
         };
@@ -289,7 +291,7 @@ impl Hub {
                 topic: probe.topic.clone(),
             });
         }
-        if let Phase::Resting { until_ms } = probe.phase
+        if let ProbeState::Idle { until_ms } = probe.state
             && now.mono_ms >= until_ms
         {
             probe.publish(session, now);

@@ -1,29 +1,31 @@
 //! Requests through the broker: their senders and their responses.
-use super::super::fanout::MOST_FANOUTS;
+use super::super::fanout::MAX_FANOUTS;
 use super::super::message::{Message, Payload};
-use super::super::request::encoded;
-use super::super::{Hub, TURN_WORK};
-use super::incoming::Incoming;
-use super::outgoing::What;
-use super::standing::{Sender, Standing};
-use super::{BEHIND, BrokerError, RECEIVE_MAXIMUM, group, refusals};
-use crate::budget::Charge;
-use crate::clock::Now;
+use super::super::request::encode_version;
+use super::super::{Hub, QUANTUM_WORK};
+use super::broker_client::{BrokerClient, Sender};
+use super::outgoing_message::OutgoingKind;
+use super::request_queue::IncomingRequest;
+use super::{BROKER_CLIENT_PREFIX, BrokerError, RECEIVE_MAXIMUM, group, local_refusals};
+use crate::clock::ClockReading;
 use crate::keyspace::Ticket;
-use crate::service::{Answered, Envelope, Outcome, Reception, Refusal, Request};
+use crate::memory_budget::Reservation;
+use crate::service::{
+    CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
+};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::session::{Session, SessionError};
 use statestore_protocol::mqtt::{
-    CheckedTopic, KeptTopic, PacketId, Publish, PublishHeader, ReasonCode,
+    CheckedTopic, OwnedTopic, PacketId, Publish, PublishHeader, ReasonCode,
 };
 use statestore_protocol::{property, topic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
-const ASKER_BYTES: usize = 512;
+const PENDING_REQUEST_BYTES: usize = 512;
 /// Requests that are executed before other connections have their turn.
-const TURN_REQUESTS: usize = 64;
+const QUANTUM_REQUESTS: usize = 64;
 
 /// The data needed to respond to a request.
 #[derive(Debug, Clone, Copy)]
@@ -36,44 +38,44 @@ pub(super) struct ReturnAddress<'a> {
 }
 
 /// The client id and the response topic of a request.
-pub(super) type Requester<'a> = (&'a str, &'a str);
+pub(super) type RequestOrigin<'a> = (&'a str, &'a str);
 
 /// A request whose outcome comes later.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct PendingRequest {
     number: u64,
-    response_topic: KeptTopic,
+    response_topic: OwnedTopic,
     correlation_data: Box<[u8]>,
     watch: Option<(Arc<str>, Bytes)>,
-    _charge: Charge,
+    _reservation: Reservation,
 }
 
 /// Requests of this connection that are not acknowledged, in the order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Unacknowledged {
+pub(super) struct UnacknowledgedRequests {
     /// Number of the first one. Numbers are never reused.
     first: u64,
     /// Packet identifiers, each with the reason code of its acknowledgement once the request is done.
-    places: VecDeque<(PacketId, Option<ReasonCode>)>,
+    slots: VecDeque<(PacketId, Option<ReasonCode>)>,
 }
 
-impl Unacknowledged {
-    pub(super) fn add(&mut self, packet_id: PacketId) -> u64 {
-        self.places.push_back((packet_id, None));
-        self.first + self.places.len() as u64 - 1
+impl UnacknowledgedRequests {
+    pub(super) fn push(&mut self, packet_id: PacketId) -> u64 {
+        self.slots.push_back((packet_id, None));
+        self.first + self.slots.len() as u64 - 1
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.slots.is_empty()
     }
 
     /// Returns whether the broker may not send many more requests.
     pub(super) fn is_full(&self) -> bool {
-        self.places.len() >= usize::from(RECEIVE_MAXIMUM) / 2
+        self.slots.len() >= usize::from(RECEIVE_MAXIMUM) / 2
     }
 
     /// Returns whether a pending request belongs to this connection.
-    fn has(&self, number: u64) -> bool {
+    fn contains(&self, number: u64) -> bool {
         number >= self.first
     }
 
@@ -86,16 +88,16 @@ impl Unacknowledged {
     pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
         let offset = number.checked_sub(self.first);
         let offset = offset.and_then(|offset| usize::try_from(offset).ok());
-        if let Some((_, done)) = offset.and_then(|offset| self.places.get_mut(offset)) {
+        if let Some((_, done)) = offset.and_then(|offset| self.slots.get_mut(offset)) {
             *done = Some(reason);
         }
     }
 
     /// Acknowledges the requests that are done, up to the first that is not.
     pub(super) fn acknowledge(&mut self, session: &mut Session<u64>) -> Result<(), SessionError> {
-        while let Some((packet_id, Some(reason))) = self.places.front() {
+        while let Some((packet_id, Some(reason))) = self.slots.front() {
             session.acknowledge(*packet_id, *reason)?;
-            self.places.pop_front();
+            self.slots.pop_front();
             self.first += 1;
         }
         Ok(())
@@ -103,73 +105,75 @@ impl Unacknowledged {
 
     /// Forgets all requests, since the connection is gone.
     pub(super) fn clear(&mut self) {
-        self.first += self.places.len() as u64;
-        self.places.clear();
+        self.first += self.slots.len() as u64;
+        self.slots.clear();
     }
 }
 
 impl Hub {
     /// Processes a message with QoS 1 from the broker. Fails if the connection cannot go on.
-    pub(super) fn came_from_broker(
+    pub(super) fn handle_broker_publish(
         &mut self,
         publish: Publish,
-        now: Now,
+        now: ClockReading,
     ) -> Result<(), BrokerError> {
         let most = self.max_session_bytes();
         let (Some(broker), Some(packet_id)) = (&mut self.broker, publish.packet_id()) else {
             return Ok(());
         };
-        broker.requests += 1;
-        let number = broker.unacknowledged.add(packet_id);
-        let incoming = Incoming::new(publish, number, now.mono_ms, &self.gauge);
-        if broker.incoming.has_room(&incoming, most) {
-            broker.incoming.push(incoming);
+        broker.request_count += 1;
+        let number = broker.unacknowledged.push(packet_id);
+        let incoming = IncomingRequest::new(publish, number, now.mono_ms, &self.memory_budget);
+        if broker.request_queue.has_capacity(&incoming, most) {
+            broker.request_queue.push(incoming);
             return Ok(());
         }
         let group = broker.group.as_ref();
         if group.is_some_and(|group| incoming.publish.topic() == group.topic) {
             // No entry of the log may be skipped.
-            return Err(BrokerError::Behind);
+            return Err(BrokerError::LogOverflow);
         }
-        broker.incoming.tell_of_refusal();
+        broker.request_queue.log_refusal_once();
         self.execute_one(&incoming, false, now);
         Ok(())
     }
 
     /// Returns whether there is room for the results of requests.
     pub(super) fn may_execute_incoming(&self) -> bool {
-        !self.lacks_room() && self.fanouts.len() < MOST_FANOUTS && self.has_room_for_broker()
+        !self.has_backpressure()
+            && self.fanout_queue.len() < MAX_FANOUTS
+            && self.has_broker_capacity()
     }
 
     /// Executes requests as long as there is room for their results. Returns whether more can be executed in the next turn.
-    pub(super) fn execute_incoming(&mut self, now: Now) -> bool {
-        let mut left = TURN_REQUESTS;
+    pub(super) fn execute_incoming(&mut self, now: ClockReading) -> bool {
+        let mut left = QUANTUM_REQUESTS;
         while self.may_execute_incoming() {
-            if left == 0 || self.service.work() >= TURN_WORK {
+            if left == 0 || self.service.work() >= QUANTUM_WORK {
                 return true;
             }
             let broker = self.broker.as_mut();
-            let Some(incoming) = broker.and_then(|broker| broker.incoming.pop()) else {
+            let Some(incoming) = broker.and_then(|broker| broker.request_queue.pop()) else {
                 return false;
             };
             left -= 1;
             self.execute_one(&incoming, true, now);
         }
         if let Some(broker) = &mut self.broker {
-            broker.incoming.keep();
+            broker.request_queue.copy_buffers();
         }
         false
     }
 
     /// Executes a request, or refuses it if there was no room for it to wait.
-    fn execute_one(&mut self, incoming: &Incoming, had_room: bool, now: Now) {
+    fn execute_one(&mut self, incoming: &IncomingRequest, had_room: bool, now: ClockReading) {
         let (publish, number) = (&incoming.publish, incoming.number);
         if let Some(group) = self.broker.as_ref().and_then(|it| it.group.as_ref())
             && publish.topic() == group.topic
         {
-            self.logged(publish, number, now);
-            self.tell_watchers(None, now);
-            return self.tell_outcomes(now);
+            self.handle_log_entry(publish, number, now);
+            self.notify_watchers(None, now);
+            return self.process_outcomes(now);
         }
         let response_topic = publish
             .checked_response_topic()
@@ -186,7 +190,7 @@ impl Hub {
             correlation_data,
             publish.topic() == topic::REQUEST,
         ) else {
-            self.statistics.requests_refused += 1;
+            self.metrics.requests_refused += 1;
             let reason = ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR;
             return broker.unacknowledged.finish(number, reason);
         };
@@ -195,17 +199,17 @@ impl Hub {
         let sender = match self.sender(publish, requester) {
             Ok(sender) => sender,
             Err(doubt) => {
-                self.doubt(doubt, response_topic.as_str(), now);
-                return self.finish(number, ReasonCode::NOT_AUTHORIZED);
+                self.refuse_unverified(doubt, response_topic.as_str(), now);
+                return self.finish_broker_request(number, ReasonCode::NOT_AUTHORIZED);
             }
         };
         let Some(broker) = &mut self.broker else {
             return;
         };
-        let is_shared = broker.terms.share.is_some();
+        let is_shared = broker.config.share_name.is_some();
         let deadline_ms = broker
-            .terms
-            .deadline_ms(incoming.since_ms, publish.message_expiry());
+            .config
+            .deadline_ms(incoming.arrived_ms, publish.message_expiry());
         let to = ReturnAddress {
             number,
             response_topic,
@@ -213,35 +217,34 @@ impl Hub {
             watch: None,
         };
         if !had_room {
-            self.statistics.requests_refused += 1;
-            if !self.has_room_for_broker() {
-                return self.finish(number, ReasonCode::QUOTA_EXCEEDED);
+            self.metrics.requests_refused += 1;
+            if !self.has_broker_capacity() {
+                return self.finish_broker_request(number, ReasonCode::QUOTA_EXCEEDED);
             }
-            return self.conclude_for_broker(to, &Outcome::Refused(Refusal::NoRoom), now);
+            return self.complete_for_broker(
+                to,
+                &Outcome::Refused(NotExecutedReason::NoCapacity),
+                now,
+            );
         }
         let payload = publish.payload();
-        if is_shared && group::is_about_watch(&payload) {
+        if is_shared && group::is_watch_request(&payload) {
             let user = match sender {
-                Sender::Proven(user) => user,
-                Sender::Anybody => None,
+                Sender::Verified(user) => user,
+                Sender::Unverified => None,
             };
-            let is_late = deadline_ms.is_some_and(|at_ms| now.mono_ms > at_ms);
-            let left_ms = deadline_ms.map(|at_ms| at_ms.saturating_sub(now.mono_ms));
-            let expiry_s = left_ms.and_then(|left_ms| u32::try_from(left_ms.div_ceil(1000)).ok());
-            if is_late {
-                self.conclude_for_broker(to, &Outcome::Refused(Refusal::Expired), now);
-            } else if !self.put_into_log(publish, number, (client_id, user), expiry_s, now) {
-                self.conclude_for_broker(to, &Outcome::Refused(Refusal::Away), now);
-            }
-            return;
+            return self.forward_watch_request(publish, (client_id, user), to, deadline_ms, now);
         }
-        let name = format!("{BEHIND}{client_id}");
-        let client = broker.answers.came(&name, broker.requests, now.mono_ms);
+        let name = format!("{BROKER_CLIENT_PREFIX}{client_id}");
+        let client = broker
+            .replay_clients
+            .record_request(&name, broker.request_count, now.mono_ms);
         if is_shared {
-            self.renew_lease_of_group(&client);
+            self.renew_group_lease(&client);
         }
-        let Standing { principal, rights } = self.standing(&client, client_id, sender, Some(now));
-        let envelope = Envelope {
+        let BrokerClient { principal, rights } =
+            self.broker_client(&client, client_id, sender, Some(now));
+        let envelope = RequestEnvelope {
             request: Request {
                 client: &client,
                 principal: &principal,
@@ -249,65 +252,86 @@ impl Hub {
                 correlation: correlation_data,
                 payload: &payload,
                 properties,
-                may_return: true,
+                may_be_redelivered: true,
             },
             deadline_ms,
-            has_room: true,
+            has_capacity: true,
             is_shared,
         };
-        self.ask_for_broker(&envelope, to, now);
+        self.submit_for_broker(&envelope, to, now);
         if !is_shared {
             self.renew_lease(&client, now);
         }
-        self.tell_watchers(None, now);
-        self.tell_outcomes(now);
+        self.notify_watchers(None, now);
+        self.process_outcomes(now);
+    }
+
+    /// Publishes a request of a watch to the group, or responds that it cannot be executed.
+    fn forward_watch_request(
+        &mut self,
+        publish: &Publish,
+        client: (&str, Option<&str>),
+        to: ReturnAddress<'_>,
+        deadline_ms: Option<u64>,
+        now: ClockReading,
+    ) {
+        let left_ms = deadline_ms.map(|at_ms| at_ms.saturating_sub(now.mono_ms));
+        let expiry_s = left_ms.and_then(|left_ms| u32::try_from(left_ms.div_ceil(1000)).ok());
+        let refusal = if deadline_ms.is_some_and(|at_ms| now.mono_ms > at_ms) {
+            NotExecutedReason::Expired
+        } else if self.publish_watch_request(publish, to.number, client, expiry_s, now) {
+            return;
+        } else {
+            NotExecutedReason::Unavailable
+        };
+        self.complete_for_broker(to, &Outcome::Refused(refusal), now);
     }
 
     /// Passes a request to the service and responds, now or later.
-    pub(super) fn ask_for_broker(
+    pub(super) fn submit_for_broker(
         &mut self,
-        envelope: &Envelope<'_>,
+        envelope: &RequestEnvelope<'_>,
         to: ReturnAddress<'_>,
-        now: Now,
+        now: ClockReading,
     ) {
         let payload_bytes = envelope.request.payload.len();
         if !self.large_allocations.allows_copies(payload_bytes) {
-            self.service.refuse_next_change();
+            self.service.reject_next_change();
         }
-        match self.service.ask(envelope, now) {
-            Reception::Ended(outcome) => self.conclude_for_broker(to, &outcome, now),
-            Reception::Later(ticket) => {
-                let bytes = ASKER_BYTES
+        match self.service.submit(envelope, now) {
+            RequestProgress::Complete(outcome) => self.complete_for_broker(to, &outcome, now),
+            RequestProgress::Pending(ticket) => {
+                let bytes = PENDING_REQUEST_BYTES
                     + envelope.request.payload.len()
                     + to.response_topic.as_bytes().len()
                     + to.correlation_data.len();
-                let asker = Asker {
+                let asker = PendingRequest {
                     number: to.number,
-                    response_topic: to.response_topic.kept(),
+                    response_topic: to.response_topic.into_owned(),
                     correlation_data: to.correlation_data.into(),
                     watch: to
                         .watch
                         .map(|(client, key)| (Arc::clone(client), key.clone())),
-                    _charge: Charge::new(&self.gauge, bytes),
+                    _reservation: Reservation::new(&self.memory_budget, bytes),
                 };
                 if let Some(broker) = &mut self.broker {
-                    broker.askers.insert(ticket, asker);
+                    broker.pending_requests.insert(ticket, asker);
                 }
             }
         }
     }
 
     /// Processes an outcome that came later, if a request of the broker waits for it.
-    pub(in super::super) fn conclude_later_for_broker(
+    pub(in super::super) fn complete_pending_for_broker(
         &mut self,
         ticket: Ticket,
         outcome: &Outcome,
-        now: Now,
+        now: ClockReading,
     ) {
         let broker = self.broker.as_mut();
-        let Some(asker) = broker.and_then(|broker| broker.askers.remove(&ticket)) else {
-            let is_followed = matches!(outcome, Outcome::Answered(_));
-            return self.watch_concluded(Some(ticket), is_followed, now);
+        let Some(asker) = broker.and_then(|broker| broker.pending_requests.remove(&ticket)) else {
+            let is_followed = matches!(outcome, Outcome::Replied(_));
+            return self.handle_watch_outcome(Some(ticket), is_followed, now);
         };
         let to = ReturnAddress {
             number: asker.number,
@@ -315,68 +339,71 @@ impl Hub {
             correlation_data: &asker.correlation_data,
             watch: asker.watch.as_ref().map(|(client, key)| (client, key)),
         };
-        self.conclude_for_broker(to, outcome, now);
+        self.complete_for_broker(to, outcome, now);
     }
 
     /// Responds to a request. The built-in listener reports some outcomes in a PUBACK, which here reaches the broker only. So the status of
     /// a response reports them, if a client may still wait for it.
-    fn conclude_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome, now: Now) {
+    fn complete_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome, now: ClockReading) {
         if let Some((client, key)) = to.watch {
-            self.kept_outcome(outcome, (client, key), now);
+            self.apply_watch_outcome(outcome, (client, key), now);
         }
         let is_alone = matches!(outcome, Outcome::Refused(_))
-            || to.watch.is_none() && refusals::is_of_this_moment(outcome);
-        if is_alone && self.is_given_to_others(to.number) {
+            || to.watch.is_none() && local_refusals::is_local_refusal(outcome);
+        if is_alone && self.may_be_redelivered(to.number) {
             // Another server may have executed the request.
             return;
         }
-        if let Some(reasons) = self.refusal(outcome) {
-            let party = self.party_behind_broker(to.response_topic.as_str());
-            self.refuse(party, None, reasons, None, now);
+        if let Some(reasons) = self.refusal_reason(outcome) {
+            let party = self.broker_client_identity(to.response_topic.as_str());
+            self.record_refusal(party, None, reasons, None, now);
         }
         match outcome {
-            Outcome::Answered(answered) => {
-                let what = self.what_answers(to, outcome);
-                match refusals::of_this_server(&answered.response.reply) {
-                    Some(error) if matches!(what, What::Refusal(_)) => {
+            Outcome::Replied(answered) => {
+                let what = self.outgoing_kind(to, outcome);
+                match local_refusals::local_error(&answered.envelope.reply) {
+                    Some(error) if matches!(what, OutgoingKind::Refusal(_)) => {
                         self.refuse_through_broker(to, &error.to_string(), what, now);
                     }
                     _ => self.respond_through_broker(to, answered, what, now),
                 }
             }
-            Outcome::Refused(refusal @ (Refusal::Away | Refusal::NoRoom)) => {
+            Outcome::Refused(
+                refusal @ (NotExecutedReason::Unavailable | NotExecutedReason::NoCapacity),
+            ) => {
                 let why = match refusal {
-                    Refusal::NoRoom => "too many requests wait at the store",
+                    NotExecutedReason::NoCapacity => "too many requests wait at the store",
                     _ => "the storage does not answer",
                 };
-                let what = self.what_answers(to, outcome);
+                let what = self.outgoing_kind(to, outcome);
                 self.refuse_through_broker(to, why, what, now);
             }
-            Outcome::Refused(Refusal::Expired) => {
-                self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            Outcome::Refused(NotExecutedReason::Expired) => {
+                self.finish_broker_request(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
             // Without a response, the client learns that the outcome is unknown.
-            Outcome::Unknown => self.finish(to.number, ReasonCode::SUCCESS),
+            Outcome::Unknown => self.finish_broker_request(to.number, ReasonCode::SUCCESS),
         }
     }
 
     /// Returns whether the connection of a request has ended, so that the broker may give the request to other servers.
-    fn is_given_to_others(&self, number: u64) -> bool {
+    fn may_be_redelivered(&self, number: u64) -> bool {
         let broker = self.broker.as_ref();
-        broker.is_some_and(|it| it.terms.share.is_some() && !it.unacknowledged.has(number))
+        broker
+            .is_some_and(|it| it.config.share_name.is_some() && !it.unacknowledged.contains(number))
     }
 
     /// Returns how an outcome is sent. If other servers might answer differently, the request has to be acknowledged first.
-    fn what_answers(&self, to: ReturnAddress<'_>, outcome: &Outcome) -> What {
+    fn outgoing_kind(&self, to: ReturnAddress<'_>, outcome: &Outcome) -> OutgoingKind {
         let is_shared = self.broker.as_ref().is_some_and(|it| it.group.is_some());
-        if is_shared && to.watch.is_none() && refusals::is_of_this_moment(outcome) {
-            What::Refusal(to.number)
+        if is_shared && to.watch.is_none() && local_refusals::is_local_refusal(outcome) {
+            OutgoingKind::Refusal(to.number)
         } else {
-            What::Response(to.number)
+            OutgoingKind::Response(to.number)
         }
     }
 
-    pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
+    pub(super) fn finish_broker_request(&mut self, number: u64, reason: ReasonCode) {
         if let Some(broker) = &mut self.broker {
             broker.unacknowledged.finish(number, reason);
             broker.is_dirty = true;
@@ -384,13 +411,19 @@ impl Hub {
     }
 
     /// Responds that this server did not execute a request.
-    fn refuse_through_broker(&mut self, to: ReturnAddress<'_>, why: &str, what: What, now: Now) {
+    fn refuse_through_broker(
+        &mut self,
+        to: ReturnAddress<'_>,
+        why: &str,
+        what: OutgoingKind,
+        now: ClockReading,
+    ) {
         let why = format!("{why}; this server did not execute the request");
         let header = PublishHeader {
             topic: to.response_topic.as_str(),
             correlation_data: Some(to.correlation_data),
             user_properties: &[
-                (property::STATUS, refusals::UNAVAILABLE),
+                (property::STATUS, local_refusals::UNAVAILABLE_STATUS),
                 (property::STATUS_MESSAGE, &why),
                 (property::PROTOCOL_VERSION, property::PROTOCOL_VERSION_VALUE),
             ],
@@ -402,9 +435,12 @@ impl Hub {
     fn respond_through_broker(
         &mut self,
         to: ReturnAddress<'_>,
-        Answered { response, commit }: &Answered,
-        what: What,
-        now: Now,
+        CommittedReply {
+            envelope: response,
+            commit_index: commit,
+        }: &CommittedReply,
+        what: OutgoingKind,
+        now: ClockReading,
     ) {
         let mut payload = BytesMut::with_capacity(response.reply.encoded_len());
         response.reply.encode(&mut payload);
@@ -414,10 +450,10 @@ impl Hub {
             topic: to.response_topic.as_str(),
             correlation_data: Some(to.correlation_data),
             encoded: Some(&properties),
-            encoded_last: encoded(response.version.as_ref(), &mut version),
+            encoded_last: encode_version(response.version.as_ref(), &mut version),
             ..PublishHeader::default()
         };
-        self.statistics.responses += 1;
+        self.metrics.responses += 1;
         self.send_through_broker(to, &header, payload, *commit, what, now);
         self.response_version = version;
     }
@@ -428,10 +464,10 @@ impl Hub {
         header: &PublishHeader<'_>,
         payload: BytesMut,
         hold: u64,
-        what: What,
-        now: Now,
+        what: OutgoingKind,
+        now: ClockReading,
     ) {
-        let payload = Payload::new(payload.freeze(), &self.gauge);
+        let payload = Payload::new(payload.freeze(), &self.memory_budget);
         let Some(broker) = &mut self.broker else {
             return;
         };
@@ -439,36 +475,36 @@ impl Hub {
             Ok(message) => broker.enqueue(message, hold, what, to.watch.is_some(), now),
             Err(error) => {
                 tracing::debug!(%error, "a response cannot be sent");
-                self.statistics.dropped_too_large += 1;
-                self.finish(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+                self.metrics.dropped_too_large += 1;
+                self.finish_broker_request(to.number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
         }
     }
 
     /// Forgets clients that have sent nothing for long.
-    pub(super) fn end_idle_clients(&mut self, now: Now) {
+    pub(super) fn end_idle_clients(&mut self, now: ClockReading) {
         let Some(broker) = &mut self.broker else {
             return;
         };
         let most = self.limits.max_sessions;
         let mut ended = Vec::new();
-        while let Some(client) = broker.answers.take(now.mono_ms) {
-            self.service.session_ended(&client);
+        while let Some(client) = broker.replay_clients.take_idle(now.mono_ms) {
+            self.service.forget_replies(&client);
             ended.push(client);
         }
-        while broker.answers.len() > most
-            && let Some(client) = broker.answers.take_first()
+        while broker.replay_clients.len() > most
+            && let Some(client) = broker.replay_clients.take_oldest()
         {
-            self.service.session_ended(&client);
+            self.service.forget_replies(&client);
             ended.push(client);
         }
         let mut silent = Vec::new();
-        let (keeps, requests) = (broker.keeps(now), broker.requests);
-        if let Some(leases) = broker.leases.as_mut().filter(|_| keeps) {
-            silent.extend(std::iter::from_fn(|| leases.take(now.mono_ms)));
+        let (keeps, requests) = (broker.is_active(now), broker.request_count);
+        if let Some(leases) = broker.watch_leases.as_mut().filter(|_| keeps) {
+            silent.extend(std::iter::from_fn(|| leases.take_idle(now.mono_ms)));
         }
         for client in ended {
-            self.forget_standing(&client);
+            self.forget_broker_client(&client);
         }
         for client in silent {
             self.end_watches(&client, None, requests, now);

@@ -4,7 +4,7 @@ use crate::hub::HubConfig;
 use crate::service::{Service, ServiceConfig};
 use statestore_protocol::mqtt::{ConnAck, Packet, PubAck, Publish, PublishHeader, SubAck, decode};
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,
     mono_ms: 1_000,
 };
@@ -14,11 +14,11 @@ fn hub() -> Hub {
 }
 
 fn hub_with(limits: HubLimits, share: Option<&str>) -> Hub {
-    let terms = BrokerTerms {
+    let terms = BrokerConfig {
         client_id: "store".into(),
         watch_lease_ms: Some(3_600_000),
-        share: share.map(str::to_owned),
-        ..BrokerTerms::default()
+        share_name: share.map(str::to_owned),
+        ..BrokerConfig::default()
     };
     let config = HubConfig {
         limits,
@@ -62,20 +62,20 @@ fn message(id: u16, topic: &str, header: &PublishHeader<'_>, payload: &[u8]) -> 
 }
 
 /// Delivers a request of a client.
-fn ask(hub: &mut Hub, client: &str, words: &[&str]) {
+fn send_request(hub: &mut Hub, client: &str, words: &[&str]) {
     let mut packet = request(1, client, words);
     let Some(Packet::Publish(publish)) = decode(&mut packet, u32::MAX).unwrap() else {
         panic!("it is a PUBLISH");
     };
-    hub.came_from_broker(publish, NOW).unwrap();
-    hub.broker_turn(NOW).unwrap();
+    hub.handle_broker_publish(publish, NOW).unwrap();
+    hub.poll_broker(NOW).unwrap();
 }
 
 /// Delivers a packet of the broker, and returns the packets that the store sends.
-fn hear(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
+fn deliver_packet(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
     hub.broker_received(&mut packet, NOW)?;
     assert!(packet.is_empty());
-    hub.broker_turn(NOW)?;
+    hub.poll_broker(NOW)?;
     let mut output = BytesMut::from(&hub.broker_output(NOW)[..]);
     hub.broker_written(output.len(), false, NOW);
     let next = || decode(&mut output, u32::MAX).unwrap();
@@ -88,7 +88,7 @@ fn attach(hub: &mut Hub) {
     let mut packet = BytesMut::new();
     let connack = ConnAck::new(ReasonCode::SUCCESS);
     connack.encode(u32::MAX, &mut packet).unwrap();
-    let said = hear(hub, packet).unwrap();
+    let said = deliver_packet(hub, packet).unwrap();
     let Some(Packet::Subscribe(subscribe)) = said.last() else {
         panic!("{said:?}");
     };
@@ -99,7 +99,7 @@ fn attach(hub: &mut Hub) {
         reason_string: None,
     };
     suback.encode(u32::MAX, &mut packet).unwrap();
-    hear(hub, packet).unwrap();
+    deliver_packet(hub, packet).unwrap();
     assert!(hub.is_attached());
 }
 
@@ -122,7 +122,7 @@ fn acknowledged(said: &[Packet]) -> Vec<u16> {
 }
 
 #[test]
-fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
+fn queued_requests_are_counted_and_excess_is_refused() {
     const VALUE_BYTES: usize = 200 * 1024;
     let mut hub = hub_with(
         HubLimits {
@@ -132,15 +132,15 @@ fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
         None,
     );
     attach(&mut hub);
-    hub.set_storage_full(true, NOW);
-    let before = hub.statistics().held_bytes;
+    hub.set_storage_backlogged(true, NOW);
+    let before = hub.metrics().held_bytes;
     let value = "v".repeat(VALUE_BYTES);
-    let said = hear(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
+    let said = deliver_packet(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
     assert_eq!(said, []);
-    let held = hub.statistics().held_bytes - before;
+    let held = hub.metrics().held_bytes - before;
     assert!(held >= VALUE_BYTES as u64, "{held}");
     for id in 2..100 {
-        let said = hear(&mut hub, request(id, "b", &["SET", "k", &value])).unwrap();
+        let said = deliver_packet(&mut hub, request(id, "b", &["SET", "k", &value])).unwrap();
         let [refusal] = responses(&said)[..] else {
             panic!("{said:?}");
         };
@@ -155,17 +155,17 @@ fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
         PubAck::success(refusal.packet_id().unwrap())
             .encode(u32::MAX, &mut puback)
             .unwrap();
-        hear(&mut hub, puback).unwrap();
+        deliver_packet(&mut hub, puback).unwrap();
     }
     // A small request has room.
     assert_eq!(
-        hear(&mut hub, request(100, "b", &["GET", "k"])).unwrap(),
+        deliver_packet(&mut hub, request(100, "b", &["GET", "k"])).unwrap(),
         []
     );
-    let held = hub.statistics().held_bytes - before;
+    let held = hub.metrics().held_bytes - before;
     assert!(held <= 256 * 1024, "{held}");
-    hub.set_storage_full(false, NOW);
-    let said = hear(&mut hub, BytesMut::new()).unwrap();
+    hub.set_storage_backlogged(false, NOW);
+    let said = deliver_packet(&mut hub, BytesMut::new()).unwrap();
     let answers: Vec<_> = responses(&said).iter().map(|it| it.payload()).collect();
     assert_eq!(answers[0], "+OK\r\n");
     assert!(answers[1].ends_with(b"v\r\n"));
@@ -173,7 +173,7 @@ fn requests_that_wait_are_counted_and_what_is_too_much_is_refused() {
 }
 
 #[test]
-fn what_is_in_flight_to_the_broker_counts_as_what_waits() {
+fn in_flight_messages_count_as_queued() {
     let mut hub = hub_with(
         HubLimits {
             max_queued_bytes: 100 * 1024,
@@ -183,45 +183,48 @@ fn what_is_in_flight_to_the_broker_counts_as_what_waits() {
     );
     attach(&mut hub);
     let value = "v".repeat(60 * 1024);
-    hear(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
+    deliver_packet(&mut hub, request(1, "a", &["SET", "k", &value])).unwrap();
     let mut requests = BytesMut::new();
     for id in 2..6 {
         requests.extend_from_slice(&request(id, "a", &["GET", "k"]));
     }
-    let mut said = hear(&mut hub, requests).unwrap();
+    let mut said = deliver_packet(&mut hub, requests).unwrap();
     let mut answered = acknowledged(&said);
     assert_eq!(answered, [2, 3]);
-    let later = hear(&mut hub, BytesMut::new()).unwrap();
+    let later = deliver_packet(&mut hub, BytesMut::new()).unwrap();
     assert!(responses(&later).is_empty(), "{later:?}");
     while let Some(response) = responses(&said).first() {
         let mut puback = BytesMut::new();
         PubAck::success(response.packet_id().unwrap())
             .encode(u32::MAX, &mut puback)
             .unwrap();
-        said = hear(&mut hub, puback).unwrap();
+        said = deliver_packet(&mut hub, puback).unwrap();
         answered.extend(acknowledged(&said));
     }
     assert_eq!(answered, [2, 3, 4, 5]);
 }
 
 #[test]
-fn a_server_that_cannot_follow_its_group_begins_anew() {
+fn a_server_that_falls_behind_its_group_reconnects() {
     let limits = HubLimits {
         max_session_bytes: 1024 * 1024,
         ..HubLimits::default()
     };
     let mut hub = hub_with(limits, Some("group"));
     attach(&mut hub);
-    hub.set_storage_full(true, NOW);
+    hub.set_storage_backlogged(true, NOW);
     let log = hub.broker.as_ref().unwrap().group.as_ref().unwrap();
     let topic = log.topic.clone();
     let payload = vec![0; 200 * 1024];
     let entry = |id| message(id, &topic, &PublishHeader::default(), &payload);
-    hear(&mut hub, entry(1)).unwrap();
-    let behind = hear(&mut hub, entry(2));
-    assert!(matches!(behind, Err(BrokerError::Behind)), "{behind:?}");
+    deliver_packet(&mut hub, entry(1)).unwrap();
+    let behind = deliver_packet(&mut hub, entry(2));
+    assert!(
+        matches!(behind, Err(BrokerError::LogOverflow)),
+        "{behind:?}"
+    );
     hub.broker_disconnected(Some(ReasonCode::SUCCESS), NOW);
-    assert!(hub.statistics().held_bytes < 200 * 1024);
+    assert!(hub.metrics().held_bytes < 200 * 1024);
 }
 
 /// Returns an entry of the log of a group.
@@ -237,7 +240,7 @@ fn entry(id: u16, properties: &[(&str, &str)], payload: &[u8]) -> BytesMut {
 
 /// A keeper that never sends its watches, while clients end watches of ever other keys.
 #[test]
-fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
+fn changes_since_a_join_are_bounded() {
     const MOST_BYTES: usize = 1024 * 1024;
     let limits = HubLimits {
         max_queued_bytes: MOST_BYTES,
@@ -246,7 +249,7 @@ fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
     let mut hub = hub_with(limits, Some("group"));
     attach(&mut hub);
     let keeps = ("__is", "beat 1 1 1 1 1 0");
-    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
     let key = "k".repeat(50_000);
     let mut id = 1;
     let behind = loop {
@@ -258,31 +261,31 @@ fn what_a_server_remembers_until_the_keeper_answers_is_bounded() {
             key.len()
         );
         let about = [("__is", "request"), ("__client", "a")];
-        match hear(&mut hub, entry(id, &about, stop.as_bytes())) {
+        match deliver_packet(&mut hub, entry(id, &about, stop.as_bytes())) {
             Ok(_) => {}
             Err(error) => break error,
         }
     };
-    assert!(matches!(behind, BrokerError::Behind), "{behind:?}");
+    assert!(matches!(behind, BrokerError::LogOverflow), "{behind:?}");
     hub.broker_disconnected(Some(ReasonCode::SUCCESS), NOW);
-    assert!(hub.statistics().held_bytes < 100_000);
+    assert!(hub.metrics().held_bytes < 100_000);
     attach(&mut hub);
-    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
 }
 
 /// A STOP that the broker delivers again after it was executed, when its client watches again.
 #[test]
-fn a_stop_that_is_older_than_the_watch_is_passed_over() {
+fn a_stop_that_is_older_than_the_watch_is_ignored() {
     let mut hub = hub_with(HubLimits::default(), Some("group"));
     attach(&mut hub);
     let keeps = ("__is", "beat 1 1 1 1 1 0");
-    hear(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
     let mut id = 1;
     let mut is_watching_after = |at_ms: u64, payload: &[u8]| {
         id += 1;
         let at = format!("{}:0:a", NOW.wall_ms + at_ms);
         let about = [("__is", "request"), ("__client", "a"), ("__ts", &at)];
-        hear(&mut hub, entry(id, &about, payload)).unwrap();
+        deliver_packet(&mut hub, entry(id, &about, payload)).unwrap();
         hub.service.is_watching("\0a", b"k")
     };
     let watch = b"*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n";
@@ -296,25 +299,25 @@ fn a_stop_that_is_older_than_the_watch_is_passed_over() {
 
 fn leases(hub: &Hub) -> usize {
     let broker = hub.broker.as_ref().unwrap();
-    broker.leases.as_ref().unwrap().len()
+    broker.watch_leases.as_ref().unwrap().len()
 }
 
 #[test]
-fn there_are_no_more_leases_than_clients_that_watch() {
+fn only_watching_clients_have_leases() {
     let mut hub = hub();
     for number in 0..100 {
-        ask(&mut hub, &format!("reads-{number}"), &["GET", "k"]);
+        send_request(&mut hub, &format!("reads-{number}"), &["GET", "k"]);
     }
     assert_eq!(leases(&hub), 0);
     for client in ["a", "b"] {
-        ask(&mut hub, client, &["KEYNOTIFY", "k"]);
-        ask(&mut hub, client, &["KEYNOTIFY", "l"]);
-        ask(&mut hub, client, &["GET", "k"]);
+        send_request(&mut hub, client, &["KEYNOTIFY", "k"]);
+        send_request(&mut hub, client, &["KEYNOTIFY", "l"]);
+        send_request(&mut hub, client, &["GET", "k"]);
     }
     assert_eq!(leases(&hub), 2);
     for key in ["k", "l"] {
         assert_eq!(leases(&hub), 2);
-        ask(&mut hub, "a", &["KEYNOTIFY", key, "STOP"]);
+        send_request(&mut hub, "a", &["KEYNOTIFY", key, "STOP"]);
     }
     assert_eq!(leases(&hub), 1);
     hub.end_watches("\0b", None, 0, NOW);

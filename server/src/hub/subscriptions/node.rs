@@ -1,43 +1,43 @@
 //! Nodes of the trees of filters.
 use super::Subscription;
-use crate::hub::few::Few;
+use crate::hub::small_map::SmallMap;
 
 /// Subscriptions to one filter.
-pub(super) type Subscribers<S> = Few<S, Subscription>;
+pub(super) type FilterSubscribers<S> = SmallMap<S, Subscription>;
 
 #[derive(Debug)]
 pub(super) struct Node<S> {
-    children: Few<Box<str>, Box<Node<S>>>,
+    children: SmallMap<Box<str>, Box<Node<S>>>,
     /// The `+` edge.
-    any: Option<Box<Node<S>>>,
+    single_level: Option<Box<Node<S>>>,
     /// Subscribers of the filter whose levels before its last one end here.
-    pub(super) here: Subscribers<S>,
+    pub(super) subscribers: FilterSubscribers<S>,
 }
 
 impl<S> Default for Node<S> {
     fn default() -> Self {
         Self {
-            children: Few::default(),
-            any: None,
-            here: Few::default(),
+            children: SmallMap::default(),
+            single_level: None,
+            subscribers: SmallMap::default(),
         }
     }
 }
 
 impl<S: Ord + Copy> Node<S> {
     pub(super) fn is_empty(&self) -> bool {
-        self.children.is_empty() && self.any.is_none() && self.here.is_empty()
+        self.children.is_empty() && self.single_level.is_none() && self.subscribers.is_empty()
     }
 
     pub(super) fn insert(&mut self, levels: &[&str], subscriber: S, subscription: Subscription) {
         let mut node = self;
         for level in levels {
             node = match *level {
-                "+" => node.any.get_or_insert_default(),
+                "+" => node.single_level.get_or_insert_default(),
                 level => node.child(level),
             };
         }
-        node.here.insert(subscriber, subscription);
+        node.subscribers.insert(subscriber, subscription);
     }
 
     /// Returns the node of a level that is no wildcard, and creates it if there is none.
@@ -52,14 +52,14 @@ impl<S: Ord + Copy> Node<S> {
 
     pub(super) fn remove(&mut self, levels: &[&str], subscriber: S) -> bool {
         match levels {
-            [] => self.here.remove(&subscriber).is_some(),
+            [] => self.subscribers.remove(&subscriber).is_some(),
             ["+", rest @ ..] => {
-                let Some(node) = &mut self.any else {
+                let Some(node) = &mut self.single_level else {
                     return false;
                 };
                 let removed = node.remove(rest, subscriber);
                 if node.is_empty() {
-                    self.any = None;
+                    self.single_level = None;
                 }
                 removed
             }
@@ -76,17 +76,17 @@ impl<S: Ord + Copy> Node<S> {
         }
     }
 
-    pub(super) fn at(&self, edge: Edge, level: &str) -> Option<&Self> {
+    pub(super) fn at(&self, edge: EdgeKind, level: &str) -> Option<&Self> {
         match edge {
-            Edge::Literal => self.children.get(level).map(|node| &**node),
-            Edge::Any => self.any.as_deref(),
+            EdgeKind::Literal => self.children.get(level).map(|node| &**node),
+            EdgeKind::SingleLevel => self.single_level.as_deref(),
         }
     }
 }
 
 /// The edges that a level of a topic may follow, in the order in which they are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(super) enum EdgeKind {
     Literal,
-    Any,
+    SingleLevel,
 }

@@ -31,13 +31,13 @@ const FRAME_BYTES: usize = 64;
 
 /// The limits of a page, and the keys of its token.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct Scanner {
     max_bytes: usize,
     max_keys: usize,
     tokens: PageTokens,
 }
 
-impl Pages {
+impl Scanner {
     pub(super) fn new(limits: &KeyspaceLimits) -> Self {
         let secret = limits.hash_key.map(u64::to_be_bytes);
         Self {
@@ -147,7 +147,7 @@ struct Page {
 
 impl Page {
     /// Adds all keys, or none if they do not fit. An empty page accepts any keys. Returns whether the keys were added.
-    fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: &Pages) -> bool {
+    fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: &Scanner) -> bool {
         let before = (self.keys.len(), self.lengths.len());
         for key in keys {
             self.keys.extend_from_slice(key);

@@ -6,7 +6,7 @@
 //! in that order stays valid while segments are split and joined.
 //!
 //! The hash is keyed with a secret, so that clients cannot choose keys that all fall into one segment.
-use super::packed::{Fields, Packed};
+use super::packed_entry::{EntryFields, PackedEntry};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
@@ -19,7 +19,7 @@ const SEGMENTS_SPARSE: usize = SEGMENT_FULL / 2;
 
 /// Number of directory slots per segment from which the directory does not double any more. Random hashes stay far below it. If
 /// keys collide nevertheless, a segment grows instead of splitting again and again.
-const MAX_PLACES_PER_SEGMENT: usize = 64;
+const MAX_SLOTS_PER_SEGMENT: usize = 64;
 
 /// Binary logarithm of the maximum number of directory slots.
 const MAX_DEPTH: u32 = 30;
@@ -33,7 +33,7 @@ pub(super) struct Table {
     /// Unused indices of `segments`.
     free: Vec<u32>,
     /// Number of segments of each depth.
-    of_depth: [u32; MAX_DEPTH as usize + 1],
+    segments_by_depth: [u32; MAX_DEPTH as usize + 1],
     len: u64,
     /// Bytes of memory of the entries.
     bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct Table {
 #[derive(Default)]
 pub(super) struct Segment {
     depth: u32,
-    entries: HashTable<Packed>,
+    entries: HashTable<PackedEntry>,
 }
 
 impl std::fmt::Debug for Table {
@@ -70,7 +70,7 @@ impl Table {
             depth: 0,
             segments: vec![Segment::default()],
             free: Vec::new(),
-            of_depth,
+            segments_by_depth: of_depth,
             len: 0,
             bytes: 0,
             key_bytes: 0,
@@ -81,7 +81,7 @@ impl Table {
     }
 
     #[cfg(test)]
-    pub(super) fn collide(&mut self) {
+    pub(super) fn collide_hashes(&mut self) {
         self.hash_mask = 0;
     }
 
@@ -106,14 +106,14 @@ impl Table {
         hash
     }
 
-    pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&Packed> {
+    pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&PackedEntry> {
         let segment = &self.segments[self.segment_of(hash)];
         segment.entries.find(bucket(hash), |it| it.key() == key)
     }
 
     /// Prefetches the memory of these hashes. Reads one level for all hashes before the next level, so that the cache misses overlap.
     /// Within an insertion, each read would wait for the one before.
-    pub(super) fn touch(&self, hashes: &[u64]) {
+    pub(super) fn prefetch(&self, hashes: &[u64]) {
         let mut found = 0;
         for hash in hashes {
             found ^= self.segments[self.segment_of(*hash)].entries.len();
@@ -126,7 +126,7 @@ impl Table {
     }
 
     /// Inserts the entry, or replaces the one with its key.
-    pub(super) fn put(&mut self, hash: u64, fields: &Fields<'_>) {
+    pub(super) fn put(&mut self, hash: u64, fields: &EntryFields<'_>) {
         let mut index = self.segment_of(hash);
         let entries = &mut self.segments[index].entries;
         if let Some(packed) = entries.find_mut(bucket(hash), |it| it.key() == fields.key) {
@@ -140,7 +140,7 @@ impl Table {
             index = self.segment_of(hash);
         }
         let mut entries = std::mem::take(&mut self.segments[index].entries);
-        let packed = Packed::new(fields);
+        let packed = PackedEntry::new(fields);
         self.bytes += entry_bytes(packed.len());
         entries.insert_unique(bucket(hash), packed, |it| self.bucket_of(it));
         self.segments[index].entries = entries;
@@ -164,7 +164,7 @@ impl Table {
     }
 
     /// Returns the entries with exactly this hash.
-    pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Packed> {
+    pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &PackedEntry> {
         self.segments[self.segment_of(hash)]
             .entries
             .iter_hash(bucket(hash))
@@ -172,7 +172,7 @@ impl Table {
     }
 
     /// Returns the entries of the segment that holds `hash`, in no order, and the last hash that the segment can hold.
-    pub(super) fn segment_at(&self, hash: u64) -> (impl Iterator<Item = &Packed>, u64) {
+    pub(super) fn segment_at(&self, hash: u64) -> (impl Iterator<Item = &PackedEntry>, u64) {
         let segment = &self.segments[self.segment_of(hash)];
         let last = hash | u64::MAX.checked_shr(segment.depth).unwrap_or(0);
         (segment.entries.iter(), last)
@@ -183,7 +183,7 @@ impl Table {
     pub(super) fn change_segment<R>(
         &mut self,
         hash: u64,
-        change: impl FnOnce(&mut Segment, &dyn Fn(&Packed) -> u64) -> R,
+        change: impl FnOnce(&mut Segment, &dyn Fn(&PackedEntry) -> u64) -> R,
     ) -> (R, u64) {
         let index = self.segment_of(hash);
         let mut segment = std::mem::take(&mut self.segments[index]);
@@ -194,17 +194,17 @@ impl Table {
     }
 
     fn segment_of(&self, hash: u64) -> usize {
-        self.directory[top(hash, self.depth)] as usize
+        self.directory[top_bits(hash, self.depth)] as usize
     }
 
-    fn bucket_of(&self, packed: &Packed) -> u64 {
+    fn bucket_of(&self, packed: &PackedEntry) -> u64 {
         bucket(self.hash(packed.key()))
     }
 
     fn may_split(&self, index: usize) -> bool {
         let segments = self.segments.len() - self.free.len();
         self.segments[index].depth < self.depth
-            || (self.depth < MAX_DEPTH && self.directory.len() < segments * MAX_PLACES_PER_SEGMENT)
+            || (self.depth < MAX_DEPTH && self.directory.len() < segments * MAX_SLOTS_PER_SEGMENT)
     }
 
     /// Splits the segment at `index`, which holds `hash`, by the next bit.
@@ -225,9 +225,9 @@ impl Table {
         // The capacity lasts until the next split. Growing before that would hash all entries again.
         self.segments[index] = Segment::of(depth + 1, SEGMENT_FULL, low);
         let new = self.add_segment(Segment::of(depth + 1, SEGMENT_FULL, high));
-        self.of_depth[depth as usize] -= 1;
-        self.of_depth[depth as usize + 1] += 2;
-        self.point(hash | bit, depth + 1, new);
+        self.segments_by_depth[depth as usize] -= 1;
+        self.segments_by_depth[depth as usize + 1] += 2;
+        self.set_slots(hash | bit, depth + 1, new);
     }
 
     /// Joins the segment that holds `hash` with its neighbour, if both together are sparse. Returns whether it did.
@@ -250,11 +250,11 @@ impl Table {
             hashed.extend(half.into_iter().map(|it| (self.hash(it.key()), it)));
         }
         self.segments[index] = Segment::of(depth - 1, hashed.len(), hashed);
-        self.free.push(place(neighbour));
-        self.of_depth[depth as usize] -= 2;
-        self.of_depth[depth as usize - 1] += 1;
-        self.point(hash, depth - 1, index);
-        while self.depth > 0 && self.of_depth[self.depth as usize] == 0 {
+        self.free.push(segment_index(neighbour));
+        self.segments_by_depth[depth as usize] -= 2;
+        self.segments_by_depth[depth as usize - 1] += 1;
+        self.set_slots(hash, depth - 1, index);
+        while self.depth > 0 && self.segments_by_depth[self.depth as usize] == 0 {
             self.directory = self.directory.iter().copied().step_by(2).collect();
             self.depth -= 1;
         }
@@ -262,10 +262,10 @@ impl Table {
     }
 
     /// Points all directory slots that share the top `depth` bits of `hash` to one segment.
-    fn point(&mut self, hash: u64, depth: u32, segment: usize) {
+    fn set_slots(&mut self, hash: u64, depth: u32, segment: usize) {
         let width = self.depth - depth;
-        let first = top(hash, depth) << width;
-        self.directory[first..first + (1 << width)].fill(place(segment));
+        let first = top_bits(hash, depth) << width;
+        self.directory[first..first + (1 << width)].fill(segment_index(segment));
     }
 
     fn add_segment(&mut self, segment: Segment) -> usize {
@@ -280,7 +280,7 @@ impl Table {
 }
 
 impl Segment {
-    fn of(depth: u32, capacity: usize, hashed: Vec<(u64, Packed)>) -> Self {
+    fn of(depth: u32, capacity: usize, hashed: Vec<(u64, PackedEntry)>) -> Self {
         let entries = HashTable::with_capacity(capacity.max(hashed.len()));
         let mut segment = Self { depth, entries };
         for (hash, packed) in hashed {
@@ -295,13 +295,13 @@ impl Segment {
     }
 
     /// Replaces the hash table with an empty one of the same capacity, and returns the former one.
-    pub(super) fn replace_table(&mut self) -> HashTable<Packed> {
+    pub(super) fn replace_table(&mut self) -> HashTable<PackedEntry> {
         let empty = HashTable::with_capacity(self.entries.capacity());
         std::mem::replace(&mut self.entries, empty)
     }
 
     /// Inserts an entry with a new key. The segment must have the capacity for it.
-    pub(super) fn insert(&mut self, bucket: u64, packed: Packed) {
+    pub(super) fn insert(&mut self, bucket: u64, packed: PackedEntry) {
         self.entries.insert_unique(bucket, packed, |_| {
             unreachable!("the capacity suffices, nothing is moved")
         });
@@ -311,12 +311,12 @@ impl Segment {
 /// Returns the top `depth` bits of a hash as an index.
 // At most MAX_DEPTH bits fit an index.
 #[allow(clippy::cast_possible_truncation)]
-fn top(hash: u64, depth: u32) -> usize {
+fn top_bits(hash: u64, depth: u32) -> usize {
     hash.checked_shr(64 - depth).unwrap_or(0) as usize
 }
 
 /// Converts the index of a segment to the type of the directory.
-fn place(segment: usize) -> u32 {
+fn segment_index(segment: usize) -> u32 {
     u32::try_from(segment).expect("there are at most 2^MAX_DEPTH segments")
 }
 
@@ -338,13 +338,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn fields<'a>(key: &'a [u8], value: &'a [u8]) -> Fields<'a> {
-        Fields {
+    fn fields<'a>(key: &'a [u8], value: &'a [u8]) -> EntryFields<'a> {
+        EntryFields {
             key,
             value,
             version: (1, 0),
             token: None,
-            end: None,
+            expiry: None,
         }
     }
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_is_found_and_walked_while_the_table_grows_and_shrinks() {
+    fn every_entry_is_found_and_iterated_while_the_table_grows_and_shrinks() {
         let mut table = Table::new([1, 2]);
         let mut model = BTreeSet::new();
         let keys: Vec<_> = (0..20_000u32).map(|i| i.to_string()).collect();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_all_collide_are_slow_but_right_and_take_no_more_memory() {
+    fn colliding_keys_are_slow_but_correct_and_take_no_more_memory() {
         for hash_mask in [0, 0xff, u64::MAX << 60] {
             let mut table = Table::new([5, 6]);
             table.hash_mask = hash_mask;
@@ -429,7 +429,10 @@ mod tests {
             table.put(table.hash(&key), &fields(&key, b""));
         }
         let key = 7u32.to_be_bytes();
-        let found: Vec<_> = table.with_hash(table.hash(&key)).map(Packed::key).collect();
+        let found: Vec<_> = table
+            .with_hash(table.hash(&key))
+            .map(PackedEntry::key)
+            .collect();
         assert_eq!(found, [&key[..]]);
         assert_eq!(table.with_hash(!table.hash(&key)).count(), 0);
     }

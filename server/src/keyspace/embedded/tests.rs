@@ -3,29 +3,29 @@ use super::*;
 use statestore_protocol::{Hlc, SetOptions};
 use std::num::NonZeroU64;
 
-const NOW: Now = Now {
+const NOW: ClockReading = ClockReading {
     wall_ms: 1_000,
     mono_ms: 0,
 };
 
 /// A receiver that collects the removed keys.
 #[derive(Default)]
-struct Removed(Vec<Bytes>);
+struct RemovedKeys(Vec<Bytes>);
 
-impl Told for Removed {
-    fn changed(&mut self, change: &Changed<'_>) {
-        if let What::Removed { .. } = change.what {
+impl EventSink for RemovedKeys {
+    fn changed(&mut self, change: &ChangeEvent<'_>) {
+        if let EntryState::Removed { .. } = change.state {
             self.0.push(change.key.clone());
         }
     }
-    fn ended(&mut self, ticket: Ticket, _end: End) {
+    fn completed(&mut self, ticket: Ticket, _end: Completion) {
         panic!("{ticket:?} has ended before");
     }
-    fn worked(&mut self, _steps: usize) {}
+    fn add_work(&mut self, _steps: usize) {}
 }
 
-fn empty() -> Embedded {
-    Embedded::new(&KeyspaceLimits {
+fn empty() -> EmbeddedKeyspace {
+    EmbeddedKeyspace::new(&KeyspaceLimits {
         max_keys: u64::MAX,
         max_bytes: u64::MAX,
         prefixes: Vec::new(),
@@ -35,20 +35,20 @@ fn empty() -> Embedded {
     })
 }
 
-fn operate(keyspace: &mut Embedded, key: &'static str, operation: &Operation<'_>) -> Reply {
-    let asked = Asked {
+fn operate(keyspace: &mut EmbeddedKeyspace, key: &'static str, operation: &Operation<'_>) -> Reply {
+    let asked = RequestContext {
         ticket: Ticket(0),
         now: NOW,
         deadline_ms: None,
-        request: None,
+        digest: None,
     };
-    match keyspace.operate(&asked, &key.into(), operation, &mut Removed::default()) {
-        Some(End::Answered { reply, .. }) => reply,
+    match keyspace.operate(&asked, &key.into(), operation, &mut RemovedKeys::default()) {
+        Some(Completion::Answered { reply, .. }) => reply,
         other => panic!("{other:?}"),
     }
 }
 
-fn set(keyspace: &mut Embedded, key: &'static str, ttl_ms: u64) {
+fn set(keyspace: &mut EmbeddedKeyspace, key: &'static str, ttl_ms: u64) {
     let timestamp = Hlc::store_version((1_000, 0));
     let options = SetOptions {
         expires_in_ms: NonZeroU64::new(ttl_ms),
@@ -66,7 +66,7 @@ fn set(keyspace: &mut Embedded, key: &'static str, ttl_ms: u64) {
 #[test]
 fn entries_that_share_hash_and_deadline_expire_each() {
     let mut keyspace = empty();
-    keyspace.table.collide();
+    keyspace.table.collide_hashes();
     for key in ["a", "b", "c", "d"] {
         set(&mut keyspace, key, 10);
     }
@@ -77,9 +77,9 @@ fn entries_that_share_hash_and_deadline_expire_each() {
         token: None,
     };
     assert_eq!(operate(&mut keyspace, "d", &delete), Reply::Count(1));
-    let expired = |keyspace: &mut Embedded, mono_ms| {
-        let mut removed = Removed::default();
-        keyspace.advance(1, Now { mono_ms, ..NOW }, &mut removed);
+    let expired = |keyspace: &mut EmbeddedKeyspace, mono_ms| {
+        let mut removed = RemovedKeys::default();
+        keyspace.advance(1, ClockReading { mono_ms, ..NOW }, &mut removed);
         removed.0.pop()
     };
     assert_eq!(keyspace.next_ms(), Some(10));
@@ -92,18 +92,18 @@ fn entries_that_share_hash_and_deadline_expire_each() {
 }
 
 #[test]
-fn a_lease_renewed_ever_so_often_has_one_deadline() {
+fn a_lease_renewed_many_times_has_one_deadline() {
     let mut keyspace = empty();
     for ttl in 1..10_000 {
         set(&mut keyspace, "k", ttl);
     }
-    assert_eq!(keyspace.deadlines.len(), 1);
+    assert_eq!(keyspace.expiry_index.len(), 1);
     set(&mut keyspace, "k", 0);
-    assert_eq!(keyspace.deadlines.len(), 0);
+    assert_eq!(keyspace.expiry_index.len(), 0);
 }
 
 #[test]
-fn a_pass_over_the_entries_keeps_them_while_others_come_and_go() {
+fn relocation_keeps_entries_while_others_are_created_and_deleted() {
     let mut keyspace = empty();
     let key = |number: usize| -> &'static str { format!("key-{number}").leak() };
     for number in 0..9_000 {
@@ -134,15 +134,15 @@ fn a_pass_over_the_entries_keeps_them_while_others_come_and_go() {
     while keyspace.relocate() {}
     assert_eq!(keyspace.bytes(), bytes);
     for number in next..9_000 + next {
-        let look = keyspace.look(key(number).as_bytes(), 1, NOW);
+        let look = keyspace.entry_view(key(number).as_bytes(), 1, NOW);
         assert_eq!(look.unwrap().value, "v", "{number}");
     }
 }
 
 #[test]
-fn the_quota_that_a_change_met_is_named() {
+fn the_quota_that_a_change_exceeded_is_reported() {
     let mut keyspace = empty();
-    let refused = |keyspace: &mut Embedded| {
+    let refused = |keyspace: &mut EmbeddedKeyspace| {
         let value = "v".into();
         let timestamp = Hlc::store_version((1_000, 0));
         let operation = Operation::Set {
@@ -153,11 +153,11 @@ fn the_quota_that_a_change_met_is_named() {
         };
         let reply = operate(keyspace, "key", &operation);
         assert_eq!(reply, Reply::Error(ServiceError::QuotaExceeded));
-        keyspace.take_met_quota()
+        keyspace.take_exceeded_quota()
     };
     keyspace.set_memory_short(true);
     assert_eq!(refused(&mut keyspace), Some(Quota::Memory));
-    assert_eq!(keyspace.take_met_quota(), None);
+    assert_eq!(keyspace.take_exceeded_quota(), None);
     keyspace.set_memory_short(false);
     keyspace.max_keys = 0;
     assert_eq!(refused(&mut keyspace), Some(Quota::Keys));

@@ -1,13 +1,13 @@
 //! Transactions: each operation is planned on the entries as the operations before it would leave them. The entries change only
 //! if all operations can be executed.
-use super::expiry::DEADLINE_BYTES;
-use super::packed::{End, Fields, Packed};
-use super::prefixes::Prefixes;
-use super::room::Growth;
-use super::{Embedded, Place, table};
-use crate::clock::Now;
-use crate::keyspace::rules::{self, Change, Entry, Operation, Outcome, Token, Version};
-use crate::keyspace::{Quota, Size, Told};
+use super::expiry_index::DEADLINE_BYTES;
+use super::packed_entry::{EntryExpiry, EntryFields, PackedEntry};
+use super::prefix_limits::PrefixLimits;
+use super::size_growth::SizeGrowth;
+use super::{ChangeTarget, EmbeddedKeyspace, table};
+use crate::clock::ClockReading;
+use crate::keyspace::rules::{self, Entry, EntryChange, Operation, Outcome, Token, Version};
+use crate::keyspace::{EventSink, Quota, Size};
 use bytes::Bytes;
 use foldhash::quality::RandomState;
 use statestore_protocol::{Hlc, Rejection, Reply, Version as Given};
@@ -15,21 +15,21 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 /// Work of an operation of a transaction, roughly in nanoseconds.
-const STEPS_OF_OPERATION: usize = 350;
+const OPERATION_STEPS: usize = 350;
 
 /// The combined effect of the operations planned so far.
-struct Plan<'o> {
+struct TransactionPlan<'o> {
     /// Planned entries by key; a `None` value is an absent entry. The map is `None` if no two hashes of keys are equal.
-    entries: Option<HashMap<&'o [u8], Option<Planned<'o>>, RandomState>>,
+    entries: Option<HashMap<&'o [u8], Option<PlannedEntry<'o>>, RandomState>>,
     size: Size,
-    prefixes: Prefixes,
+    prefixes: PrefixLimits,
     floor: Version,
     /// The quota that the last planned operation exceeds.
-    met_quota: Option<Quota>,
+    exceeded_quota: Option<Quota>,
 }
 
 /// An entry that a transaction would make.
-struct Planned<'o> {
+struct PlannedEntry<'o> {
     value: &'o Bytes,
     version: Version,
     token: Option<&'o Hlc>,
@@ -38,7 +38,7 @@ struct Planned<'o> {
     bytes: u64,
 }
 
-impl Planned<'_> {
+impl PlannedEntry<'_> {
     fn entry(&self) -> Entry<'_> {
         Entry {
             value: self.value,
@@ -50,56 +50,56 @@ impl Planned<'_> {
 }
 
 /// An entry as it would be before an operation, and its memory without a deadline.
-struct Former<'a> {
+struct PreviousEntry<'a> {
     entry: Entry<'a>,
     bytes: u64,
 }
 
 /// The state of an entry before a change.
 #[derive(Clone, Copy)]
-struct Was {
+struct PreviousState {
     is_absent: bool,
     deadline_ms: Option<u64>,
 }
 
-impl Was {
-    fn of(fields: Option<&Fields<'_>>) -> Self {
+impl PreviousState {
+    fn of(fields: Option<&EntryFields<'_>>) -> Self {
         Self {
             is_absent: fields.is_none(),
-            deadline_ms: fields.and_then(Fields::deadline_ms),
+            deadline_ms: fields.and_then(EntryFields::deadline_ms),
         }
     }
 }
 
-impl Embedded {
+impl EmbeddedKeyspace {
     pub(super) fn transact_all(
         &mut self,
         operations: &[(&Bytes, Operation<'_>)],
-        now: Now,
-        told: &mut dyn Told,
+        now: ClockReading,
+        told: &mut dyn EventSink,
     ) -> Reply {
-        told.worked(operations.len() * STEPS_OF_OPERATION);
+        told.add_work(operations.len() * OPERATION_STEPS);
         let hashes = operations.iter().map(|(key, _)| self.table.hash(key));
         let hashes = hashes.collect::<Vec<_>>();
-        self.table.touch(&hashes);
+        self.table.prefetch(&hashes);
         for (&(key, _), &hash) in operations.iter().zip(&hashes) {
             if let Some(deadline) = self.deadline_of(hash, key).filter(|it| *it <= now.mono_ms) {
                 self.expire_entry(hash, deadline, key, now, told);
             }
         }
-        let mut plan = Plan {
-            entries: has_equal(&hashes).then(HashMap::default),
+        let mut plan = TransactionPlan {
+            entries: has_duplicates(&hashes).then(HashMap::default),
             size: self.table_size(),
             prefixes: self.prefixes.clone(),
             floor: self.floor,
-            met_quota: None,
+            exceeded_quota: None,
         };
         plan.size.bytes = self.bytes();
         let mut changes = Vec::with_capacity(operations.len());
         for (index, ((key, operation), &hash)) in operations.iter().zip(&hashes).enumerate() {
-            let (outcome, was) = self.plan(&mut plan, key, hash, operation, now);
+            let (outcome, was) = self.plan_operation(&mut plan, key, hash, operation, now);
             if let Some(reason) = rejection(&outcome) {
-                self.met_quota = plan.met_quota;
+                self.exceeded_quota = plan.exceeded_quota;
                 let operation = index as u64;
                 return Reply::Rejected { operation, reason };
             }
@@ -110,12 +110,12 @@ impl Embedded {
             let was = if is_each_alone {
                 *was
             } else {
-                Was::of(self.table.get(hash, key).map(Packed::fields).as_ref())
+                PreviousState::of(self.table.get(hash, key).map(PackedEntry::fields).as_ref())
             };
-            let place = Place {
+            let place = ChangeTarget {
                 key,
                 hash,
-                former: was.deadline_ms,
+                former_deadline_ms: was.deadline_ms,
                 is_new: was.is_absent,
             };
             self.change(&place, change, now, told);
@@ -126,62 +126,62 @@ impl Embedded {
 
     /// Plans an operation on top of those planned before, and returns its outcome. Also returns the present state of the entry,
     /// which is valid only if no other operation has the same key.
-    fn plan<'o>(
+    fn plan_operation<'o>(
         &self,
-        plan: &mut Plan<'o>,
+        plan: &mut TransactionPlan<'o>,
         key: &'o Bytes,
         hash: u64,
         operation: &Operation<'o>,
-        now: Now,
-    ) -> (Outcome<'o>, Was) {
-        let mut was = Was::of(None);
+        now: ClockReading,
+    ) -> (Outcome<'o>, PreviousState) {
+        let mut was = PreviousState::of(None);
         let planned = plan.entries.as_ref().and_then(|it| it.get(&key[..]));
         let former = match planned {
-            Some(planned) => planned.as_ref().map(|planned| Former {
+            Some(planned) => planned.as_ref().map(|planned| PreviousEntry {
                 entry: planned.entry(),
                 bytes: planned.bytes,
             }),
             None => self.table.get(hash, key).map(|packed| {
                 let fields = packed.fields();
-                was = Was::of(Some(&fields));
-                Former {
+                was = PreviousState::of(Some(&fields));
+                PreviousEntry {
                     entry: fields.entry(now),
                     bytes: table::entry_bytes(packed.len()),
                 }
             }),
         };
         let entry = former.as_ref().map(|former| &former.entry);
-        let growth = Growth::by(key, entry, operation);
-        let exceeded =
-            growth.and_then(|growth| self.exceeded_by(growth, key, plan.size, &plan.prefixes));
+        let growth = SizeGrowth::by(key, entry, operation);
+        let exceeded = growth
+            .and_then(|growth| self.quota_exceeded_by(growth, key, plan.size, &plan.prefixes));
         let context = rules::Context {
             wall_ms: now.wall_ms,
             floor: plan.floor,
-            has_room: exceeded.is_none(),
+            has_capacity: exceeded.is_none(),
         };
         let outcome = operation.apply(entry, &context);
-        plan.met_quota = exceeded;
+        plan.exceeded_quota = exceeded;
         let had_deadline = entry.is_some_and(|entry| entry.expires_in_ms.is_some());
         let bytes = former.map(|former| former.bytes);
         match outcome.change {
-            Change::Keep => {}
-            Change::Put {
+            EntryChange::Keep => {}
+            EntryChange::Put {
                 value,
                 version,
                 token,
                 ttl_ms,
             } => {
-                let fields = Fields {
+                let fields = EntryFields {
                     key,
                     value,
                     version,
                     token: token.map(Token::from),
-                    end: ttl_ms.map(|ttl| End {
+                    expiry: ttl_ms.map(|ttl| EntryExpiry {
                         deadline_ms: now.mono_ms.saturating_add(ttl.get()),
                         since_ms: now.wall_ms,
                     }),
                 };
-                let planned = Planned {
+                let planned = PlannedEntry {
                     value,
                     version,
                     token,
@@ -190,21 +190,21 @@ impl Embedded {
                 };
                 plan.resize(key, hash, bytes, Some(planned.bytes));
                 plan.change_deadlines(had_deadline, ttl_ms.is_some());
-                plan.remember(key, Some(planned));
+                plan.set_planned(key, Some(planned));
             }
-            Change::Remove { version } => {
+            EntryChange::Remove { version } => {
                 plan.resize(key, hash, bytes, None);
                 plan.change_deadlines(had_deadline, false);
                 plan.floor = plan.floor.max(version);
-                plan.remember(key, None);
+                plan.set_planned(key, None);
             }
         }
         (outcome, was)
     }
 }
 
-impl<'o> Plan<'o> {
-    fn remember(&mut self, key: &'o [u8], planned: Option<Planned<'o>>) {
+impl<'o> TransactionPlan<'o> {
+    fn set_planned(&mut self, key: &'o [u8], planned: Option<PlannedEntry<'o>>) {
         if let Some(entries) = &mut self.entries {
             entries.insert(key, planned);
         }
@@ -219,7 +219,7 @@ impl<'o> Plan<'o> {
             keys: keys.saturating_sub(from.is_some().into()),
             bytes: bytes.saturating_sub(from.unwrap_or(0)),
         };
-        self.prefixes.changed(key, hash, before, self.size);
+        self.prefixes.record_change(key, hash, before, self.size);
     }
 
     fn change_deadlines(&mut self, had: bool, has: bool) {
@@ -229,7 +229,7 @@ impl<'o> Plan<'o> {
 }
 
 /// Returns whether any two hashes are equal.
-fn has_equal(hashes: &[u64]) -> bool {
+fn has_duplicates(hashes: &[u64]) -> bool {
     /// Number of hashes from which sorting is faster than comparing all pairs.
     const MANY: usize = 24;
     if hashes.len() < MANY {
@@ -250,19 +250,21 @@ fn has_equal(hashes: &[u64]) -> bool {
 /// Returns the reason for which an operation with this outcome rejects its transaction.
 fn rejection(outcome: &Outcome<'_>) -> Option<Rejection> {
     match &outcome.reply {
-        Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(given))),
+        Reply::NotApplied => Some(Rejection::Condition(outcome.version.map(protocol_version))),
         Reply::Error(error) => Some(Rejection::Error(error.clone())),
         _ => None,
     }
 }
 
-fn version_of(change: &Change<'_>) -> Option<Given> {
+fn version_of(change: &EntryChange<'_>) -> Option<Given> {
     match *change {
-        Change::Keep => None,
-        Change::Put { version, .. } | Change::Remove { version } => Some(given(version)),
+        EntryChange::Keep => None,
+        EntryChange::Put { version, .. } | EntryChange::Remove { version } => {
+            Some(protocol_version(version))
+        }
     }
 }
 
-fn given((wall_ms, counter): Version) -> Given {
+fn protocol_version((wall_ms, counter): Version) -> Given {
     Given::new(wall_ms, counter)
 }

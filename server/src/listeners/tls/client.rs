@@ -1,5 +1,5 @@
 //! TLS of connections on which this server is the client.
-use super::{TlsError, authorities, own_identity};
+use super::{TlsError, authorities, certified_key};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
@@ -22,7 +22,7 @@ pub(crate) fn client_tls(
         .with_root_certificates(authorities(ca)?);
     let mut config = match identity {
         Some((certificate, key)) => {
-            let identity = own_identity(certificate, key)?;
+            let identity = certified_key(certificate, key)?;
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
         }
         None => builder.with_no_client_auth(),

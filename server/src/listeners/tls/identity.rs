@@ -9,7 +9,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// Attributes with a short name in RFC 4514, and the e-mail address, which many certificates have.
-const SHORT: [(&str, &str); 10] = [
+const SHORT_NAMES: [(&str, &str); 10] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.6", "C"),
     ("2.5.4.7", "L"),
@@ -38,11 +38,11 @@ pub(in crate::listeners) fn identity(
         common_name: certificate
             .subject()
             .iter_common_name()
-            .filter_map(text)
+            .filter_map(attribute_text)
             .filter(|text| !text.is_empty())
             .last()
             .map(Into::into),
-        fingerprint: hexadecimal(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
+        fingerprint: to_hex(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
         ..ClientCertificate::default()
     };
     let names = certificate
@@ -63,7 +63,7 @@ pub(in crate::listeners) fn identity(
 }
 
 /// Returns the subject of a certificate, and its end in seconds since 1970.
-pub(super) fn end(der: &CertificateDer<'_>) -> Option<(String, i64)> {
+pub(super) fn subject_and_expiry(der: &CertificateDer<'_>) -> Option<(String, i64)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let end_s = certificate.validity().not_after.timestamp();
     Some((name(certificate.subject()), end_s))
@@ -81,27 +81,27 @@ fn name(name: &X509Name<'_>) -> String {
             if index > 0 {
                 out.push('+');
             }
-            put(&mut out, attribute);
+            push_attribute(&mut out, attribute);
         }
     }
     out
 }
 
-fn put(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
+fn push_attribute(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     let id = attribute.attr_type().to_id_string();
-    let short = SHORT.iter().find(|(known, _)| *known == id);
+    let short = SHORT_NAMES.iter().find(|(known, _)| *known == id);
     out.push_str(short.map_or(&id, |(_, short)| *short));
     out.push('=');
-    if let Some(text) = text(attribute).filter(|_| short.is_some()) {
+    if let Some(text) = attribute_text(attribute).filter(|_| short.is_some()) {
         escape(out, text);
     } else {
         let der = attribute.attr_value().to_der_vec().unwrap_or_default();
         out.push('#');
-        out.push_str(&hexadecimal(&der));
+        out.push_str(&to_hex(&der));
     }
 }
 
-fn text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
+fn attribute_text<'a>(attribute: &'a AttributeTypeAndValue<'_>) -> Option<&'a str> {
     attribute.as_str().ok()
 }
 
@@ -131,7 +131,7 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
         out
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_certificate_are_read() {
+    fn the_names_of_a_certificate_are_parsed() {
         let der = certificate(|params| {
             let name = &mut params.distinguished_name;
             name.push(DnType::OrganizationName, "A, B & C");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_look_like_another_one() {
+    fn special_characters_in_a_name_are_escaped() {
         let der = certificate(|params| {
             let name = &mut params.distinguished_name;
             name.push(DnType::CommonName, "pump,O=Other\n\u{0}");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_out_of_its_time_is_nobodys() {
+    fn an_expired_or_future_certificate_is_rejected() {
         let der = certificate(|params| {
             params.not_before = date_time_ymd(2001, 1, 1);
             params.not_after = date_time_ymd(2001, 1, 2);

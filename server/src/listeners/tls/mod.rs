@@ -1,23 +1,22 @@
 //! TLS 1.2 and 1.3, by rustls.
 mod client;
 mod error;
-mod files;
+mod handshake_error;
 mod identity;
 mod key_kind;
-mod refusal;
 mod renewal;
+mod tls_files;
 
 pub(crate) use client::client_tls;
 pub use error::TlsError;
-use identity::end;
+use handshake_error::VERSION_1;
+pub(super) use handshake_error::with_advice;
 pub(super) use identity::identity;
+use identity::subject_and_expiry;
 use key_kind::key_kind;
-use refusal::VERSION_1;
-pub(super) use refusal::explained;
 pub(super) use renewal::renew;
 
 use crate::config::{ClientCertificates, TlsFiles};
-use files::{Stamp, certificates, private_key, revoked};
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
@@ -28,25 +27,26 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tls_files::{FileStamp, certificates, private_key, revocation_lists};
 
 /// Protocols negotiated in the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
 const MQTT: &[u8] = b"mqtt";
 const HTTP: &[u8] = b"http/1.1";
 
 /// Days before the expiry of a certificate from which on the log warns. Automatic renewal is never that late.
-const DAYS_OF_WARNING: i64 = 7;
+const EXPIRY_WARNING_DAYS: i64 = 7;
 
 /// A certificate with its key, and the authorities of clients, as read from files.
 #[derive(Debug, Clone)]
-pub struct Tls(Arc<Read>);
+pub struct Tls(Arc<LoadedTls>);
 
 #[derive(Debug)]
-struct Read {
+struct LoadedTls {
     files: TlsFiles,
     /// States of the files when they were read.
-    stamps: Vec<Stamp>,
+    file_stamps: Vec<FileStamp>,
     /// Subjects and expiry times of the server's certificate and the other ones of its chain, in seconds since 1970.
-    ends: Vec<(String, i64)>,
+    certificate_expiries: Vec<(String, i64)>,
     mqtt: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
 }
@@ -58,34 +58,34 @@ impl Tls {
     /// A file cannot be read or parsed, or the key belongs to another certificate.
     pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
         // Taken before the files are read, so that a concurrent change is noticed.
-        let stamps = files::stamps(&files);
-        let mqtt = configuration(&files)?;
+        let stamps = tls_files::file_stamps(&files);
+        let mqtt = server_config(&files)?;
         let chain = certificates(&files.certificate)?;
-        let ends = chain.iter().filter_map(end).collect();
+        let ends = chain.iter().filter_map(subject_and_expiry).collect();
         let mut http = mqtt.clone();
         http.alpn_protocols = vec![HTTP.into()];
-        Ok(Self(Arc::new(Read {
+        Ok(Self(Arc::new(LoadedTls {
             files,
-            stamps,
-            ends,
+            file_stamps: stamps,
+            certificate_expiries: ends,
             mqtt: Arc::new(mqtt),
             http: Arc::new(http),
         })))
     }
 
     /// Logs certificates of the server's chain that have expired or will expire soon.
-    pub(super) fn warn_of_its_end(&self) {
+    pub(super) fn warn_about_expiry(&self) {
         const DAY_S: i64 = 24 * 3600;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = now_s.map_or(0, |since| {
             i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
         });
         let file = self.0.files.certificate.display();
-        for (number, (subject, ends_s)) in self.0.ends.iter().enumerate() {
+        for (number, (subject, ends_s)) in self.0.certificate_expiries.iter().enumerate() {
             let left_s = ends_s - now_s;
             let days = left_s / DAY_S;
             match (number, left_s) {
-                (_, left_s) if left_s >= DAYS_OF_WARNING * DAY_S => {}
+                (_, left_s) if left_s >= EXPIRY_WARNING_DAYS * DAY_S => {}
                 (0, ..=0) => {
                     tracing::error!(%file, "the server's certificate has expired: clients do not trust it");
                 }
@@ -103,13 +103,13 @@ impl Tls {
     }
 
     /// Returns whether clients need a certificate.
-    pub(crate) fn demands_certificates(&self) -> bool {
+    pub(crate) fn requires_client_certificates(&self) -> bool {
         let files = &self.0.files;
         files.client_ca.is_some() && files.client_certificates == ClientCertificates::Required
     }
 
     /// Returns whether both are from the same reading of the files.
-    fn is(&self, other: &Self) -> bool {
+    fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -125,9 +125,9 @@ impl Tls {
 
 /// The TLS configuration in force.
 #[derive(Debug, Clone)]
-pub(crate) struct InForce(Arc<RwLock<Option<Tls>>>);
+pub(crate) struct ActiveTls(Arc<RwLock<Option<Tls>>>);
 
-impl InForce {
+impl ActiveTls {
     pub(crate) fn new(tls: Option<Tls>) -> Self {
         Self(Arc::new(RwLock::new(tls)))
     }
@@ -145,7 +145,7 @@ impl InForce {
     /// Replaces `former` with `tls`, unless a reload has replaced it meanwhile. Returns whether it did.
     fn replace(&self, former: &Tls, tls: Tls) -> bool {
         let mut in_force = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let is_former = in_force.as_ref().is_some_and(|it| it.is(former));
+        let is_former = in_force.as_ref().is_some_and(|it| it.ptr_eq(former));
         if is_former {
             *in_force = Some(tls);
         }
@@ -153,9 +153,9 @@ impl InForce {
     }
 }
 
-fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+fn server_config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(default_provider());
-    let identity = own_identity(&files.certificate, &files.key)?;
+    let identity = certified_key(&files.certificate, &files.key)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::setup)?;
@@ -174,7 +174,7 @@ fn configuration(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
 }
 
 /// Reads the server's certificate and key.
-fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
+fn certified_key(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(certificate)?;
     let key = private_key(key_file)?;
     let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
@@ -199,7 +199,7 @@ fn own_identity(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, Tls
             Err(TlsError::file(key_file, problem))
         }
         Err(error) => {
-            let problem = if refusal::is_of_version_1(&error) {
+            let problem = if handshake_error::is_of_version_1(&error) {
                 format!("begins with a certificate {VERSION_1}")
             } else {
                 format!("begins with a certificate that cannot be used: {error}")
@@ -227,7 +227,7 @@ fn client_verifier(
     if let Some(crl) = &files.client_crl {
         // Certificates of authorities without a list count as not revoked.
         builder = builder
-            .with_crls(revoked(crl)?)
+            .with_crls(revocation_lists(crl)?)
             .allow_unknown_revocation_status();
     }
     if demanded == ClientCertificates::Optional {

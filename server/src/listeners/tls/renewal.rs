@@ -1,39 +1,39 @@
 //! Renewal of certificates while the server runs.
-use super::{InForce, Tls, TlsError, files};
+use super::{ActiveTls, Tls, TlsError, tls_files};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 /// Interval at which the files are checked.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Interval at which the log warns of a certificate that expires.
-const TELL_EVERY: Duration = Duration::from_secs(12 * 3600);
+const WARNING_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
 /// Reads the files again whenever they have changed.
 ///
 /// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
 /// time. Invalid files change nothing.
-pub(in crate::listeners) async fn renew(in_force: InForce) {
+pub(in crate::listeners) async fn renew(in_force: ActiveTls) {
     let mut seen = None;
     let mut refused = None;
     let mut told: Option<Instant> = None;
     loop {
-        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY)
+        if told.is_none_or(|told| told.elapsed() >= WARNING_INTERVAL)
             && let Some(tls) = in_force.get()
         {
-            tls.warn_of_its_end();
+            tls.warn_about_expiry();
             told = Some(Instant::now());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let Some(tls) = in_force.get() else {
             return;
         };
         let files = tls.0.files.clone();
         // Reading can be slow, and handshakes continue meanwhile.
-        let Ok(stamps) = spawn_blocking(move || files::stamps(&files)).await else {
+        let Ok(stamps) = spawn_blocking(move || tls_files::file_stamps(&files)).await else {
             return;
         };
-        if stamps == tls.0.stamps || refused.as_ref() == Some(&stamps) {
+        if stamps == tls.0.file_stamps || refused.as_ref() == Some(&stamps) {
             seen = None;
         } else if seen.as_ref() == Some(&stamps) {
             seen = None;
@@ -41,7 +41,7 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
             let files = tls.0.files.clone();
             match spawn_blocking(move || Tls::read(files)).await {
                 Ok(read) => {
-                    renewed(&in_force, &tls, read);
+                    apply_renewal(&in_force, &tls, read);
                     told = None;
                 }
                 Err(_) => return,
@@ -52,7 +52,7 @@ pub(in crate::listeners) async fn renew(in_force: InForce) {
     }
 }
 
-fn renewed(in_force: &InForce, former: &Tls, read: Result<Tls, TlsError>) {
+fn apply_renewal(in_force: &ActiveTls, former: &Tls, read: Result<Tls, TlsError>) {
     match read {
         Ok(tls) => {
             // If not, a reload has replaced the configuration meanwhile, perhaps with other requirements for clients.
@@ -90,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_a_reload_does_not_undo_it() {
+    fn a_renewal_read_before_a_reload_does_not_undo_it() {
         let folder = tempfile::tempdir().unwrap();
         let [former, again, reloaded] = ["a", "b", "c"].map(|name| tls(folder.path(), name));
-        let is_in_force = |in_force: &InForce, tls: &Tls| in_force.get().unwrap().is(tls);
-        let in_force = InForce::new(Some(former.clone()));
+        let is_in_force = |in_force: &ActiveTls, tls: &Tls| in_force.get().unwrap().ptr_eq(tls);
+        let in_force = ActiveTls::new(Some(former.clone()));
         in_force.set(reloaded.clone());
-        renewed(&in_force, &former, Ok(again.clone()));
+        apply_renewal(&in_force, &former, Ok(again.clone()));
         assert!(is_in_force(&in_force, &reloaded));
-        renewed(&in_force, &reloaded, Ok(again.clone()));
+        apply_renewal(&in_force, &reloaded, Ok(again.clone()));
         assert!(is_in_force(&in_force, &again));
     }
 }

@@ -7,16 +7,16 @@ mod origin;
 pub(super) use handshake::upgrade;
 
 use bytes::{Buf, BytesMut};
-use statestore_protocol::websocket::{Incoming, Kind, Side, put};
+use statestore_protocol::websocket::{FrameDecoder, Opcode, Role, put_frame};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// Size of the buffer of a read.
-const READ: usize = 16 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 /// Maximum payload of a written frame, which is copied behind its header.
-const MOST_WRITTEN: usize = 64 * 1024;
+const MAX_FRAME_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// Close codes (section 7.4.1) for a violation of the protocol, and for a normal end.
 const PROTOCOL_ERROR: u16 = 1002;
@@ -28,7 +28,7 @@ pub(crate) struct WebSocket<T> {
     transport: T,
     /// Bytes that were read and not passed on yet.
     input: BytesMut,
-    incoming: Incoming,
+    incoming: FrameDecoder,
     /// Complete frames to be written.
     output: BytesMut,
     is_closed: bool,
@@ -40,7 +40,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         Self {
             transport,
             input,
-            incoming: Incoming::new(Side::Client),
+            incoming: FrameDecoder::new(Role::Client),
             output: BytesMut::new(),
             is_closed: false,
         }
@@ -69,7 +69,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
 
     fn close(&mut self, code: u16) {
         if !std::mem::replace(&mut self.is_closed, true) {
-            put(&mut self.output, Kind::Close, &code.to_be_bytes(), None);
+            put_frame(&mut self.output, Opcode::Close, &code.to_be_bytes(), None);
         }
     }
 
@@ -85,7 +85,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
             }
             match self.incoming.take_pong() {
                 Some(payload) if !self.is_closed => {
-                    put(&mut self.output, Kind::Pong, &payload, None);
+                    put_frame(&mut self.output, Opcode::Pong, &payload, None);
                 }
                 Some(_) => {}
                 None => {
@@ -125,12 +125,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<T> {
             if is_there? && (this.incoming.close().is_some() || buffer.remaining() == 0) {
                 return Poll::Ready(Ok(()));
             }
-            let payload = this.incoming.take(&mut this.input, buffer.remaining());
+            let payload = this
+                .incoming
+                .take_payload(&mut this.input, buffer.remaining());
             if !payload.is_empty() {
                 buffer.put_slice(&payload);
                 return Poll::Ready(Ok(()));
             }
-            this.input.reserve(READ);
+            this.input.reserve(READ_BYTES);
             match pin!(this.transport.read_buf(&mut this.input)).poll(context)? {
                 Poll::Ready(0) => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}
@@ -153,8 +155,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<T> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_drain(context))?;
-        let length = bytes.len().min(MOST_WRITTEN);
-        put(&mut this.output, Kind::Binary, &bytes[..length], None);
+        let length = bytes.len().min(MAX_FRAME_PAYLOAD_BYTES);
+        put_frame(&mut this.output, Opcode::Binary, &bytes[..length], None);
         // The rest is written by later writes or the flush.
         match this.poll_drain(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

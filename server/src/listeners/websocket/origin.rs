@@ -16,11 +16,11 @@ pub(super) fn is_allowed(origin: &str, host: &str, has_tls: bool, allowed: &[Str
     let Some((_, of_origin)) = origin.split_once("://") else {
         return false;
     };
-    of_origin == host.to_ascii_lowercase() && (has_tls || cannot_be_borrowed(of_origin))
+    of_origin == host.to_ascii_lowercase() && (has_tls || is_safe_from_rebinding(of_origin))
 }
 
 /// Returns whether the host is a number or `localhost`, which the owner of a page cannot make resolve to this machine.
-fn cannot_be_borrowed(host: &str) -> bool {
+fn is_safe_from_rebinding(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_others_are_strangers() {
+    fn pages_of_other_origins_are_rejected() {
         let allowed = ["https://page.example:8443".to_owned()];
         for (origin, host, has_tls, expected) in [
             ("https://page.example:8443", "store:1", false, true),

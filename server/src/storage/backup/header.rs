@@ -19,7 +19,7 @@ const TITLE: &str = "statestore backup";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Time when the backup was begun, in milliseconds since the Unix epoch.
-    pub made_ms: u64,
+    pub created_ms: u64,
     /// Number of records.
     pub records: u64,
     /// Highest version (wall clock, counter) in the backup, of a record or a deletion; zeros if there is none.
@@ -30,9 +30,9 @@ pub struct Header {
 
 /// Reason why bytes are no valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unreadable {
+pub(super) enum HeaderError {
     /// The file is no backup.
-    NotOurs,
+    NotABackup,
     /// A later version of this program wrote the backup.
     Newer(u32),
     /// The content does not match its checksum.
@@ -41,18 +41,18 @@ pub(super) enum Unreadable {
 
 impl Header {
     /// Maximum length of a header.
-    pub(super) const MOST_BYTES: u64 = 512;
+    pub(super) const MAX_BYTES: u64 = 512;
     /// Prefix of the last line.
     pub(super) const LAST_LINE: &str = "checksum ";
 
     pub(super) fn to_text(self) -> String {
         let Self {
-            made_ms,
+            created_ms: made_ms,
             records,
             highest,
             salt,
         } = self;
-        let made = made(made_ms);
+        let made = format_time(made_ms);
         let highest = Hlc::store_version(highest);
         let text = format!(
             "{TITLE}\nformat {FORMAT}\nmade {made}\nrecords {records}\nhighest {highest}\nsalt {salt:016x}\n"
@@ -69,20 +69,20 @@ impl Header {
         })
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::NotOurs)?;
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| HeaderError::NotABackup)?;
         let mut lines = text.lines();
         if lines.next() != Some(TITLE) {
-            return Err(Unreadable::NotOurs);
+            return Err(HeaderError::NotABackup);
         }
         let format = lines.next().and_then(|line| line.strip_prefix("format "));
         match format.and_then(|format| format.parse().ok()) {
             Some(FORMAT) => {}
-            Some(newer) if newer > FORMAT => return Err(Unreadable::Newer(newer)),
-            _ => return Err(Unreadable::Damaged),
+            Some(newer) if newer > FORMAT => return Err(HeaderError::Newer(newer)),
+            _ => return Err(HeaderError::Damaged),
         }
         let header = Self::parse_fields(lines).filter(|header| header.to_text() == text);
-        header.ok_or(Unreadable::Damaged)
+        header.ok_or(HeaderError::Damaged)
     }
 
     fn parse_fields<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
@@ -92,7 +92,7 @@ impl Header {
         let records = field("records ")?.parse().ok()?;
         let highest = Hlc::parse(field("highest ")?.as_bytes()).ok()?;
         Some(Self {
-            made_ms: u64::try_from(made.as_millis()).ok()?,
+            created_ms: u64::try_from(made.as_millis()).ok()?,
             records,
             highest: (highest.wall_ms(), highest.counter()),
             salt: u64::from_str_radix(field("salt ")?, 16).ok()?,
@@ -104,12 +104,12 @@ impl Header {
 const LAST_MS: u64 = 253_402_300_799_999;
 
 /// Formats a time in milliseconds since the Unix epoch.
-fn made(ms: u64) -> String {
+fn format_time(ms: u64) -> String {
     let since = Duration::from_millis(ms.min(LAST_MS));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }
 
 /// Returns the current time as text.
-pub(in crate::storage) fn made_now() -> String {
-    made(Header::now_ms())
+pub(in crate::storage) fn format_now() -> String {
+    format_time(Header::now_ms())
 }

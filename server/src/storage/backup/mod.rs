@@ -22,7 +22,7 @@ mod reader;
 mod writer;
 
 pub use header::Header;
-pub(super) use header::made_now;
+pub(super) use header::format_now;
 pub use new_file::NewFile;
 pub use reader::BackupReader;
 pub use writer::write;

@@ -1,6 +1,6 @@
 //! Files that are created as a whole or not at all.
 use crate::storage::StorageError;
-use crate::storage::disk::{Access, Disk, DiskFile, FileSystem};
+use crate::storage::disk::{Disk, DiskFile, FileSystem, OpenMode};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Write};
@@ -13,17 +13,17 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// Number of names to try. A name is taken with a probability of one in four thousand million.
 const ATTEMPTS: usize = 8;
 
-/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.part` in the folder of its final name. It is removed
-/// if it is dropped before it is [kept](Self::keep).
+/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.temporary_path` in the folder of its final name. It is removed
+/// if it is dropped before it is [kept](Self::persist).
 #[derive(Debug)]
 pub struct NewFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    part: PathBuf,
+    temporary_path: PathBuf,
     file: Box<dyn DiskFile>,
     unsynced: u64,
     replaces: bool,
-    is_kept: bool,
+    is_persisted: bool,
 }
 
 impl NewFile {
@@ -48,15 +48,16 @@ impl NewFile {
         if !replaces && disk.own_status(path).is_ok() {
             return Err(StorageError::io(cannot)(ErrorKind::AlreadyExists.into()));
         }
-        let (part, file) = begin(&*disk, path).map_err(StorageError::io_or_full(cannot))?;
+        let (part, file) =
+            create_temporary(&*disk, path).map_err(StorageError::io_or_full(cannot))?;
         Ok(Self {
             disk,
             path: path.into(),
-            part,
+            temporary_path: part,
             file,
             unsynced: 0,
             replaces,
-            is_kept: false,
+            is_persisted: false,
         })
     }
 
@@ -64,17 +65,17 @@ impl NewFile {
     ///
     /// # Errors
     /// The file cannot be synced or renamed, or another process has created a file with that name; then this file is removed.
-    pub fn keep(mut self) -> Result<(), StorageError> {
+    pub fn persist(mut self) -> Result<(), StorageError> {
         let cannot = || cannot_write(&self.path);
         let synced = self.file.sync_all();
         synced.map_err(StorageError::io_or_full(cannot))?;
         let kept = if self.replaces {
-            self.disk.rename(&self.part, &self.path)
+            self.disk.rename(&self.temporary_path, &self.path)
         } else {
-            self.disk.rename_new(&self.part, &self.path)
+            self.disk.rename_new(&self.temporary_path, &self.path)
         };
         kept.map_err(StorageError::io_or_full(cannot))?;
-        self.is_kept = true;
+        self.is_persisted = true;
         let folder = folder(&self.path);
         let synced = self.disk.sync_directory(folder);
         synced.map_err(StorageError::io(|| {
@@ -101,15 +102,15 @@ impl Write for NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.is_kept {
-            // A file that cannot be removed keeps its `.part` name, which no program looks for.
-            let _ = self.disk.remove(&self.part);
+        if !self.is_persisted {
+            // A file that cannot be removed keeps its `.temporary_path` name, which no program looks for.
+            let _ = self.disk.remove(&self.temporary_path);
         }
     }
 }
 
 /// Creates a file beside that of this path, under an unpredictable name.
-fn begin(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
+fn create_temporary(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
     let mut attempts = 0;
     loop {
         let random = RandomState::new().hash_one(attempts);
@@ -117,7 +118,7 @@ fn begin(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>
         name.push(format!(".{:08x}.part", random >> 32));
         let part = folder(path).join(name);
         attempts += 1;
-        match disk.open(&part, Access::Create) {
+        match disk.open(&part, OpenMode::Create) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && attempts < ATTEMPTS => {}
             opened => return opened.map(|file| (part, file)),
         }

@@ -1,10 +1,10 @@
 //! A reader of backups, which checks every byte.
-use super::header::Unreadable;
+use super::header::HeaderError;
 use super::{FORMAT, Header, TRAILER, TRAILER_MAGIC, Trailer};
 use crate::storage::damage::Damage;
 use crate::storage::frame::{FRAME_HEADER, FrameHeader};
-use crate::storage::record::{Change, Changes};
-use crate::storage::{Receive, StorageError};
+use crate::storage::record::{ChangeDecoder, LogChange};
+use crate::storage::{RecordReceiver, StorageError};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub struct BackupReader<R> {
     header: Header,
     crc: crc32fast::Hasher,
     /// Totals of the frames read so far.
-    seen: Trailer,
+    totals: Trailer,
     /// Highest version read so far.
     highest: (u64, u64),
     clock: Option<(u64, u64)>,
@@ -32,7 +32,7 @@ impl<R: Read> BackupReader<R> {
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(READ_AHEAD, input);
         let mut text = Vec::new();
-        let mut lines = (&mut input).take(Header::MOST_BYTES);
+        let mut lines = (&mut input).take(Header::MAX_BYTES);
         loop {
             let begin = text.len();
             let read = lines.read_until(b'\n', &mut text);
@@ -43,13 +43,15 @@ impl<R: Read> BackupReader<R> {
             }
         }
         let header = Header::parse(&text).map_err(|error| match error {
-            Unreadable::NotOurs => damage(path, "is not a backup of a state store".into()).at(0),
-            Unreadable::Newer(format) => Damage::new(
+            HeaderError::NotABackup => {
+                damage(path, "is not a backup of a state store".into()).at(0)
+            }
+            HeaderError::Newer(format) => Damage::new(
                 path,
                 format!("has format {format}, this program reads up to format {FORMAT}"),
                 "use a newer program",
             ),
-            Unreadable::Damaged => damage(
+            HeaderError::Damaged => damage(
                 path,
                 "is damaged: its header does not fit its checksum".into(),
             )
@@ -62,7 +64,7 @@ impl<R: Read> BackupReader<R> {
             input,
             header,
             crc,
-            seen: Trailer {
+            totals: Trailer {
                 length: text.len() as u64,
                 ..Trailer::default()
             },
@@ -78,7 +80,7 @@ impl<R: Read> BackupReader<R> {
 
     /// Returns the position of the next frame, or of the trailer.
     pub fn offset(&self) -> u64 {
-        self.seen.length
+        self.totals.length
     }
 
     /// Passes all records to `to`, and returns the stored clock. The records count only if this succeeds, since only then
@@ -86,30 +88,33 @@ impl<R: Read> BackupReader<R> {
     ///
     /// # Errors
     /// The backup cannot be read or is damaged, or `to` returns an error.
-    pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+    pub fn records(
+        mut self,
+        to: &mut dyn RecordReceiver,
+    ) -> Result<Option<(u64, u64)>, StorageError> {
         let mut payload = Vec::new();
         while self.next_frame(&mut payload)? {
-            let mut changes = Changes::new(&payload);
-            let begin = self.seen.length;
+            let mut changes = ChangeDecoder::new(&payload);
+            let begin = self.totals.length;
             loop {
                 match changes.next() {
-                    Ok(Some(Change::Put(put))) if !put.record.key.is_empty() => {
-                        self.seen.records += 1;
+                    Ok(Some(LogChange::Put(put))) if !put.record.key.is_empty() => {
+                        self.totals.records += 1;
                         self.highest = self.highest.max(put.record.version);
                         to.record(&put.record)?;
                     }
-                    Ok(Some(Change::Clock(clock))) => {
+                    Ok(Some(LogChange::Clock(clock))) => {
                         self.clock = self.clock.max(Some(clock));
                         self.highest = self.highest.max(clock);
                     }
                     Ok(None) => break,
-                    Ok(Some(Change::Put(_) | Change::Delete(_))) | Err(_) => {
-                        return Err(self.broken("this frame does not consist of records"));
+                    Ok(Some(LogChange::Put(_) | LogChange::Delete(_))) | Err(_) => {
+                        return Err(self.damaged_error("this frame does not consist of records"));
                     }
                 }
             }
-            self.seen.length = begin + FRAME_HEADER as u64 + payload.len() as u64;
-            to.read(self.seen.length - begin)?;
+            self.totals.length = begin + FRAME_HEADER as u64 + payload.len() as u64;
+            to.progressed(self.totals.length - begin)?;
         }
         Ok(self.clock)
     }
@@ -120,48 +125,48 @@ impl<R: Read> BackupReader<R> {
         self.fill(&mut head[..FRAME_HEADER])?;
         if head.starts_with(TRAILER_MAGIC) {
             self.fill(&mut head[FRAME_HEADER..])?;
-            return self.end(&head).map(|()| false);
+            return self.check_trailer(&head).map(|()| false);
         }
         let frame = FrameHeader::decode(&head, self.header.salt)
-            .filter(|frame| frame.sequence == self.seen.frames + 1);
+            .filter(|frame| frame.sequence == self.totals.frames + 1);
         let Some(frame) = frame else {
-            return Err(self.broken("neither the next frame nor the end is here"));
+            return Err(self.damaged_error("neither the next frame nor the end is here"));
         };
         payload.clear();
         // The buffer grows with the bytes that exist, not with the length that the header states.
         let read = (&mut self.input).take(frame.length).read_to_end(payload);
         if read.map_err(cannot_read(&self.path))? as u64 != frame.length {
-            return Err(self.cut_off());
+            return Err(self.truncated_error());
         }
         if crc32fast::hash(payload) != frame.crc {
-            return Err(self.broken("this frame does not fit its checksum"));
+            return Err(self.damaged_error("this frame does not fit its checksum"));
         }
         self.crc.update(&head[..FRAME_HEADER]);
         self.crc.update(payload);
-        self.seen.frames += 1;
+        self.totals.frames += 1;
         Ok(true)
     }
 
-    fn end(&mut self, bytes: &[u8; TRAILER]) -> Result<(), StorageError> {
+    fn check_trailer(&mut self, bytes: &[u8; TRAILER]) -> Result<(), StorageError> {
         let Some(trailer) = Trailer::decode(bytes) else {
-            return Err(self.broken("its end does not fit its checksum"));
+            return Err(self.damaged_error("its end does not fit its checksum"));
         };
-        self.seen.crc = self.crc.clone().finalize();
-        if trailer != self.seen {
-            return Err(self.broken("its end does not fit what stands before"));
+        self.totals.crc = self.crc.clone().finalize();
+        if trailer != self.totals {
+            return Err(self.damaged_error("its end does not fit what stands before"));
         }
         let Header {
             records, highest, ..
         } = self.header;
-        if (records, highest) != (self.seen.records, self.highest) {
-            return Err(self.broken("its header does not fit its records"));
+        if (records, highest) != (self.totals.records, self.highest) {
+            return Err(self.damaged_error("its header does not fit its records"));
         }
         let mut more = [0];
         let read = (&mut self.input)
             .take(1)
             .read_to_end(&mut Vec::from(&mut more));
         if read.map_err(cannot_read(&self.path))? > 0 {
-            let after = self.seen.length + TRAILER as u64;
+            let after = self.totals.length + TRAILER as u64;
             let what = format!("is damaged: something follows its end at byte {after}");
             return Err(damage(&self.path, what).at(after).into());
         }
@@ -170,17 +175,19 @@ impl<R: Read> BackupReader<R> {
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), StorageError> {
         match self.input.read_exact(bytes) {
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.cut_off()),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.truncated_error())
+            }
             result => result.map_err(cannot_read(&self.path)),
         }
     }
 
-    fn cut_off(&self) -> StorageError {
-        self.broken("it was cut off here or later")
+    fn truncated_error(&self) -> StorageError {
+        self.damaged_error("it was cut off here or later")
     }
 
-    fn broken(&self, what: &str) -> StorageError {
-        let at = self.seen.length;
+    fn damaged_error(&self, what: &str) -> StorageError {
+        let at = self.totals.length;
         let what = format!("is damaged at byte {at}: {what}");
         damage(&self.path, what).at(at).into()
     }

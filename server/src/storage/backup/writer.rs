@@ -2,7 +2,7 @@
 use super::{Header, Trailer};
 use crate::storage::frame::{FRAME_BYTES, FRAME_HEADER, seal_frame};
 use crate::storage::record::{encode_clock, encode_record};
-use crate::storage::{Receive, RecordView, Records, StorageError};
+use crate::storage::{RecordReceiver, RecordSource, RecordView, StorageError};
 use std::io;
 
 /// Writes all records as a backup. Header, frames and trailer are separate writes.
@@ -13,11 +13,11 @@ use std::io;
 /// A record cannot be read, the backup cannot be written, or it is no longer wanted ([`StorageError::Stopped`]). The bytes written so
 /// far are no backup then.
 pub fn write(
-    records: &mut dyn Records,
+    records: &mut dyn RecordSource,
     to: &mut dyn io::Write,
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Header, StorageError> {
-    let mut count = Count {
+    let mut count = RecordCounter {
         records: 0,
         highest: (0, 0),
         is_wanted,
@@ -25,12 +25,12 @@ pub fn write(
     let made_ms = Header::now_ms();
     let clock = records.records(&mut count)?;
     let header = Header {
-        made_ms,
+        created_ms: made_ms,
         records: count.records,
         highest: count.highest.max(clock.unwrap_or_default()),
         salt: records.seed(),
     };
-    let mut writing = Writing {
+    let mut writing = BackupWriter {
         to,
         salt: header.salt,
         frame: vec![0; FRAME_HEADER],
@@ -38,7 +38,7 @@ pub fn write(
         trailer: Trailer::default(),
         is_wanted,
     };
-    writing.piece(header.to_text().as_bytes())?;
+    writing.write_bytes(header.to_text().as_bytes())?;
     if let Some(clock) = records.records(&mut writing)? {
         encode_clock(clock, &mut writing.frame);
     }
@@ -47,25 +47,25 @@ pub fn write(
 }
 
 /// Counts the records and finds the highest version, for the header.
-struct Count<'a> {
+struct RecordCounter<'a> {
     records: u64,
     highest: (u64, u64),
     is_wanted: &'a dyn Fn() -> bool,
 }
 
-impl Receive for Count<'_> {
+impl RecordReceiver for RecordCounter<'_> {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.records += 1;
         self.highest = self.highest.max(record.version);
         Ok(())
     }
 
-    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
-        go_on(self.is_wanted)
+    fn progressed(&mut self, _bytes: u64) -> Result<(), StorageError> {
+        check_wanted(self.is_wanted)
     }
 }
 
-fn go_on(is_wanted: &dyn Fn() -> bool) -> Result<(), StorageError> {
+fn check_wanted(is_wanted: &dyn Fn() -> bool) -> Result<(), StorageError> {
     if is_wanted() {
         Ok(())
     } else {
@@ -73,7 +73,7 @@ fn go_on(is_wanted: &dyn Fn() -> bool) -> Result<(), StorageError> {
     }
 }
 
-struct Writing<'a> {
+struct BackupWriter<'a> {
     to: &'a mut dyn io::Write,
     salt: u64,
     frame: Vec<u8>,
@@ -82,14 +82,14 @@ struct Writing<'a> {
     is_wanted: &'a dyn Fn() -> bool,
 }
 
-impl Writing<'_> {
-    fn piece(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+impl BackupWriter<'_> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.crc.update(bytes);
         self.trailer.length += bytes.len() as u64;
-        self.put(bytes)
+        self.add_encoded(bytes)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+    fn add_encoded(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.to
             .write_all(bytes)
             .map_err(StorageError::io_or_full(|| {
@@ -97,12 +97,12 @@ impl Writing<'_> {
             }))
     }
 
-    fn frame(&mut self) -> Result<(), StorageError> {
+    fn write_frame(&mut self) -> Result<(), StorageError> {
         if self.frame.len() > FRAME_HEADER {
             self.trailer.frames += 1;
             let mut frame = std::mem::take(&mut self.frame);
             seal_frame(&mut frame, self.salt, self.trailer.frames);
-            self.piece(&frame)?;
+            self.write_bytes(&frame)?;
             frame.truncate(FRAME_HEADER);
             self.frame = frame;
         }
@@ -110,23 +110,23 @@ impl Writing<'_> {
     }
 
     fn finish(mut self) -> Result<(), StorageError> {
-        self.frame()?;
+        self.write_frame()?;
         self.trailer.crc = self.crc.clone().finalize();
-        self.put(&self.trailer.encode())
+        self.add_encoded(&self.trailer.encode())
     }
 }
 
-impl Receive for Writing<'_> {
+impl RecordReceiver for BackupWriter<'_> {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         encode_record(record, &mut self.frame);
         self.trailer.records += 1;
         if self.frame.len() < FRAME_BYTES {
             return Ok(());
         }
-        self.frame()
+        self.write_frame()
     }
 
-    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
-        go_on(self.is_wanted)
+    fn progressed(&mut self, _bytes: u64) -> Result<(), StorageError> {
+        check_wanted(self.is_wanted)
     }
 }

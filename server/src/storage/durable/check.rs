@@ -1,13 +1,13 @@
 //! Check of a data directory, which reports all damage instead of only the first.
-use super::contents::{Contents, End};
-use super::directory::{check_length, lock_if_any, read_manifest, strangers};
-use super::files::{Visit, check_first};
-use super::live::Live;
-use super::log::{damage, damaged};
-use super::mark::{Acknowledged, Mark};
-use super::stopped::no_store;
+use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
+use super::directory::{check_length, lock_if_present, read_manifest, unknown_files};
+use super::directory_contents::{DirectoryContents, LogEnd};
+use super::files::{ChangeVisitor, check_first};
+use super::live_index::LiveIndex;
+use super::log::{damage_error, file_damage};
+use super::stopped_store::no_store_error;
 use crate::storage::disk::{Disk, FileSystem};
-use crate::storage::record::Change;
+use crate::storage::record::LogChange;
 use crate::storage::{Damage, StorageError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Result of a check.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckReport {
     /// Number of records; `None` if there is damage.
     pub records: Option<u64>,
     /// Number of files of the store.
@@ -25,14 +25,14 @@ pub struct Checked {
     /// Damage that was found. Empty if every file is as it was written.
     pub damage: Vec<Damage>,
     /// Files that do not belong to the store, or are no longer needed. They are harmless.
-    pub strangers: Vec<PathBuf>,
+    pub unknown_files: Vec<PathBuf>,
     /// The log that ends with an unfinished commit, which the next start cuts off.
-    pub torn: Option<PathBuf>,
+    pub torn_log: Option<PathBuf>,
 }
 
-impl Checked {
+impl CheckReport {
     /// Creates the result for a single file that has not been read yet.
-    pub(crate) fn of_file() -> Self {
+    pub(crate) fn for_single_file() -> Self {
         Self {
             files: 1,
             ..Self::default()
@@ -40,7 +40,7 @@ impl Checked {
     }
 
     /// Records damage; returns any other error, which prevents the check.
-    pub(crate) fn note<T>(
+    pub(crate) fn record_damage<T>(
         &mut self,
         result: Result<T, StorageError>,
     ) -> Result<Option<T>, StorageError> {
@@ -55,7 +55,7 @@ impl Checked {
     }
 }
 
-/// Checks a data directory that no process uses; nothing in it is changed. `read` receives the number of bytes read since
+/// Checks a data directory that no process uses; nothing in it is changed. `progressed` receives the number of bytes read since
 /// the last call, and can stop the check with an error.
 ///
 /// # Errors
@@ -63,27 +63,27 @@ impl Checked {
 pub fn check(
     path: &Path,
     read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
-) -> Result<Checked, StorageError> {
+) -> Result<CheckReport, StorageError> {
     let disk: Arc<dyn Disk> = Arc::new(FileSystem);
-    let _lock = lock_if_any(&*disk, path)?;
-    let mut checked = Checked::default();
+    let _lock = lock_if_present(&*disk, path)?;
+    let mut checked = CheckReport::default();
     let manifest = read_manifest(&*disk, path);
-    let manifest = manifest.and_then(|manifest| manifest.ok_or_else(|| no_store(path)));
-    let Some(manifest) = checked.note(manifest)? else {
+    let manifest = manifest.and_then(|manifest| manifest.ok_or_else(|| no_store_error(path)));
+    let Some(manifest) = checked.record_damage(manifest)? else {
         return Ok(checked);
     };
-    let mark = checked.note(Mark::read(&*disk, path, manifest.salt))?;
-    let contents = Contents {
+    let mark = checked.record_damage(AcknowledgementMark::read(&*disk, path, manifest.salt))?;
+    let contents = DirectoryContents {
         disk: &disk,
         directory: path,
         manifest: &manifest,
         // Without a mark, the number that it would have stated does not count.
-        acknowledged: mark.unwrap_or(Acknowledged {
+        acknowledged: mark.unwrap_or(AcknowledgedCommit {
             sequence: 0,
             is_closed: false,
         }),
     };
-    let mut checking = Checking {
+    let mut checking = CheckVisitor {
         path: PathBuf::new(),
         is_base: false,
         bytes: 0,
@@ -94,34 +94,34 @@ pub fn check(
     if let Some((path, base)) = &files.base {
         checking.begin(path, true);
         let whole = check_length(&*disk, path, base.length);
-        checked.note(whole.and_then(|()| files.base_changes(&mut checking)))?;
-        next = base.through + 1;
+        checked.record_damage(whole.and_then(|()| files.visit_base(&mut checking)))?;
+        next = base.last + 1;
     }
     for (path, log) in &files.logs {
         checking.begin(path, false);
-        checked.note(check_first(path, log.first, next))?;
+        checked.record_damage(check_first(path, log.first, next))?;
         let whole = check_length(&*disk, path, log.length);
-        checked.note(whole.and_then(|()| files.changes_of(path, log, &mut checking)))?;
+        checked.record_damage(whole.and_then(|()| files.visit_log(path, log, &mut checking)))?;
         next = log.last + 1;
     }
-    checked.note(contents.check_current())?;
+    checked.record_damage(contents.check_current())?;
     checking.begin(&contents.current_log(), false);
-    let end = checked.note(contents.read_current(&mut checking))?;
+    let end = checked.record_damage(contents.read_current(&mut checking))?;
     checked.bytes = checking.bytes;
     checked.files = files.paths().count() as u64 + 3;
-    checked.strangers = strangers(&*disk, path, &manifest)?;
-    if let Some(End {
+    checked.unknown_files = unknown_files(&*disk, path, &manifest)?;
+    if let Some(LogEnd {
         length,
         last,
         is_torn,
         ..
     }) = end
     {
-        checked.torn = is_torn.then(|| contents.current_log());
+        checked.torn_log = is_torn.then(|| contents.current_log());
         if checked.damage.is_empty() {
             let mut records = 0;
-            let live = Live::new(&contents.files_up_to(length, last), read)?;
-            live.each(&mut |_: Change<'_>| {
+            let live = LiveIndex::new(&contents.files_up_to(length, last), read)?;
+            live.visit_live(&mut |_: LogChange<'_>| {
                 records += 1;
                 Ok(())
             })?;
@@ -132,32 +132,32 @@ pub fn check(
 }
 
 /// A visitor that checks each change.
-struct Checking<'a> {
+struct CheckVisitor<'a> {
     path: PathBuf,
     is_base: bool,
     bytes: u64,
     read: &'a mut dyn FnMut(u64) -> Result<(), StorageError>,
 }
 
-impl Checking<'_> {
+impl CheckVisitor<'_> {
     fn begin(&mut self, path: &Path, is_base: bool) {
         self.path = path.into();
         self.is_base = is_base;
     }
 }
 
-impl Visit for Checking<'_> {
-    fn change(&mut self, change: Change<'_>) -> Result<(), StorageError> {
+impl ChangeVisitor for CheckVisitor<'_> {
+    fn change(&mut self, change: LogChange<'_>) -> Result<(), StorageError> {
         let key = match &change {
-            Change::Clock(_) => return Ok(()),
-            Change::Put(put) => put.record.key,
-            Change::Delete(key) => *key,
+            LogChange::Clock(_) => return Ok(()),
+            LogChange::Put(put) => put.record.key,
+            LogChange::Delete(key) => *key,
         };
         if key.is_empty() {
-            return Err(damage(&self.path, "a key in it is empty").into());
+            return Err(file_damage(&self.path, "a key in it is empty").into());
         }
-        if self.is_base && matches!(change, Change::Delete(_)) {
-            return Err(damaged(
+        if self.is_base && matches!(change, LogChange::Delete(_)) {
+            return Err(damage_error(
                 &self.path,
                 "a base deletes nothing, but this one does",
             ));
@@ -165,7 +165,7 @@ impl Visit for Checking<'_> {
         Ok(())
     }
 
-    fn read(&mut self, bytes: u64) -> Result<(), StorageError> {
+    fn progressed(&mut self, bytes: u64) -> Result<(), StorageError> {
         self.bytes += bytes;
         (self.read)(bytes)
     }

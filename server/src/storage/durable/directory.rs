@@ -1,9 +1,9 @@
 //! The data directory: its lock, its creation, and the files that belong to it.
-use super::active::Spare;
-use super::log::{self, FILE_HEADER, FileHeader, damaged};
+use super::acknowledgement_mark::{self, AcknowledgementMark};
+use super::active_log::SpareLog;
+use super::log::{self, FILE_HEADER, FileHeader, damage_error};
 use super::manifest::{self, Manifest};
-use super::mark::{self, Mark};
-use crate::storage::disk::{Access, Disk, DiskFile};
+use crate::storage::disk::{Disk, DiskFile, OpenMode};
 use crate::storage::{Damage, StorageError};
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;
@@ -17,11 +17,11 @@ const NEW_MANIFEST: &str = "statestore.manifest.new";
 /// Name of the file that marks a store being created together with its records.
 pub(super) const UNFINISHED: &str = "unfinished";
 /// Names that file systems and storage systems use at the root of a volume: that of ext4, and folders of snapshots.
-const OF_VOLUMES: [&str; 4] = ["lost+found", ".snapshot", ".snapshots", ".zfs"];
+const VOLUME_NAMES: [&str; 4] = ["lost+found", ".snapshot", ".snapshots", ".zfs"];
 
 /// Returns whether a name belongs to the volume and not to its user.
-pub(super) fn is_of_volume(name: &str) -> bool {
-    OF_VOLUMES.contains(&name)
+pub(super) fn is_volume_name(name: &str) -> bool {
+    VOLUME_NAMES.contains(&name)
 }
 
 /// A data directory that this process has locked.
@@ -40,9 +40,9 @@ impl Directory {
         path: &Path,
         salt: impl FnOnce() -> u64,
     ) -> Result<(Self, Manifest), StorageError> {
-        create(&*disk, path)?;
+        create_directories(&*disk, path)?;
         if disk.status(&path.join(manifest::NAME)).is_err() {
-            refuse_foreign(&*disk, path)?;
+            reject_foreign_files(&*disk, path)?;
         }
         let lock = lock(&*disk, path)?;
         let directory = Self {
@@ -50,10 +50,10 @@ impl Directory {
             path: path.to_path_buf(),
             _lock: lock,
         };
-        directory.keep_private();
+        directory.make_private();
         let manifest = match read_manifest(&*directory.disk, path)? {
             Some(manifest) => manifest,
-            None => directory.begin(salt())?,
+            None => directory.create_store(salt())?,
         };
         Ok((directory, manifest))
     }
@@ -69,7 +69,7 @@ impl Directory {
     }
 
     /// Returns whether no file has this name.
-    pub(super) fn is_free(&self, path: &Path) -> bool {
+    pub(super) fn is_unused(&self, path: &Path) -> bool {
         self.disk.own_status(path).is_err()
     }
 
@@ -84,13 +84,13 @@ impl Directory {
     }
 
     /// Creates the next log, with its name durable and `bytes` reserved.
-    pub(super) fn create_spare(&self, active: u64, bytes: u64) -> Result<Spare, StorageError> {
+    pub(super) fn create_spare(&self, active: u64, bytes: u64) -> Result<SpareLog, StorageError> {
         // The numbers between are for bases. A leftover that cannot be removed keeps its number.
         let mut id = active + 2;
-        while !self.is_free(&self.log(id)) {
+        while !self.is_unused(&self.log(id)) {
             id += 2;
         }
-        let spare = Spare::create(&*self.disk, self.log(id), id, bytes)?;
+        let spare = SpareLog::create(&*self.disk, self.log(id), id, bytes)?;
         self.sync()?;
         Ok(spare)
     }
@@ -123,7 +123,7 @@ impl Directory {
 
     /// Removes the access of other users to the files, which an older version may have granted. Warns if the folder is accessible to
     /// them.
-    fn keep_private(&self) {
+    fn make_private(&self) {
         let folder = self.path.display();
         let status = self.disk.status(&self.path);
         if status.is_ok_and(|status| status.is_open_to_others) {
@@ -134,7 +134,7 @@ impl Directory {
         }
         for name in self.disk.names(&self.path).unwrap_or_default() {
             let path = self.path.join(&name);
-            if name.to_str().is_some_and(is_ours)
+            if name.to_str().is_some_and(is_store_file)
                 && let Ok(status) = self.disk.own_status(&path)
                 && status.is_file
                 && status.is_open_to_others
@@ -147,7 +147,7 @@ impl Directory {
     }
 
     /// Creates the files of an empty store; the manifest comes last.
-    fn begin(&self, salt: u64) -> Result<Manifest, StorageError> {
+    fn create_store(&self, salt: u64) -> Result<Manifest, StorageError> {
         let manifest = Manifest::new(salt);
         let log = self.log(manifest.active);
         match self.disk.remove(&log) {
@@ -160,7 +160,7 @@ impl Directory {
                 })(error));
             }
         }
-        Mark::create(&*self.disk, &self.path, manifest.salt)?;
+        AcknowledgementMark::create(&*self.disk, &self.path, manifest.salt)?;
         log::create(
             &*self.disk,
             &log,
@@ -187,7 +187,7 @@ fn is_leftover(name: &OsStr, manifest: &Manifest, spare: Option<u64>) -> bool {
 }
 
 /// Returns the files in a data directory that do not belong to the store.
-pub(super) fn strangers(
+pub(super) fn unknown_files(
     disk: &dyn Disk,
     directory: &Path,
     manifest: &Manifest,
@@ -197,7 +197,7 @@ pub(super) fn strangers(
     }))?;
     let is_known = |name: &OsString| {
         name.to_str()
-            .is_some_and(|it| is_ours(it) || is_of_volume(it))
+            .is_some_and(|it| is_store_file(it) || is_volume_name(it))
     };
     let mut strangers: Vec<_> = names
         .into_iter()
@@ -226,7 +226,7 @@ pub(super) fn write_manifest(
 ) -> Result<(), StorageError> {
     let (new, path) = (directory.join(NEW_MANIFEST), directory.join(manifest::NAME));
     let write = || {
-        let mut file = disk.open(&new, Access::Replace)?;
+        let mut file = disk.open(&new, OpenMode::Truncate)?;
         file.write_all(manifest.to_text().as_bytes())?;
         file.sync_all()
     };
@@ -276,14 +276,14 @@ pub(super) fn read_manifest(
 }
 
 /// Returns the missing directories of a path, the lowest first.
-pub(super) fn missing<'a>(disk: &dyn Disk, path: &'a Path) -> Vec<&'a Path> {
+pub(super) fn missing_directories<'a>(disk: &dyn Disk, path: &'a Path) -> Vec<&'a Path> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && disk.status(path).is_err();
     path.ancestors().take_while(is_missing).collect()
 }
 
 /// Creates the directory and its missing parents, for this user only, with durable names.
-pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
-    let missing = missing(disk, path);
+pub(super) fn create_directories(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+    let missing = missing_directories(disk, path);
     let above = path.ancestors().nth(missing.len());
     // The last existing directory may have been created by a process that ended before it synced the name.
     let is_new = disk.status(&path.join(manifest::NAME)).is_err();
@@ -326,9 +326,17 @@ pub(super) fn parent_of(path: &Path) -> &Path {
 }
 
 /// Returns whether a file with this name belongs to a data directory.
-pub(super) fn is_ours(name: &str) -> bool {
+pub(super) fn is_store_file(name: &str) -> bool {
     let is_numbered = id_of(name, "log-").or(id_of(name, "base-")).is_some();
-    is_numbered || [LOCK, mark::NAME, manifest::NAME, NEW_MANIFEST, UNFINISHED].contains(&name)
+    is_numbered
+        || [
+            LOCK,
+            acknowledgement_mark::NAME,
+            manifest::NAME,
+            NEW_MANIFEST,
+            UNFINISHED,
+        ]
+        .contains(&name)
 }
 
 /// Returns the number in the name of a log or base.
@@ -337,7 +345,7 @@ fn id_of(name: &str, prefix: &str) -> Option<u64> {
 }
 
 /// Checks that a directory without a manifest contains only the files of an interrupted creation.
-fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
+fn reject_foreign_files(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
     let names = disk.names(path).map_err(fail())?;
     if names.iter().any(|name| name == UNFINISHED) {
@@ -348,8 +356,8 @@ fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
     for name in names {
         let status = || disk.own_status(&path.join(&name));
         let is_expected = match name.to_str().unwrap_or_default() {
-            LOCK | mark::NAME | NEW_MANIFEST => true,
-            name if is_of_volume(name) => true,
+            LOCK | acknowledgement_mark::NAME | NEW_MANIFEST => true,
+            name if is_volume_name(name) => true,
             "log-1" => status().map_err(fail())?.length <= FILE_HEADER as u64,
             _ => false,
         };
@@ -369,21 +377,21 @@ fn refuse_foreign(disk: &dyn Disk, path: &Path) -> Result<(), StorageError> {
 /// Locks the directory for this process, as long as the file is open.
 pub(super) fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
     let path = directory.join(LOCK);
-    let opened = disk.open(&path, Access::Keep);
+    let opened = disk.open(&path, OpenMode::OpenOrCreate);
     let file = opened.map_err(StorageError::io(|| {
         format!("cannot open {}", path.display())
     }))?;
-    locked(file, directory)
+    lock_exclusively(file, directory)
 }
 
 /// Locks the directory without creating the lock file, which a copy of a directory may lack.
-pub(super) fn lock_if_any(
+pub(super) fn lock_if_present(
     disk: &dyn Disk,
     directory: &Path,
 ) -> Result<Option<Box<dyn DiskFile>>, StorageError> {
     let path = directory.join(LOCK);
-    match disk.open(&path, Access::Read) {
-        Ok(file) => locked(file, directory).map(Some),
+    match disk.open(&path, OpenMode::Read) {
+        Ok(file) => lock_exclusively(file, directory).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StorageError::io(|| {
             format!("cannot open {}", path.display())
@@ -391,7 +399,10 @@ pub(super) fn lock_if_any(
     }
 }
 
-fn locked(file: Box<dyn DiskFile>, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
+fn lock_exclusively(
+    file: Box<dyn DiskFile>,
+    directory: &Path,
+) -> Result<Box<dyn DiskFile>, StorageError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
@@ -416,12 +427,12 @@ pub(super) fn sync_directory(disk: &dyn Disk, path: &Path) -> Result<(), Storage
 pub(super) fn check_length(disk: &dyn Disk, path: &Path, length: u64) -> Result<(), StorageError> {
     match disk.status(path) {
         Ok(status) if status.length == length => Ok(()),
-        Ok(status) => Err(damaged(
+        Ok(status) => Err(damage_error(
             path,
             format_args!("it is {} bytes long instead of {length}", status.length),
         )),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(damaged(path, "the file is missing"))
+            Err(damage_error(path, "the file is missing"))
         }
         Err(error) => Err(StorageError::io(|| {
             format!("cannot read {}", path.display())

@@ -1,44 +1,44 @@
 //! The base and the logs after it, read in the order in which their changes happened.
 use super::directory::check_length;
-use super::log::{FileHeader, Reader, Step, damaged};
-use super::manifest::{Base, Sealed};
+use super::log::{FileHeader, FrameRead, Reader, damage_error};
+use super::manifest::{BaseFile, SealedLog};
 use crate::storage::StorageError;
 use crate::storage::disk::Disk;
-use crate::storage::record::{Change, Changes};
+use crate::storage::record::{ChangeDecoder, LogChange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Number of changes that are announced at a time.
-const AHEAD: usize = 32;
+const MAX_ANNOUNCED: usize = 32;
 
 /// A visitor of changes.
-pub(super) trait Visit {
+pub(super) trait ChangeVisitor {
     /// Announces the next changes.
-    fn ahead(&mut self, _changes: &[Change<'_>]) {}
+    fn announce(&mut self, _changes: &[LogChange<'_>]) {}
     /// Takes the next change.
-    fn change(&mut self, change: Change<'_>) -> Result<(), StorageError>;
+    fn change(&mut self, change: LogChange<'_>) -> Result<(), StorageError>;
     /// Called after each frame with the number of file bytes read since the last call.
-    fn read(&mut self, _bytes: u64) -> Result<(), StorageError> {
+    fn progressed(&mut self, _bytes: u64) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
-impl<F: FnMut(Change<'_>) -> Result<(), StorageError>> Visit for F {
-    fn change(&mut self, change: Change<'_>) -> Result<(), StorageError> {
+impl<F: FnMut(LogChange<'_>) -> Result<(), StorageError>> ChangeVisitor for F {
+    fn change(&mut self, change: LogChange<'_>) -> Result<(), StorageError> {
         self(change)
     }
 }
 
 /// Files that no longer change, oldest first.
 #[derive(Debug, Clone)]
-pub(super) struct Files {
+pub(super) struct StoreFiles {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) salt: u64,
-    pub(super) base: Option<(PathBuf, Base)>,
-    pub(super) logs: Vec<(PathBuf, Sealed)>,
+    pub(super) base: Option<(PathBuf, BaseFile)>,
+    pub(super) logs: Vec<(PathBuf, SealedLog)>,
 }
 
-impl Files {
+impl StoreFiles {
     /// Returns the total length in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let base = self.base.as_ref().map_or(0, |(_, base)| base.length);
@@ -56,7 +56,7 @@ impl Files {
         let mut next = 1;
         if let Some((path, base)) = &self.base {
             check_length(&*self.disk, path, base.length)?;
-            next = base.through + 1;
+            next = base.last + 1;
         }
         for (path, log) in &self.logs {
             check_length(&*self.disk, path, log.length)?;
@@ -67,48 +67,48 @@ impl Files {
     }
 
     /// Reads everything once.
-    pub(super) fn changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
-        self.base_changes(visit)?;
-        self.log_changes(visit)
+    pub(super) fn visit_all(&self, visit: &mut dyn ChangeVisitor) -> Result<(), StorageError> {
+        self.visit_base(visit)?;
+        self.visit_logs(visit)
     }
 
     /// Reads the logs.
-    pub(super) fn log_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+    pub(super) fn visit_logs(&self, visit: &mut dyn ChangeVisitor) -> Result<(), StorageError> {
         for (path, sealed) in &self.logs {
-            self.changes_of(path, sealed, visit)?;
+            self.visit_log(path, sealed, visit)?;
         }
         Ok(())
     }
 
     /// Reads one of the logs.
-    pub(super) fn changes_of(
+    pub(super) fn visit_log(
         &self,
         path: &Path,
-        sealed: &Sealed,
-        visit: &mut dyn Visit,
+        sealed: &SealedLog,
+        visit: &mut dyn ChangeVisitor,
     ) -> Result<(), StorageError> {
         let header = FileHeader::log(self.salt, sealed.id, sealed.first);
         let mut reader = Reader::open(&*self.disk, path, header, Some(sealed.length))?;
-        if !each_change(&mut reader, visit)? {
-            return Err(reader.broken());
+        if !visit_changes(&mut reader, visit)? {
+            return Err(reader.damaged_error());
         }
         if reader.next != sealed.last + 1 {
-            return Err(damaged(path, "commits are missing at its end"));
+            return Err(damage_error(path, "commits are missing at its end"));
         }
         Ok(())
     }
 
     /// Reads the base.
-    pub(super) fn base_changes(&self, visit: &mut dyn Visit) -> Result<(), StorageError> {
+    pub(super) fn visit_base(&self, visit: &mut dyn ChangeVisitor) -> Result<(), StorageError> {
         let Some((path, base)) = &self.base else {
             return Ok(());
         };
         let header = FileHeader::base(self.salt, base.id);
         let mut reader = Reader::open(&*self.disk, path, header, Some(base.length))?;
-        if each_change(&mut reader, visit)? {
+        if visit_changes(&mut reader, visit)? {
             Ok(())
         } else {
-            Err(reader.broken())
+            Err(reader.damaged_error())
         }
     }
 }
@@ -118,61 +118,61 @@ pub(super) fn check_first(log: &Path, first: u64, expected: u64) -> Result<(), S
     if first == expected {
         Ok(())
     } else {
-        Err(damaged(log, "commits are missing before it"))
+        Err(damage_error(log, "commits are missing before it"))
     }
 }
 
 /// Reads the rest of a file; `false` if it ends with something that is not an intact frame.
-pub(super) fn each_change(
+pub(super) fn visit_changes(
     reader: &mut Reader,
-    visit: &mut dyn Visit,
+    visit: &mut dyn ChangeVisitor,
 ) -> Result<bool, StorageError> {
     loop {
-        match next_changes(reader, visit)? {
-            Ended::Not => {}
-            Ended::Whole => return Ok(true),
-            Ended::Broken => return Ok(false),
+        match visit_frame(reader, visit)? {
+            ReadStatus::More => {}
+            ReadStatus::EndOfFile => return Ok(true),
+            ReadStatus::Damaged => return Ok(false),
         }
     }
 }
 
 /// Position after a frame was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ReadStatus {
     /// A frame was read; another one may follow.
-    Not,
+    More,
     /// The file ended after an intact frame.
-    Whole,
+    EndOfFile,
     /// The file ends with bytes that are not an intact frame.
-    Broken,
+    Damaged,
 }
 
 /// Reads the changes of the next frame.
-pub(super) fn next_changes(
+pub(super) fn visit_frame(
     reader: &mut Reader,
-    visit: &mut dyn Visit,
-) -> Result<Ended, StorageError> {
+    visit: &mut dyn ChangeVisitor,
+) -> Result<ReadStatus, StorageError> {
     let before = reader.offset;
-    let mut changes = match reader.step()? {
-        Step::Frame(payload) => Changes::new(payload),
-        Step::End => return Ok(Ended::Whole),
-        Step::Broken => return Ok(Ended::Broken),
+    let mut changes = match reader.next_frame()? {
+        FrameRead::Frame(payload) => ChangeDecoder::new(payload),
+        FrameRead::End => return Ok(ReadStatus::EndOfFile),
+        FrameRead::Damaged => return Ok(ReadStatus::Damaged),
     };
-    let mut next = Vec::with_capacity(AHEAD);
+    let mut next = Vec::with_capacity(MAX_ANNOUNCED);
     let mut is_over = false;
     while !is_over {
-        while next.len() < AHEAD && !is_over {
+        while next.len() < MAX_ANNOUNCED && !is_over {
             match changes.next() {
                 Ok(Some(change)) => next.push(change),
                 Ok(None) => is_over = true,
-                Err(_) => return Err(reader.broken()),
+                Err(_) => return Err(reader.damaged_error()),
             }
         }
-        visit.ahead(&next);
+        visit.announce(&next);
         for change in next.drain(..) {
             visit.change(change)?;
         }
     }
-    visit.read(reader.offset - before)?;
-    Ok(Ended::Not)
+    visit.progressed(reader.offset - before)?;
+    Ok(ReadStatus::More)
 }

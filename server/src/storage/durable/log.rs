@@ -13,7 +13,7 @@
 //!
 //! The salt is random per directory, so that a file of another directory is detected. `frame.rs` has the frames.
 use super::manifest::FORMAT;
-use crate::storage::disk::{Access, Disk, DiskFile};
+use crate::storage::disk::{Disk, DiskFile, OpenMode};
 use crate::storage::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
 use crate::storage::{Damage, StorageError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -25,7 +25,7 @@ const READ_AHEAD: usize = 256 << 10;
 
 /// Content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Commits, a frame each.
     Log,
     /// Live records, each once.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 /// Header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileHeader {
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     pub(super) salt: u64,
     pub(super) id: u64,
     pub(super) first: u64,
@@ -44,7 +44,7 @@ pub(super) struct FileHeader {
 impl FileHeader {
     pub(super) fn log(salt: u64, id: u64, first: u64) -> Self {
         Self {
-            kind: Kind::Log,
+            kind: FileKind::Log,
             salt,
             id,
             first,
@@ -54,7 +54,7 @@ impl FileHeader {
     /// Returns the header of a base, whose frames are counted from 1.
     pub(super) fn base(salt: u64, id: u64) -> Self {
         Self {
-            kind: Kind::Base,
+            kind: FileKind::Base,
             salt,
             id,
             first: 1,
@@ -63,8 +63,8 @@ impl FileHeader {
 
     fn magic(self) -> &'static [u8; 8] {
         match self.kind {
-            Kind::Log => b"sst-log\n",
-            Kind::Base => b"sst-base",
+            FileKind::Log => b"sst-log\n",
+            FileKind::Base => b"sst-base",
         }
     }
 
@@ -89,7 +89,7 @@ pub(super) fn create(
 ) -> Result<Box<dyn DiskFile>, StorageError> {
     let fail = StorageError::io(|| format!("cannot create {}", path.display()));
     let make = || {
-        let mut file = disk.open(path, Access::Create)?;
+        let mut file = disk.open(path, OpenMode::Create)?;
         file.write_all(&header.encode())?;
         file.sync_all()?;
         Ok(file)
@@ -99,13 +99,13 @@ pub(super) fn create(
 
 /// Result of reading at the current position.
 #[derive(Debug)]
-pub(super) enum Step<'a> {
+pub(super) enum FrameRead<'a> {
     /// An intact frame.
     Frame(&'a [u8]),
     /// The end, right after a frame.
     End,
     /// Bytes that are no intact frame.
-    Broken,
+    Damaged,
 }
 
 /// A reader of the frames of a file, in order.
@@ -130,9 +130,9 @@ impl Reader {
         header: FileHeader,
         end: Option<u64>,
     ) -> Result<Self, StorageError> {
-        let file = match disk.open(path, Access::Read) {
+        let file = match disk.open(path, OpenMode::Read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(damaged(path, "the file is missing"));
+                return Err(damage_error(path, "the file is missing"));
             }
             opened => opened.map_err(StorageError::io(|| {
                 format!("cannot open {}", path.display())
@@ -142,7 +142,7 @@ impl Reader {
             format!("cannot read {}", path.display())
         }))?;
         if !status.is_file {
-            return Err(damaged(path, "this is not a file"));
+            return Err(damage_error(path, "this is not a file"));
         }
         let length = status.length;
         let mut reader = Self {
@@ -155,7 +155,7 @@ impl Reader {
             payload: Vec::new(),
         };
         if length < reader.end.max(FILE_HEADER as u64) {
-            return Err(damaged(
+            return Err(damage_error(
                 path,
                 format_args!("the file was cut off: it is {length} bytes long"),
             ));
@@ -167,7 +167,7 @@ impl Reader {
             return Err(super::manifest::newer_format(path, format));
         }
         if found != header.encode() {
-            return Err(damaged(
+            return Err(damage_error(
                 path,
                 "its header is not the one that belongs there",
             ));
@@ -176,13 +176,13 @@ impl Reader {
     }
 
     /// Returns the next frame.
-    pub(super) fn step(&mut self) -> Result<Step<'_>, StorageError> {
+    pub(super) fn next_frame(&mut self) -> Result<FrameRead<'_>, StorageError> {
         let left = self.end.saturating_sub(self.offset);
         if left == 0 {
-            return Ok(Step::End);
+            return Ok(FrameRead::End);
         }
         if left < FRAME_HEADER as u64 {
-            return Ok(Step::Broken);
+            return Ok(FrameRead::Damaged);
         }
         let mut header = [0; FRAME_HEADER];
         self.fill(&mut header)?;
@@ -192,30 +192,30 @@ impl Reader {
             crc,
         }) = FrameHeader::decode(&header, self.salt)
         else {
-            return Ok(Step::Broken);
+            return Ok(FrameRead::Damaged);
         };
         if sequence != self.next || length > left - FRAME_HEADER as u64 {
-            return Ok(Step::Broken);
+            return Ok(FrameRead::Damaged);
         }
         let Ok(size) = usize::try_from(length) else {
-            return Ok(Step::Broken);
+            return Ok(FrameRead::Damaged);
         };
         let mut payload = std::mem::take(&mut self.payload);
         payload.resize(size, 0);
         self.fill(&mut payload)?;
         self.payload = payload;
         if crc32fast::hash(&self.payload) != crc {
-            return Ok(Step::Broken);
+            return Ok(FrameRead::Damaged);
         }
         self.offset += FRAME_HEADER as u64 + length;
         self.next += 1;
-        Ok(Step::Frame(&self.payload))
+        Ok(FrameRead::Frame(&self.payload))
     }
 
     /// Returns whether only zeros follow the position where the reader stopped.
     pub(super) fn is_followed_by_zeros(&self, disk: &dyn Disk) -> Result<bool, StorageError> {
         let read = || {
-            let mut file = disk.open(&self.path, Access::Read)?;
+            let mut file = disk.open(&self.path, OpenMode::Read)?;
             file.seek(SeekFrom::Start(self.offset))?;
             let mut rest = BufReader::with_capacity(READ_AHEAD, file);
             loop {
@@ -245,9 +245,9 @@ impl Reader {
     }
 
     /// Returns the error for a frame that should be intact.
-    pub(super) fn broken(&self) -> StorageError {
+    pub(super) fn damaged_error(&self) -> StorageError {
         let what = format_args!("frame {} at byte {} is not intact", self.next, self.offset);
-        damage(&self.path, what).at(self.offset).into()
+        file_damage(&self.path, what).at(self.offset).into()
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), StorageError> {
@@ -258,12 +258,12 @@ impl Reader {
 }
 
 /// Returns the error for a file that is not as it was written.
-pub(super) fn damaged(path: &Path, what: impl std::fmt::Display) -> StorageError {
-    damage(path, what).into()
+pub(super) fn damage_error(path: &Path, what: impl std::fmt::Display) -> StorageError {
+    file_damage(path, what).into()
 }
 
 /// Returns the damage of a file, for the caller to extend.
-pub(super) fn damage(path: &Path, what: impl std::fmt::Display) -> Damage {
+pub(super) fn file_damage(path: &Path, what: impl std::fmt::Display) -> Damage {
     Damage::new(
         path,
         format!("is damaged: {what}"),

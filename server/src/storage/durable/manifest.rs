@@ -11,7 +11,7 @@
 //! checksum 1c291ca3
 //! ```
 //! The last log is the one being written; the manifest does not have its length.
-use super::log::damaged;
+use super::log::damage_error;
 use crate::storage::{Damage, StorageError};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,16 +24,16 @@ const TITLE: &str = "statestore data directory";
 
 /// A base: all live records up to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Base {
+pub(super) struct BaseFile {
     pub(super) id: u64,
     pub(super) length: u64,
     /// Number of the last commit in the base.
-    pub(super) through: u64,
+    pub(super) last: u64,
 }
 
 /// A sealed log, which is not written any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sealed {
+pub(super) struct SealedLog {
     pub(super) id: u64,
     pub(super) length: u64,
     /// Number of the first commit in the log.
@@ -46,8 +46,8 @@ pub(super) struct Sealed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) salt: u64,
-    pub(super) base: Option<Base>,
-    pub(super) sealed: Vec<Sealed>,
+    pub(super) base: Option<BaseFile>,
+    pub(super) sealed: Vec<SealedLog>,
     /// Number of the log being written.
     pub(super) active: u64,
     /// Number of the first commit in the current log.
@@ -70,15 +70,15 @@ impl Manifest {
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("{TITLE}\nformat {FORMAT}\nsalt {:016x}\n", self.salt);
         // Writing to a String cannot fail.
-        if let Some(Base {
+        if let Some(BaseFile {
             id,
             length,
-            through,
+            last: through,
         }) = self.base
         {
             let _ = writeln!(text, "base {id} length {length} through {through}");
         }
-        for Sealed {
+        for SealedLog {
             id,
             length,
             first,
@@ -96,7 +96,7 @@ impl Manifest {
     /// Parses the content of a file.
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StorageError> {
         let not_ours = || {
-            damaged(
+            damage_error(
                 path,
                 "it is not the manifest of a statestore data directory",
             )
@@ -115,7 +115,7 @@ impl Manifest {
             _ => return Err(not_ours()),
         }
         let manifest = Self::parse_files(lines).filter(|manifest| manifest.to_text() == text);
-        manifest.ok_or_else(|| damaged(path, "its content does not fit its checksum"))
+        manifest.ok_or_else(|| damage_error(path, "its content does not fit its checksum"))
     }
 
     fn parse_files<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<Self> {
@@ -125,14 +125,14 @@ impl Manifest {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["base", id, "length", length, "through", through] => {
-                    manifest.base = Some(Base {
+                    manifest.base = Some(BaseFile {
                         id: id.parse().ok()?,
                         length: length.parse().ok()?,
-                        through: through.parse().ok()?,
+                        last: through.parse().ok()?,
                     });
                 }
                 ["log", id, "length", length, "first", first, "last", last] => {
-                    manifest.sealed.push(Sealed {
+                    manifest.sealed.push(SealedLog {
                         id: id.parse().ok()?,
                         length: length.parse().ok()?,
                         first: first.parse().ok()?,

@@ -13,49 +13,49 @@
 //!
 //! Any other difference from what was written is damage: [`StorageError::Damaged`], and no file is changed.
 //! `docs/storage.md` describes the rules, the costs and the limits.
-mod active;
-mod base;
+mod acknowledgement_mark;
+mod active_log;
+mod base_writer;
 mod check;
-mod contents;
 mod directory;
+mod directory_contents;
+mod directory_copy;
+mod durable_image;
+mod file_remover;
 mod files;
-mod image;
-mod live;
-mod load;
+mod live_index;
+mod load_visitor;
 mod log;
 mod manifest;
-mod mark;
 mod merge;
-mod merging;
+mod merge_control;
 mod new_store;
-mod rewrite;
-mod snapshot;
-mod stopped;
-mod tidy;
+mod stopped_store;
+mod store_rewriter;
 
-pub use check::{Checked, check};
+pub use check::{CheckReport, check};
 pub use new_store::NewStore;
-pub use rewrite::Rewrite;
-pub use stopped::{StoppedStore, is_store};
+pub use stopped_store::{StoppedStore, is_store};
+pub use store_rewriter::StoreRewriter;
 
 use super::disk::{Disk, FileSystem};
+use super::environment::{Environment, ThreadEnvironment};
 use super::frame::{FRAME_HEADER, seal_frame};
-use super::machine::{Machine, Threads};
 use super::record::{Version, encode_batches};
-use super::{Batch, Image, RecordView, Restore, Storage, StorageError, StorageFigures};
-use active::{Active, Spare};
-use contents::{Contents, End};
+use super::{Batch, RecordView, Restore, Storage, StorageError, StorageImage, StorageMetrics};
+use acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
+use active_log::{ActiveLog, SpareLog};
 use directory::Directory;
-use image::Holders;
-use load::Load;
-use manifest::{Manifest, Sealed};
-use mark::{Acknowledged, Mark};
-use merge::Merge;
+use directory_contents::{DirectoryContents, LogEnd};
+use durable_image::FileHolds;
+use file_remover::FileRemover;
+use load_visitor::LoadVisitor;
+use manifest::{Manifest, SealedLog};
+use merge::MergeHandle;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tidy::Tidy;
 
 /// Options of the durable storage.
 #[derive(Debug, Clone, Copy)]
@@ -75,36 +75,36 @@ impl Default for DurableOptions {
 /// The embedded durable storage; see the [module](self).
 #[derive(Debug)]
 pub struct DurableStorage {
-    machine: Arc<dyn Machine>,
+    environment: Arc<dyn Environment>,
     directory: Directory,
     options: DurableOptions,
     manifest: Manifest,
-    mark: Mark,
-    acknowledged: Acknowledged,
-    /// The log being written. `None` before [`load`](Storage::load).
-    active: Option<Active>,
+    mark: AcknowledgementMark,
+    acknowledged: AcknowledgedCommit,
+    /// The log being written. `None` before [`load_visitor`](Storage::load_visitor).
+    active: Option<ActiveLog>,
     /// Buffer of the frame being built; kept for its memory.
     frame: Vec<u8>,
     /// The next log; without one, the current log continues.
-    spare: Option<Spare>,
+    spare: Option<SpareLog>,
     /// Time of the last failure to create a spare, and whether the disk was full.
-    refused: Option<(Duration, bool)>,
-    merge: Option<Merge>,
+    last_reserve_failure: Option<(Duration, bool)>,
+    merge: Option<MergeHandle>,
     /// Time when the merge began.
-    merge_began: Duration,
-    figures: Arc<StorageFigures>,
-    tidy: Tidy,
+    merge_started: Duration,
+    metrics: Arc<StorageMetrics>,
+    file_remover: FileRemover,
     /// Readers of files that must not be removed.
-    holders: Holders,
+    file_holds: FileHolds,
     /// Whether a commit failed. The content of the disk is unknown then, so that no further commit is accepted.
     has_failed: bool,
 }
 
 /// Interval between attempts to reserve space.
-const RESERVE_AGAIN: Duration = Duration::from_millis(500);
+const RESERVE_RETRY: Duration = Duration::from_millis(500);
 
 /// Size in bytes above which a buffer is freed after use.
-const KEPT_BUFFER: usize = 4 << 20;
+const MAX_KEPT_BUFFER: usize = 4 << 20;
 
 impl DurableStorage {
     /// Opens the data directory, and creates one if `path` is missing or empty.
@@ -113,7 +113,7 @@ impl DurableStorage {
     /// [`StorageError::InUse`] if another process has it open, [`StorageError::Damaged`] if it is no data directory or
     /// not as it was written.
     pub fn open(path: &Path, options: DurableOptions) -> Result<Self, StorageError> {
-        let machine = Arc::new(Threads::default());
+        let machine = Arc::new(ThreadEnvironment::default());
         Self::open_on(machine, Arc::new(FileSystem), path, options)
     }
 
@@ -122,15 +122,16 @@ impl DurableStorage {
     /// # Errors
     /// As with [`open`](Self::open).
     pub fn open_on(
-        machine: Arc<dyn Machine>,
+        machine: Arc<dyn Environment>,
         disk: Arc<dyn Disk>,
         path: &Path,
         options: DurableOptions,
     ) -> Result<Self, StorageError> {
         let (directory, manifest) = Directory::open(disk, path, || machine.random())?;
-        let (mark, acknowledged) = Mark::open(&**directory.disk(), path, manifest.salt)?;
+        let (mark, acknowledged) =
+            AcknowledgementMark::open(&**directory.disk(), path, manifest.salt)?;
         Ok(Self {
-            machine,
+            environment: machine,
             directory,
             options,
             manifest,
@@ -139,19 +140,19 @@ impl DurableStorage {
             active: None,
             frame: Vec::new(),
             spare: None,
-            refused: None,
+            last_reserve_failure: None,
             merge: None,
-            merge_began: Duration::ZERO,
-            figures: Arc::default(),
-            tidy: Tidy::default(),
-            holders: Holders::default(),
+            merge_started: Duration::ZERO,
+            metrics: Arc::default(),
+            file_remover: FileRemover::default(),
+            file_holds: FileHolds::default(),
             has_failed: false,
         })
     }
 
     /// Returns the contents according to manifest and mark.
-    fn contents(&self) -> Contents<'_> {
-        Contents {
+    fn contents(&self) -> DirectoryContents<'_> {
+        DirectoryContents {
             disk: self.directory.disk(),
             directory: self.directory.path(),
             manifest: &self.manifest,
@@ -160,10 +161,10 @@ impl DurableStorage {
     }
 
     /// Opens the current log for appending, and cuts off a torn commit.
-    fn resume(&mut self, end: End) -> Result<(), StorageError> {
+    fn resume(&mut self, end: LogEnd) -> Result<(), StorageError> {
         let path = self.directory.log(self.manifest.active);
         let disk = &**self.directory.disk();
-        let active = Active::resume(disk, &path, end.acknowledged, end.length, end.last + 1)?;
+        let active = ActiveLog::resume(disk, &path, end.acknowledged, end.length, end.last + 1)?;
         // The previous process may have failed to sync the names that this one found.
         self.directory.sync()?;
         self.acknowledge(end.last, false)?;
@@ -175,7 +176,7 @@ impl DurableStorage {
     }
 
     fn acknowledge(&mut self, sequence: u64, is_closed: bool) -> Result<(), StorageError> {
-        self.acknowledged = Acknowledged {
+        self.acknowledged = AcknowledgedCommit {
             sequence,
             is_closed,
         };
@@ -184,7 +185,7 @@ impl DurableStorage {
 
     fn try_commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
         if self.active.is_none() {
-            self.load(&mut Nobody)?;
+            self.load(&mut DiscardRecords)?;
         }
         self.frame.clear();
         self.frame.resize(FRAME_HEADER, 0);
@@ -203,7 +204,7 @@ impl DurableStorage {
                 Err(error) => return Err(error),
             }
         }
-        let Some(next) = self.active.as_ref().map(|log| log.next) else {
+        let Some(next) = self.active.as_ref().map(|log| log.next_sequence) else {
             return Ok(());
         };
         seal_frame(&mut self.frame, self.manifest.salt, next);
@@ -216,9 +217,9 @@ impl DurableStorage {
             result => result?,
         }
         self.acknowledge(next, false)?;
-        self.count_lengths();
-        self.pace(self.frame.len());
-        if self.frame.capacity() > KEPT_BUFFER {
+        self.record_lengths();
+        self.throttle(self.frame.len());
+        if self.frame.capacity() > MAX_KEPT_BUFFER {
             self.frame = Vec::new();
         }
         Ok(())
@@ -228,15 +229,16 @@ impl DurableStorage {
         let Some(active) = &mut self.active else {
             return Ok(());
         };
-        let took = active.append(&self.frame, &*self.machine)?;
-        self.figures.synced(self.frame.len(), took);
+        let took = active.append(&self.frame, &*self.environment)?;
+        self.metrics.synced(self.frame.len(), took);
         Ok(())
     }
 
-    fn count_lengths(&self) {
+    fn record_lengths(&self) {
         let active = self.active.as_ref().map_or(0, |log| log.length);
         let base = self.manifest.base.map_or(0, |base| base.length);
-        self.figures.lengths(active + self.sealed_bytes(0), base);
+        self.metrics
+            .set_lengths(active + self.sealed_bytes(0), base);
     }
 
     fn can_roll(&self) -> bool {
@@ -255,7 +257,7 @@ impl DurableStorage {
         match self.begin_log(&mut active, &mut spare) {
             Ok(manifest) => {
                 self.manifest = manifest;
-                self.active = Some(spare.activate(active.next));
+                self.active = Some(spare.activate(active.next_sequence));
                 active.seal();
                 self.start_merge();
                 Ok(())
@@ -270,22 +272,22 @@ impl DurableStorage {
         }
     }
 
-    /// Makes the spare the durable log after `active`.
+    /// Makes the spare the durable log after `active_log`.
     fn begin_log(
         &mut self,
-        active: &mut Active,
-        spare: &mut Spare,
+        active: &mut ActiveLog,
+        spare: &mut SpareLog,
     ) -> Result<Manifest, StorageError> {
-        active.settle()?;
+        active.trim()?;
         let mut manifest = self.manifest.clone();
-        manifest.sealed.push(Sealed {
+        manifest.sealed.push(SealedLog {
             id: manifest.active,
             length: active.length,
             first: manifest.first,
-            last: active.next - 1,
+            last: active.next_sequence - 1,
         });
         manifest.active = spare.id;
-        manifest.first = active.next;
+        manifest.first = active.next_sequence;
         spare.write_header(manifest.salt, manifest.first)?;
         self.mark.sync()?;
         self.directory.write_manifest(&manifest)?;
@@ -307,19 +309,22 @@ impl DurableStorage {
     fn try_prepare(&mut self) -> Result<(), StorageError> {
         self.install_merge()?;
         // A base that a merge is writing would look like a leftover.
-        if self.merge.is_none() && self.holders.have_let_go() {
+        if self.merge.is_none() && self.file_holds.take_released() {
             self.remove_leftovers(self.spare.as_ref().map(|spare| spare.id));
         }
         if self.active.is_none() || self.spare.is_some() {
             return Ok(());
         }
         if self
-            .refused
-            .is_some_and(|(at, _)| self.machine.now() < at + RESERVE_AGAIN)
+            .last_reserve_failure
+            .is_some_and(|(at, _)| self.environment.now() < at + RESERVE_RETRY)
         {
-            return self.refusal();
+            return self.reserve_result();
         }
-        let was_full = self.refused.take().is_some_and(|(_, is_full)| is_full);
+        let was_full = self
+            .last_reserve_failure
+            .take()
+            .is_some_and(|(_, is_full)| is_full);
         match self.reserve() {
             Ok(()) => {
                 if was_full {
@@ -329,7 +334,7 @@ impl DurableStorage {
             }
             Err(error) => {
                 let is_full = matches!(error, StorageError::Full { .. });
-                self.refused = Some((self.machine.now(), is_full));
+                self.last_reserve_failure = Some((self.environment.now(), is_full));
                 if is_full {
                     return Err(error);
                 }
@@ -341,8 +346,8 @@ impl DurableStorage {
     }
 
     /// Returns the result of the last attempt to reserve space.
-    fn refusal(&self) -> Result<(), StorageError> {
-        match self.refused {
+    fn reserve_result(&self) -> Result<(), StorageError> {
+        match self.last_reserve_failure {
             Some((_, true)) => Err(StorageError::Full {
                 what: format!(
                     "cannot reserve space in {}",
@@ -354,7 +359,7 @@ impl DurableStorage {
         }
     }
 
-    fn failed_before(&self) -> Result<(), StorageError> {
+    fn check_not_failed(&self) -> Result<(), StorageError> {
         if !self.has_failed {
             return Ok(());
         }
@@ -365,16 +370,16 @@ impl DurableStorage {
     }
 
     /// Stores whether the result forbids further commits.
-    fn judge(&mut self, result: Result<(), StorageError>) -> Result<(), StorageError> {
+    fn record_result(&mut self, result: Result<(), StorageError>) -> Result<(), StorageError> {
         self.has_failed = !matches!(result, Ok(()) | Err(StorageError::Full { .. }));
         result
     }
 }
 
 /// A receiver that ignores the existing records.
-struct Nobody;
+struct DiscardRecords;
 
-impl Restore for Nobody {
+impl Restore for DiscardRecords {
     fn put(&mut self, _record: &RecordView<'_>) {}
     fn delete(&mut self, _key: &[u8]) {}
 }
@@ -386,32 +391,32 @@ impl Storage for DurableStorage {
         contents.check(&files)?;
         let log_status = contents.disk.status(&contents.current_log());
         let log_bytes = log_status.map_or(0, |status| status.length);
-        let mut load = Load::new(into, files.bytes() + log_bytes);
-        files.changes(&mut load)?;
+        let mut load = LoadVisitor::new(into, files.bytes() + log_bytes);
+        files.visit_all(&mut load)?;
         let end = contents.read_current(&mut load)?;
         let clock = load.clock;
         self.resume(end)?;
-        self.count_lengths();
+        self.record_lengths();
         self.start_merge();
         Ok(clock)
     }
 
     fn commit(&mut self, batches: &[Batch]) -> Result<(), StorageError> {
-        self.failed_before()?;
+        self.check_not_failed()?;
         let result = self.try_commit(batches);
-        self.judge(result)
+        self.record_result(result)
     }
 
     fn prepare(&mut self) -> Result<(), StorageError> {
-        self.failed_before()?;
+        self.check_not_failed()?;
         let result = self.try_prepare();
-        self.judge(result)
+        self.record_result(result)
     }
 
-    fn image(&mut self) -> Result<Box<dyn Image>, StorageError> {
-        self.failed_before()?;
+    fn image(&mut self) -> Result<Box<dyn StorageImage>, StorageError> {
+        self.check_not_failed()?;
         if self.active.is_none() {
-            self.load(&mut Nobody)?;
+            self.load(&mut DiscardRecords)?;
         }
         match self.take_image() {
             Some(image) => Ok(Box::new(image)),
@@ -423,8 +428,8 @@ impl Storage for DurableStorage {
         Some(self.manifest.salt)
     }
 
-    fn figures(&self) -> Arc<StorageFigures> {
-        Arc::clone(&self.figures)
+    fn metrics(&self) -> Arc<StorageMetrics> {
+        Arc::clone(&self.metrics)
     }
 
     fn is_durable(&self) -> bool {
@@ -440,12 +445,12 @@ impl Drop for DurableStorage {
         let Some(mut active) = self.active.take() else {
             return;
         };
-        let last = active.next - 1;
-        let settled = active.settle();
+        let last = active.next_sequence - 1;
+        let settled = active.trim();
         active.seal();
         self.spare = None;
         self.remove_leftovers(None);
-        self.tidy.finish();
+        self.file_remover.finish();
         if !self.has_failed {
             let closed = settled.and_then(|()| self.acknowledge(last, true));
             let closed = closed.and_then(|()| self.mark.sync());

@@ -52,8 +52,8 @@ struct ExpiryField {
 
 impl<'a> RecordLine<'a> {
     pub(super) fn of(record: &RecordView<'a>) -> Self {
-        let (key, key_base64) = escape(record.key);
-        let (value, value_base64) = escape(record.value);
+        let (key, key_base64) = encode_bytes(record.key);
+        let (value, value_base64) = encode_bytes(record.value);
         Self {
             key,
             key_base64,
@@ -70,14 +70,14 @@ impl<'a> RecordLine<'a> {
 
     /// Returns the record, or the problem of the line.
     pub(super) fn into_record(self) -> Result<Record, String> {
-        let key = bytes("key", self.key, self.key_base64)?;
+        let key = decode_bytes("key", self.key, self.key_base64)?;
         if key.is_empty() {
             return Err("the key is empty".into());
         }
         let fence = self.fence.map(|fence| hlc("fence", &fence)).transpose()?;
         Ok(Record {
             key: key.into(),
-            value: bytes("value", self.value, self.value_base64)?.into(),
+            value: decode_bytes("value", self.value, self.value_base64)?.into(),
             version: version("version", &self.version)?,
             fence,
             expiry: self.expiry.map(|expiry| Expiry {
@@ -88,14 +88,14 @@ impl<'a> RecordLine<'a> {
     }
 }
 
-fn escape(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<String>) {
+fn encode_bytes(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text.into()), None),
         Err(_) => (None, Some(STANDARD.encode(bytes))),
     }
 }
 
-fn bytes(
+fn decode_bytes(
     name: &str,
     text: Option<Cow<'_, str>>,
     base64: Option<String>,

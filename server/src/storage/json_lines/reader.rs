@@ -1,7 +1,7 @@
 //! A reader of lines.
 use super::FORMAT;
 use super::line::{AnyHeaderLine, HeaderLine, RecordLine, version};
-use crate::storage::{Damage, Receive, StorageError};
+use crate::storage::{Damage, RecordReceiver, StorageError};
 use siphasher::sip128::SipHasher13;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct JsonLinesReader<R> {
     input: BufReader<R>,
-    place: Place,
+    position: LinePosition,
     header: HeaderLine,
     floor: Option<(u64, u64)>,
     line: Vec<u8>,
@@ -20,14 +20,14 @@ pub struct JsonLinesReader<R> {
 
 /// Position of a line.
 #[derive(Debug)]
-struct Place {
+struct LinePosition {
     path: PathBuf,
     number: u64,
     offset: u64,
     length: u64,
 }
 
-impl Place {
+impl LinePosition {
     /// Converts an error of JSON, which counts lines of its own, to one with the number of this line.
     fn json_error(&self, error: &serde_json::Error) -> StorageError {
         let text = error.to_string();
@@ -52,14 +52,14 @@ impl<R: Read> JsonLinesReader<R> {
     /// The input cannot be read, or its first line is not the header of a supported export.
     pub fn new(path: &Path, input: R) -> Result<Self, StorageError> {
         let mut input = BufReader::with_capacity(256 << 10, input);
-        let mut place = Place {
+        let mut place = LinePosition {
             path: path.into(),
             number: 0,
             offset: 0,
             length: 0,
         };
         let mut line = Vec::new();
-        next(&mut input, &mut place, &mut line)?;
+        next_line(&mut input, &mut place, &mut line)?;
         let format = serde_json::from_slice::<AnyHeaderLine>(&line);
         let format = format.map_err(|error| {
             place.error(format_args!("this is not the header of an export: {error}"))
@@ -76,7 +76,7 @@ impl<R: Read> JsonLinesReader<R> {
         let floor = floor.transpose().map_err(|error| place.error(error))?;
         Ok(Self {
             input,
-            place,
+            position: place,
             header,
             floor,
             line,
@@ -84,7 +84,7 @@ impl<R: Read> JsonLinesReader<R> {
     }
 
     /// Returns the number of records according to the header.
-    pub fn announced(&self) -> u64 {
+    pub fn record_count(&self) -> u64 {
         self.header.records
     }
 
@@ -92,12 +92,15 @@ impl<R: Read> JsonLinesReader<R> {
     ///
     /// # Errors
     /// A line is invalid, a key occurs twice, the number of records differs from the header, or `to` returns an error.
-    pub fn records(mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+    pub fn records(
+        mut self,
+        to: &mut dyn RecordReceiver,
+    ) -> Result<Option<(u64, u64)>, StorageError> {
         let secret = RandomState::new();
         let hasher = SipHasher13::new_with_keys(secret.hash_one(1), secret.hash_one(2));
         let mut keys: HashSet<u128, foldhash::fast::RandomState> = HashSet::default();
-        while next(&mut self.input, &mut self.place, &mut self.line)? {
-            let place = &self.place;
+        while next_line(&mut self.input, &mut self.position, &mut self.line)? {
+            let place = &self.position;
             let line: RecordLine<'_> =
                 serde_json::from_slice(&self.line).map_err(|error| place.json_error(&error))?;
             let record = line.into_record().map_err(|error| place.error(error))?;
@@ -105,21 +108,21 @@ impl<R: Read> JsonLinesReader<R> {
                 return Err(place.error("this key stands twice"));
             }
             to.record(&record.view())?;
-            to.read(place.length)?;
+            to.progressed(place.length)?;
         }
         let (found, announced) = (keys.len() as u64, self.header.records);
         if found != announced {
             let what = format_args!("{announced} records are announced, but it has {found}");
-            return Err(self.place.error(what));
+            return Err(self.position.error(what));
         }
         Ok(self.floor)
     }
 }
 
 /// Reads the next line; `false` at the end.
-fn next(
+fn next_line(
     input: &mut impl BufRead,
-    place: &mut Place,
+    place: &mut LinePosition,
     line: &mut Vec<u8>,
 ) -> Result<bool, StorageError> {
     line.clear();

@@ -1,16 +1,16 @@
 //! `scripts/chaos`: everything around the store breaks, and its promises still hold.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-use chaos::census::Census;
+use chaos::client_slot::{CLIENTS, ClientSlot};
+use chaos::counter_observers::CounterObserver;
 use chaos::disk::Disk;
-use chaos::interrupted::or_interrupted;
-use chaos::observers::Following;
+use chaos::fault_injector::FaultInjector;
+use chaos::faults::FaultDeck;
+use chaos::interruption::until_interrupted;
 use chaos::programs::{LANGUAGES, Programs};
-use chaos::seat::{CLIENTS, Seat};
+use chaos::resource_monitor::ResourceMonitor;
+use chaos::run_state::{COUNTERS, RunState};
 use chaos::server::{Certificate, Server};
-use chaos::storm::Storm;
-use chaos::troubles::Deck;
-use chaos::world::{COUNTERS, World};
-use chaos::{calls, counts, locks};
+use chaos::{counter_clients, key_clients, lock_clients};
 use clap::{Parser, ValueEnum};
 use rustix::process::Pid;
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 /// Upper bound of any call once the faults have ended: a lease, the timeouts of the clients, and the time by which their clocks
 /// were ahead.
-const CALM: Duration = Duration::from_secs(60);
+const CALM_LIMIT: Duration = Duration::from_secs(60);
 
 /// Servers and clients in Rust, C, Python (blocking and asyncio) and Node, all of them processes, while one thing after the other
 /// breaks: processes, ways, disks, clocks. Says what happened, and what no store may have told.
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
+    LocalSet::new().block_on(&runtime, until_interrupted(run(&options)))
 }
 
 /// Starts an engine, for servers that need one.
@@ -127,44 +127,44 @@ async fn run(options: &Options) -> ExitCode {
     for (number, language) in LANGUAGES.into_iter().enumerate() {
         let server = &servers[number % servers.len()];
         let authority: PathBuf = certificate.cert.clone();
-        seats.push(Seat::new(number, language, &options.programs, server, authority).await);
+        seats.push(ClientSlot::new(number, language, &options.programs, server, authority).await);
     }
-    let world = Rc::new(World::new(seats));
-    let followings = follow(&world).await;
-    let workers = work(&world, &mut chance);
-    let mut storm = Storm {
+    let world = Rc::new(RunState::new(seats));
+    let followings = start_observers(&world).await;
+    let workers = start_workers(&world, &mut chance);
+    let mut storm = FaultInjector {
         world: &world,
         servers,
         chance: chance.fork(),
-        deck: Deck::new(options.storage == Storage::Durable),
-        settled: 0,
+        deck: FaultDeck::new(options.storage == Storage::Durable),
+        checked_keys: 0,
     };
-    let census = Rc::new(RefCell::new(Census::default()));
+    let census = Rc::new(RefCell::new(ResourceMonitor::default()));
     let pids: Rc<RefCell<Option<Pid>>> = Rc::default();
     pids.replace(storm.servers[0].pid());
-    let counting = count(Rc::clone(&census), Rc::clone(&world), Rc::clone(&pids));
+    let counting = start_monitor(Rc::clone(&census), Rc::clone(&world), Rc::clone(&pids));
     let minutes = Duration::from_secs_f64(options.minutes * 60.0);
     let begun = Instant::now();
-    while begun.elapsed() < minutes && world.findings.is_empty() {
+    while begun.elapsed() < minutes && world.failures.is_empty() {
         let part = minutes
             .saturating_sub(begun.elapsed())
             .min(Duration::from_secs(5));
-        storm.rage(part).await;
+        storm.run(part).await;
         pids.replace(storm.servers[0].pid());
     }
-    if world.findings.is_empty() {
-        calm(&world, &mut storm, workers, &followings).await;
+    if world.failures.is_empty() {
+        check_after_faults(&world, &mut storm, workers, &followings).await;
     }
-    if world.findings.is_empty() {
+    if world.failures.is_empty() {
         pids.replace(storm.servers[0].pid());
-        flat(&world, &census, &pids).await;
+        check_resources(&world, &census, &pids).await;
     }
     counting.abort();
-    if world.findings.is_empty() {
-        end(&world, &mut storm).await;
+    if world.failures.is_empty() {
+        stop_processes(&world, &mut storm).await;
     }
     report(options, &world, &storm, &census.borrow());
-    let found = world.findings.all();
+    let found = world.failures.all();
     for finding in &found {
         println!("WRONG {finding}");
     }
@@ -181,37 +181,42 @@ async fn run(options: &Options) -> ExitCode {
 }
 
 /// Starts an observer for each client, and waits until all of them are active.
-async fn follow(world: &Rc<World>) -> Vec<Rc<Following>> {
+async fn start_observers(world: &Rc<RunState>) -> Vec<Rc<CounterObserver>> {
     let mut followings = Vec::new();
-    for seat in 0..world.seats.len() {
+    for seat in 0..world.slots.len() {
         for client in 0..CLIENTS {
             for counter in 0..COUNTERS.len() {
-                let following = Following::new(seat, client, counter);
+                let following = CounterObserver::new(seat, client, counter);
                 spawn_local(Rc::clone(&following).run(Rc::clone(world)));
                 followings.push(following);
             }
         }
     }
-    while !followings.iter().all(|following| following.is_following()) {
+    while !followings.iter().all(|following| following.is_observing()) {
         sleep(Duration::from_millis(10)).await;
     }
     followings
 }
 
 /// Starts the work of all clients.
-fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
+fn start_workers(world: &Rc<RunState>, chance: &mut fastrand::Rng) -> JoinSet<()> {
     let mut workers = JoinSet::new();
-    for seat in 0..world.seats.len() {
+    for seat in 0..world.slots.len() {
         for client in [0, 0, 1] {
-            workers.spawn_local(calls::call(Rc::clone(world), seat, client, chance.fork()));
+            workers.spawn_local(key_clients::run_calls(
+                Rc::clone(world),
+                seat,
+                client,
+                chance.fork(),
+            ));
         }
-        workers.spawn_local(counts::count(
+        workers.spawn_local(counter_clients::run_increments(
             Rc::clone(world),
             seat,
             seat % CLIENTS,
             chance.fork(),
         ));
-        workers.spawn_local(locks::hold(
+        workers.spawn_local(lock_clients::hold_locks(
             Rc::clone(world),
             seat,
             (seat + 1) % CLIENTS,
@@ -222,9 +227,9 @@ fn work(world: &Rc<World>, chance: &mut fastrand::Rng) -> JoinSet<()> {
 }
 
 /// Returns the running processes.
-fn processes(world: &World, server: Option<Pid>) -> impl Iterator<Item = (String, Pid)> {
+fn processes(world: &RunState, server: Option<Pid>) -> impl Iterator<Item = (String, Pid)> {
     let clients = world
-        .seats
+        .slots
         .iter()
         .map(|seat| (format!("{:?}", seat.language), seat.peer().pid()));
     let clients: Vec<_> = clients.collect();
@@ -234,15 +239,15 @@ fn processes(world: &World, server: Option<Pid>) -> impl Iterator<Item = (String
         .chain(clients)
 }
 
-fn count(
-    census: Rc<RefCell<Census>>,
-    world: Rc<World>,
+fn start_monitor(
+    census: Rc<RefCell<ResourceMonitor>>,
+    world: Rc<RunState>,
     server: Rc<RefCell<Option<Pid>>>,
 ) -> AbortHandle {
     let counting = async move {
         loop {
             let who = processes(&world, *server.borrow());
-            census.borrow_mut().count(who);
+            census.borrow_mut().measure(who);
             sleep(Duration::from_secs(1)).await;
         }
     };
@@ -250,53 +255,60 @@ fn count(
 }
 
 /// Ends the faults and checks the final state.
-async fn calm(
-    world: &World,
-    storm: &mut Storm<'_>,
+async fn check_after_faults(
+    world: &RunState,
+    storm: &mut FaultInjector<'_>,
     mut workers: JoinSet<()>,
-    followings: &[Rc<Following>],
+    followings: &[Rc<CounterObserver>],
 ) {
-    world.is_over.set(true);
-    let ended = timeout(CALM, async { while workers.join_next().await.is_some() {} }).await;
+    world.is_finishing.set(true);
+    let ended = timeout(CALM_LIMIT, async {
+        while workers.join_next().await.is_some() {}
+    })
+    .await;
     if ended.is_err() {
-        world.findings.add(format!(
-            "calls have not ended {CALM:?} after everything was in order again"
+        world.failures.add(format!(
+            "calls have not ended {CALM_LIMIT:?} after everything was in order again"
         ));
     }
-    for seat in 0..world.seats.len() {
+    for seat in 0..world.slots.len() {
         for client in 0..CLIENTS {
-            counts::once_more(world, seat, client, CALM).await;
+            counter_clients::increment_all(world, seat, client, CALM_LIMIT).await;
         }
     }
-    storm.look();
-    if !world.findings.is_empty() {
+    storm.check_results();
+    if !world.failures.is_empty() {
         return;
     }
-    let counted = counts::check(world).await;
+    let counted = counter_clients::check(world).await;
     for (number, following) in followings.iter().enumerate() {
         following
-            .reaches(world, counted[number % COUNTERS.len()], CALM)
+            .wait_for(world, counted[number % COUNTERS.len()], CALM_LIMIT)
             .await;
     }
-    storm.settled += world.check(|_| true);
+    storm.checked_keys += world.check(|_| true);
 }
 
 /// Checks the memory and the file descriptors.
-async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<Pid>>) {
-    let end = Instant::now() + CALM;
+async fn check_resources(
+    world: &RunState,
+    census: &RefCell<ResourceMonitor>,
+    server: &RefCell<Option<Pid>>,
+) {
+    let end = Instant::now() + CALM_LIMIT;
     loop {
         let excess = census.borrow().excess(processes(world, *server.borrow()));
         if excess.is_empty() {
             break;
         }
         if Instant::now() > end {
-            return world.findings.add(excess.join("; "));
+            return world.failures.add(excess.join("; "));
         }
         sleep(Duration::from_millis(200)).await;
     }
     for (name, before, after, is_flat) in census.borrow().growth() {
         if !is_flat {
-            world.findings.add(format!(
+            world.failures.add(format!(
                 "{name} has {after} KiB of memory, after {before} KiB"
             ));
         }
@@ -304,23 +316,28 @@ async fn flat(world: &World, census: &RefCell<Census>, server: &RefCell<Option<P
 }
 
 /// Ends all processes in good order.
-async fn end(world: &World, storm: &mut Storm<'_>) {
+async fn stop_processes(world: &RunState, storm: &mut FaultInjector<'_>) {
     for server in &mut storm.servers {
         if !server.terminate().await {
-            world.findings.add("the server does not end");
+            world.failures.add("the server does not end");
         }
     }
 }
 
-fn report(options: &Options, world: &World, storm: &Storm<'_>, census: &Census) {
+fn report(
+    options: &Options,
+    world: &RunState,
+    storm: &FaultInjector<'_>,
+    census: &ResourceMonitor,
+) {
     println!("went wrong: {:?}", storm.deck.counts);
-    for ((language, how), count) in world.ends() {
+    for ((language, how), count) in world.results() {
         println!("{language:?}: {how} {count}");
     }
     let (calls, unknown) = world.history.borrow().counts();
     println!(
         "{calls} calls in {} histories that have an order; {unknown} calls of unknown outcome",
-        storm.settled
+        storm.checked_keys
     );
     for (key, tally) in COUNTERS.iter().zip(&world.tallies) {
         println!("{key}: {:?}", tally.get());
@@ -336,22 +353,22 @@ fn report(options: &Options, world: &World, storm: &Storm<'_>, census: &Census) 
     );
     for (name, before, after, _) in census.growth() {
         let fds = census.all()[name].last().map(|(_, holds)| holds.fds);
-        let first = census.first[name].fds;
+        let first = census.initial[name].fds;
         println!(
             "{name}: {before} KiB, then {after} KiB; {first} file descriptors, then {}",
             fds.unwrap_or(0)
         );
     }
-    if !world.findings.is_empty() {
+    if !world.failures.is_empty() {
         return;
     }
-    for what in too_little(options, world, storm) {
-        world.findings.add(format!("too little happened: {what}"));
+    for what in missing_events(options, world, storm) {
+        world.failures.add(format!("too little happened: {what}"));
     }
 }
 
 /// Returns the events that were too rare for the run to prove anything.
-fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String> {
+fn missing_events(options: &Options, world: &RunState, storm: &FaultInjector<'_>) -> Vec<String> {
     let mut lacking = Vec::new();
     let mut demand = |what: String, count: u64, least: f64| {
         #[allow(clippy::cast_precision_loss, reason = "there are not that many")]
@@ -379,7 +396,7 @@ fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String
     );
     demand(
         "histories".to_owned(),
-        storm.settled as u64,
+        storm.checked_keys as u64,
         100.0 * minutes,
     );
     for tally in &world.tallies {
@@ -397,7 +414,7 @@ fn too_little(options: &Options, world: &World, storm: &Storm<'_>) -> Vec<String
         world.observations.get(),
         500.0 * minutes,
     );
-    let ends = world.ends();
+    let ends = world.results();
     for language in LANGUAGES {
         for told in ["entry", "applied", "not_applied", "deleted", "held"] {
             let count = ends.get(&(language, told.to_owned())).copied().unwrap_or(0);

@@ -1,12 +1,12 @@
 //! `scripts/soak`: many clients come and go for hours without faults, and no process may grow.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-use chaos::census::Census;
 use chaos::disk::Disk;
-use chaos::interrupted::or_interrupted;
-use chaos::peer::{Answer, Peer};
+use chaos::interruption::until_interrupted;
+use chaos::linear_fit::LinearFit;
+use chaos::peer::{Peer, PeerReply};
 use chaos::programs::{LANGUAGES, Language, Programs};
+use chaos::resource_monitor::ResourceMonitor;
 use chaos::server::{Certificate, Server};
-use chaos::slope::Slope;
 use clap::Parser;
 use rustix::process::Pid;
 use statestore::{Client, Settings};
@@ -19,18 +19,18 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, sleep_until, timeout};
 
 /// Interval at which memory is measured.
-const ROUND: Duration = Duration::from_secs(10);
+const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Share of the time that passes before growth counts: buffers, caches and the arenas of allocators fill.
 const WARM_UP: f64 = 0.25;
 
 /// Growth of a process's memory that is allowed in an hour: a share of its mean, plus this number of KiB. More growth counts if
 /// it exceeds the limit by two standard errors.
-const MORE_PART: f64 = 0.05;
-const MORE_KIB: f64 = 1024.0;
+const MAX_GROWTH_RATIO: f64 = 0.05;
+const MAX_GROWTH_KIB: f64 = 1024.0;
 
 /// Number of calls of which one may fail, because the machine may be busy.
-const ONE_IN: u64 = 1_000;
+const CALLS_PER_FAILURE: u64 = 1_000;
 
 /// Upper bound of the duration of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ const CALL_LIMIT: Duration = Duration::from_secs(60);
 const STAGES: [usize; 4] = [100, 5_000, 100_000, 1_000];
 
 /// Number of values for each one that stays when a stage ends, until that stage comes again.
-const KEPT: usize = 24;
+const KEEP_EVERY: usize = 24;
 
 /// Number of concurrent requests of the churn, and the time between two such groups.
 const GROUP: usize = 32;
@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const OVERHEAD: usize = 200;
 
 /// Memory of a server besides its budgets (docs/server.md), for batches that wait for the disk and for a merge of this store.
-const BESIDES_MIB: u64 = 64 + 32;
+const OVERHEAD_MIB: u64 = 64 + 32;
 
 /// Clients in Rust, C, Python (blocking and asyncio) and Node that come and go for hours, and what memory they and the server have
 /// meanwhile.
@@ -78,12 +78,12 @@ struct Options {
 }
 
 /// State that all clients share.
-struct Soak {
+struct SoakRun {
     peers: Vec<(Language, Peer)>,
     addresses: [std::net::SocketAddr; 2],
     authority: String,
     end: Instant,
-    problem: RefCell<Option<String>>,
+    failure: RefCell<Option<String>>,
     calls: Cell<u64>,
     connections: Cell<u64>,
     failed: RefCell<BTreeMap<(Language, String), u64>>,
@@ -95,12 +95,12 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
         .unwrap();
-    LocalSet::new().block_on(&runtime, or_interrupted(run(&options)))
+    LocalSet::new().block_on(&runtime, until_interrupted(run(&options)))
 }
 
-impl Soak {
-    fn goes_on(&self) -> bool {
-        Instant::now() < self.end && self.problem.borrow().is_none()
+impl SoakRun {
+    fn is_running(&self) -> bool {
+        Instant::now() < self.end && self.failure.borrow().is_none()
     }
 
     /// Sends a call to a client; returns the word of its result.
@@ -108,9 +108,11 @@ impl Soak {
         let (language, peer) = &self.peers[process];
         self.calls.set(self.calls.get() + 1);
         let line = match timeout(CALL_LIMIT, peer.call(words)).await {
-            Ok(Answer::Line(line)) => *line,
-            Ok(Answer::Lost(_)) => return self.problem(format!("{language:?} ended by itself")),
-            Err(_) => return self.problem(format!("{language:?}: no end of `{words}`")),
+            Ok(PeerReply::Line(line)) => *line,
+            Ok(PeerReply::Lost(_)) => {
+                return self.set_failure(format!("{language:?} ended by itself"));
+            }
+            Err(_) => return self.set_failure(format!("{language:?}: no end of `{words}`")),
         };
         if line.told == "error" {
             let kind = line.kind.unwrap_or_default();
@@ -123,8 +125,8 @@ impl Soak {
         line.told
     }
 
-    fn problem(&self, problem: String) -> String {
-        *self.problem.borrow_mut() = Some(problem);
+    fn set_failure(&self, problem: String) -> String {
+        *self.failure.borrow_mut() = Some(problem);
         String::new()
     }
 
@@ -135,34 +137,34 @@ impl Soak {
         let client = Client::connect(settings).await.unwrap();
         let key = |stage: usize, number: usize| format!("churn-{stage}-{number}");
         let mut stages = (0..STAGES.len()).cycle();
-        while let Some(stage) = stages.next().filter(|_| self.goes_on()) {
+        while let Some(stage) = stages.next().filter(|_| self.is_running()) {
             let count = bytes / (STAGES[stage] + OVERHEAD);
             let numbers: Vec<_> = (0..count).collect();
-            let gone = numbers.iter().copied().filter(|it| it % KEPT != 0);
+            let gone = numbers.iter().copied().filter(|it| it % KEEP_EVERY != 0);
             let gone: Vec<_> = gone.collect();
             for group in numbers.chunks(GROUP) {
                 let sets = group.iter().map(|number| {
                     let (client, key) = (client.clone(), key(stage, *number));
                     async move { client.set(key, vec![b'v'; STAGES[stage]]).await.map(drop) }
                 });
-                self.all(sets).await;
+                self.send_all(sets).await;
             }
             for group in gone.chunks(GROUP) {
                 let dels = group.iter().map(|number| {
                     let (client, key) = (client.clone(), key(stage, *number));
                     async move { client.del(key).await.map(drop) }
                 });
-                self.all(dels).await;
+                self.send_all(dels).await;
             }
         }
     }
 
     /// Sends these requests together, and counts those that fail.
-    async fn all<Request>(&self, requests: impl Iterator<Item = Request>)
+    async fn send_all<Request>(&self, requests: impl Iterator<Item = Request>)
     where
         Request: Future<Output = Result<(), statestore::Error>> + 'static,
     {
-        if !self.goes_on() {
+        if !self.is_running() {
             return;
         }
         let mut under_way = JoinSet::new();
@@ -181,10 +183,10 @@ impl Soak {
     }
 
     /// Runs one client after the other under one number.
-    async fn clients(self: Rc<Self>, process: usize, number: usize, mut chance: fastrand::Rng) {
+    async fn run_clients(self: Rc<Self>, process: usize, number: usize, mut chance: fastrand::Rng) {
         // The clients do not start at the same time.
         sleep(Duration::from_millis(chance.u64(0..5_000))).await;
-        while self.goes_on() {
+        while self.is_running() {
             let (scheme, authority, address) = match number % 2 {
                 0 => ("mqtt", "-", self.addresses[0]),
                 _ => ("mqtts", self.authority.as_str(), self.addresses[1]),
@@ -196,13 +198,13 @@ impl Soak {
             }
             self.connections.set(self.connections.get() + 1);
             let until = Instant::now() + Duration::from_secs(chance.u64(10..60));
-            self.live(process, number, until, &mut chance).await;
+            self.run_client(process, number, until, &mut chance).await;
             self.call(process, &format!("close {number}")).await;
         }
     }
 
     /// Runs a client from its connect to its end.
-    async fn live(
+    async fn run_client(
         &self,
         process: usize,
         number: usize,
@@ -210,7 +212,7 @@ impl Soak {
         chance: &mut fastrand::Rng,
     ) {
         let mut observer = None;
-        while self.goes_on() && Instant::now() < until {
+        while self.is_running() && Instant::now() < until {
             let (key, other) = (chance.u32(0..500), chance.u32(0..50));
             let words = match chance.u32(0..20) {
                 0..6 => format!("get {number} key-{key}"),
@@ -269,12 +271,12 @@ async fn run(options: &Options) -> ExitCode {
             Peer::start(&mut options.programs.client(language)),
         )
     });
-    let soak = Rc::new(Soak {
+    let soak = Rc::new(SoakRun {
         peers: peers.into(),
         addresses: server.addresses(),
         authority,
         end: Instant::now() + Duration::from_secs_f64(options.hours * 3600.0),
-        problem: RefCell::default(),
+        failure: RefCell::default(),
         calls: Cell::new(0),
         connections: Cell::new(0),
         failed: RefCell::default(),
@@ -283,29 +285,29 @@ async fn run(options: &Options) -> ExitCode {
     for number in 0..options.clients {
         let process = number % LANGUAGES.len();
         // Half of the clients of each language use TLS.
-        clients.spawn_local(Rc::clone(&soak).clients(process, number, chance.fork()));
+        clients.spawn_local(Rc::clone(&soak).run_clients(process, number, chance.fork()));
     }
     let churned = usize::try_from(bytes / 2).unwrap();
     clients.spawn_local(Rc::clone(&soak).churn(churned));
-    let mut census = Census::default();
-    let mut next = tokio::time::Instant::now() + ROUND;
-    while soak.goes_on() {
+    let mut census = ResourceMonitor::default();
+    let mut next = tokio::time::Instant::now() + MEASURE_INTERVAL;
+    while soak.is_running() {
         sleep_until(next.min(soak.end.into())).await;
-        next += ROUND;
+        next += MEASURE_INTERVAL;
         let processes = soak
             .peers
             .iter()
             .map(|(language, peer)| (format!("{language:?}"), peer.pid()));
         let server: Option<Pid> = server.pid();
-        census.count(
+        census.measure(
             server
                 .map(|pid| ("server".to_owned(), pid))
                 .into_iter()
                 .chain(processes),
         );
         for (language, peer) in &soak.peers {
-            if let Some(nonsense) = peer.nonsense() {
-                soak.problem(format!("{language:?} said {nonsense}"));
+            if let Some(nonsense) = peer.take_invalid_line() {
+                soak.set_failure(format!("{language:?} said {nonsense}"));
             }
         }
     }
@@ -314,16 +316,16 @@ async fn run(options: &Options) -> ExitCode {
     })
     .await;
     if ended.is_err() {
-        soak.problem("clients do not end".to_owned());
+        soak.set_failure("clients do not end".to_owned());
     }
-    if let Some(how) = server.has_ended() {
-        soak.problem(how);
+    if let Some(how) = server.unexpected_end() {
+        soak.set_failure(how);
     }
     let is_flat = report(options, &soak, &census);
     if !server.terminate().await {
-        soak.problem("the server does not end".to_owned());
+        soak.set_failure("the server does not end".to_owned());
     }
-    if let Some(problem) = soak.problem.borrow().as_ref() {
+    if let Some(problem) = soak.failure.borrow().as_ref() {
         println!("WRONG {problem}");
         return ExitCode::FAILURE;
     }
@@ -335,7 +337,7 @@ async fn run(options: &Options) -> ExitCode {
 }
 
 /// Prints the results. Returns whether they are good.
-fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
+fn report(options: &Options, soak: &SoakRun, census: &ResourceMonitor) -> bool {
     let failed: u64 = soak.failed.borrow().values().sum();
     let (calls, connections) = (soak.calls.get(), soak.connections.get());
     println!(
@@ -349,7 +351,10 @@ fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
             is_good = false;
         }
     };
-    demand(failed * ONE_IN <= calls, "too many calls failed".to_owned());
+    demand(
+        failed * CALLS_PER_FAILURE <= calls,
+        "too many calls failed".to_owned(),
+    );
     #[allow(clippy::cast_precision_loss, reason = "there are not that many")]
     let least = options.clients as f64 * options.hours * 3600.0 / 4.0;
     #[allow(clippy::cast_precision_loss, reason = "there are not that many")]
@@ -357,7 +362,7 @@ fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
         calls as f64 > least,
         format!("too little happened: at least {least:.0} calls say something"),
     );
-    let promised = options.max_mib * 3 / 2 + BESIDES_MIB;
+    let promised = options.max_mib * 3 / 2 + OVERHEAD_MIB;
     let server = &census.all()["server"];
     let curve = server.iter().map(|(_, holds)| holds.rss_kib / 1024);
     let most = curve.clone().max().unwrap_or_default();
@@ -377,39 +382,39 @@ fn report(options: &Options, soak: &Soak, census: &Census) -> bool {
     for (name, all) in census.all() {
         let from = all.last().map_or(0.0, |(at, _)| at.as_secs_f64() * WARM_UP);
         #[allow(clippy::cast_precision_loss, reason = "memories are not that large")]
-        let points = |of: fn(&chaos::census::Holds) -> u64| -> Vec<(f64, f64)> {
+        let points = |of: fn(&chaos::resource_monitor::ResourceUsage) -> u64| -> Vec<(f64, f64)> {
             let counted = all
                 .iter()
                 .map(|(at, holds)| (at.as_secs_f64() / 3600.0, of(holds) as f64));
             counted.filter(|(at, _)| at * 3600.0 >= from).collect()
         };
         let (memory, files) = (
-            Slope::of(&points(|holds| holds.rss_kib)),
-            Slope::of(&points(|holds| holds.fds)),
+            LinearFit::fit(&points(|holds| holds.rss_kib)),
+            LinearFit::fit(&points(|holds| holds.fds)),
         );
         let (Some(memory), Some(files)) = (memory, files) else {
             demand(false, format!("{name}: too few looks"));
             continue;
         };
-        let may = memory.mean * MORE_PART + MORE_KIB;
+        let may = memory.mean * MAX_GROWTH_RATIO + MAX_GROWTH_KIB;
         println!(
             "{name}: {} looks, {:.0} KiB, {:+.0} ± {:.0} KiB an hour (at most {may:.0}); {:.0} file descriptors, {:+.1} ± {:.1} an hour",
             all.len(),
             memory.mean,
             memory.slope,
-            memory.spread,
+            memory.standard_error,
             files.mean,
             files.slope,
-            files.spread,
+            files.standard_error,
         );
         demand(
-            memory.slope - 2.0 * memory.spread <= may,
+            memory.slope - 2.0 * memory.standard_error <= may,
             format!("{name} grows"),
         );
         // File descriptors come and go with the clients.
-        let may = files.mean * MORE_PART + 1.0;
+        let may = files.mean * MAX_GROWTH_RATIO + 1.0;
         demand(
-            files.slope - 2.0 * files.spread <= may,
+            files.slope - 2.0 * files.standard_error <= may,
             format!("{name} has more and more file descriptors"),
         );
     }

@@ -3,16 +3,16 @@
 //! The broker delivers messages in the order of their arrival. It drops none, except those of a shared subscription if it is
 //! configured so. At times it is down, and loses all sessions and messages. It notices a silent peer only when another connection
 //! takes the session over.
-mod behind;
+mod broker_connection;
+mod broker_scenario;
 mod session;
-mod sharing;
-mod trunk;
+mod shared_subscriptions;
 
-pub(crate) use behind::Behind;
-pub(crate) use trunk::{Trunk, TrunkEvent};
+pub(crate) use broker_connection::{BrokerConnection, BrokerConnectionEvent};
+pub(crate) use broker_scenario::BrokerScenario;
 
-use crate::network::Ending;
-use crate::world::World;
+use crate::network::CloseKind;
+use crate::simulation::Simulation;
 use bytes::{Bytes, BytesMut};
 use session::{Message, Session};
 use statestore_protocol::mqtt::{
@@ -50,10 +50,10 @@ pub(crate) struct Broker {
     sessions: BTreeMap<String, Session>,
     /// Whether unacknowledged messages of a shared subscription go to another member when a session ends. If not, they are
     /// dropped.
-    pub(crate) gives_on: bool,
+    pub(crate) redelivers_shared: bool,
     /// Number of messages that another member got this way, and the correlation data of the latest ones.
-    pub(crate) given_on: u64,
-    pub(crate) lately_given_on: Vec<Bytes>,
+    pub(crate) redelivered: u64,
+    pub(crate) recently_redelivered: Vec<Bytes>,
     /// Number of messages that were shared.
     shared: usize,
 }
@@ -67,7 +67,7 @@ impl Broker {
     }
 
     /// Takes the broker down. It is empty when it is back. Returns the peers whose connections ended.
-    pub(crate) fn lose_all(&mut self) -> Vec<Peer> {
+    pub(crate) fn lose_state(&mut self) -> Vec<Peer> {
         self.sessions.clear();
         std::mem::take(&mut self.connections).into_keys().collect()
     }
@@ -97,22 +97,22 @@ impl Broker {
         if let Some(session) = session.filter(|session| session.peer == Some(peer)) {
             session.end(now_ms);
         }
-        self.forget(now_ms);
+        self.remove_expired(now_ms);
         if let Some(will) = connection.will {
             self.publish_will(&will, now_ms);
         }
     }
 
     /// Removes expired sessions.
-    fn forget(&mut self, now_ms: u64) {
+    fn remove_expired(&mut self, now_ms: u64) {
         let over = self
             .sessions
             .iter()
-            .filter(|(_, session)| !session.lasts(now_ms));
+            .filter(|(_, session)| !session.is_alive(now_ms));
         let over: Vec<_> = over.map(|(client_id, _)| client_id.clone()).collect();
         for client_id in over {
             if let Some(session) = self.sessions.remove(&client_id) {
-                self.give_on(session);
+                self.redeliver_shared(session);
             }
         }
     }
@@ -127,7 +127,7 @@ impl Broker {
         packet: Packet,
         now_ms: u64,
     ) -> Result<(), String> {
-        self.forget(now_ms);
+        self.remove_expired(now_ms);
         let Some(connection) = self.connections.get_mut(&peer) else {
             return Ok(());
         };
@@ -135,7 +135,7 @@ impl Broker {
             return Ok(());
         }
         if let Packet::Connect(connect) = packet {
-            return self.connect(peer, *connect).map_err(said);
+            return self.connect(peer, *connect).map_err(encode_error);
         }
         let Some(client_id) = connection.client_id.clone() else {
             return Err(format!("{packet:?} before CONNECT"));
@@ -146,7 +146,9 @@ impl Broker {
         };
         let max = connection.limits.max_packet_bytes;
         match packet {
-            Packet::Publish(publish) => return self.publish(peer, &publish, now_ms).map_err(said),
+            Packet::Publish(publish) => {
+                return self.publish(peer, &publish, now_ms).map_err(encode_error);
+            }
             Packet::PubAck(puback) => session.acknowledged(puback.packet_id)?,
             Packet::Subscribe(Subscribe {
                 packet_id,
@@ -162,7 +164,7 @@ impl Broker {
                     reasons,
                     reason_string: None,
                 };
-                suback.encode(max, output).map_err(said)?;
+                suback.encode(max, output).map_err(encode_error)?;
             }
             Packet::Unsubscribe(Unsubscribe { packet_id, filters }) => {
                 let reasons = filters.iter().map(|filter| session.unsubscribe(filter));
@@ -171,7 +173,7 @@ impl Broker {
                     reasons: reasons.collect(),
                     reason_string: None,
                 };
-                unsuback.encode(max, output).map_err(said)?;
+                unsuback.encode(max, output).map_err(encode_error)?;
             }
             Packet::PingReq => encode_pingresp(output),
             Packet::Disconnect(disconnect) => {
@@ -189,11 +191,11 @@ impl Broker {
     }
 
     fn connect(&mut self, peer: Peer, connect: Connect) -> Result<(), EncodeError> {
-        self.end_other(&connect.client_id, peer)?;
+        self.take_over(&connect.client_id, peer)?;
         if connect.clean_start
             && let Some(session) = self.sessions.remove(&connect.client_id)
         {
-            self.give_on(session);
+            self.redeliver_shared(session);
         }
         let Some(connection) = self.connections.get_mut(&peer) else {
             return Ok(());
@@ -212,7 +214,7 @@ impl Broker {
     }
 
     /// Disconnects another connection with this client id, which is notified of the takeover.
-    fn end_other(&mut self, client_id: &str, peer: Peer) -> Result<(), EncodeError> {
+    fn take_over(&mut self, client_id: &str, peer: Peer) -> Result<(), EncodeError> {
         for (other, connection) in &mut self.connections {
             if *other != peer
                 && connection.client_id.as_deref() == Some(client_id)
@@ -228,7 +230,7 @@ impl Broker {
 
     /// Handles a PUBLISH.
     fn publish(&mut self, peer: Peer, publish: &Publish, now_ms: u64) -> Result<(), EncodeError> {
-        let reason = if self.hand_on(publish, now_ms) {
+        let reason = if self.deliver(publish, now_ms) {
             ReasonCode::SUCCESS
         } else {
             ReasonCode::NO_MATCHING_SUBSCRIBERS
@@ -248,10 +250,10 @@ impl Broker {
     }
 
     /// Delivers a message to all subscribers. Returns whether there are any.
-    fn hand_on(&mut self, publish: &Publish, now_ms: u64) -> bool {
+    fn deliver(&mut self, publish: &Publish, now_ms: u64) -> bool {
         let mut is_wanted = false;
         for session in self.sessions.values_mut() {
-            if session.wants(publish.topic()) {
+            if session.is_subscribed(publish.topic()) {
                 is_wanted = true;
                 session.push(Message::new(publish, now_ms));
             }
@@ -280,7 +282,7 @@ impl Broker {
         {
             session
                 .send(connection.limits, now_ms, output)
-                .map_err(said)?;
+                .map_err(encode_error)?;
         }
         Ok(())
     }
@@ -288,11 +290,11 @@ impl Broker {
 
 // An adapter for `map_err`.
 #[allow(clippy::needless_pass_by_value)]
-fn said(error: EncodeError) -> String {
+fn encode_error(error: EncodeError) -> String {
     format!("the broker cannot say it: {error}")
 }
 
-impl World {
+impl Simulation {
     /// Sends the pending output of the broker to all peers.
     pub(crate) fn serve_broker(&mut self) {
         let peers = self.broker.as_ref().map(Broker::peers);
@@ -305,7 +307,7 @@ impl World {
     }
 
     /// Handles a packet that reached the broker.
-    pub(crate) fn reached_broker(&mut self, peer: Peer, packet: Packet) {
+    pub(crate) fn broker_received(&mut self, peer: Peer, packet: Packet) {
         let now_ms = self.now_ms();
         if let Some(broker) = &mut self.broker {
             let result = broker.received(peer, packet, now_ms);
@@ -319,17 +321,17 @@ impl World {
             return;
         };
         broker.is_up = false;
-        let peers = broker.lose_all();
-        self.note(|| "broker: is gone".to_owned());
+        let peers = broker.lose_state();
+        self.trace_event(|| "broker: is gone".to_owned());
         for peer in peers {
             match peer {
                 Peer::Client(link) => {
-                    self.links[link].far.peer = None;
+                    self.links[link].server_end.peer = None;
                     if self.chance.percent(70) {
-                        self.server_hangs_up(link, Ending::Reset);
+                        self.server_closes(link, CloseKind::Reset);
                     }
                 }
-                Peer::Server(number) => self.broker_hangs_up(number),
+                Peer::Server(number) => self.broker_closes(number),
             }
         }
     }
@@ -340,7 +342,7 @@ impl World {
             && !broker.is_up
         {
             broker.is_up = true;
-            self.note(|| "broker: is back".to_owned());
+            self.trace_event(|| "broker: is back".to_owned());
         }
     }
 }

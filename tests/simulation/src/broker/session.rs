@@ -79,10 +79,10 @@ pub(super) struct Session {
     pub(super) expiry_s: u32,
     ended_ms: u64,
     filters: Vec<String>,
-    waiting: VecDeque<Message>,
+    queued: VecDeque<Message>,
     in_flight: VecDeque<(PacketId, Message)>,
     /// Messages that the last connection left without an acknowledgement, to be sent again on this one.
-    again: VecDeque<(PacketId, Message)>,
+    retransmissions: VecDeque<(PacketId, Message)>,
     ids: PacketIds,
 }
 
@@ -91,8 +91,8 @@ impl Session {
         self.peer = Some(peer);
         self.expiry_s = expiry_s;
         // Messages that were sent again come before those that were not.
-        self.in_flight.append(&mut self.again);
-        self.again = std::mem::take(&mut self.in_flight);
+        self.in_flight.append(&mut self.retransmissions);
+        self.retransmissions = std::mem::take(&mut self.in_flight);
     }
 
     /// Handles the end of the connection.
@@ -101,7 +101,7 @@ impl Session {
         self.ended_ms = now_ms;
     }
 
-    pub(super) fn lasts(&self, now_ms: u64) -> bool {
+    pub(super) fn is_alive(&self, now_ms: u64) -> bool {
         self.peer.is_some()
             || self.expiry_s == u32::MAX
             || now_ms < self.ended_ms + u64::from(self.expiry_s) * 1_000
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    pub(super) fn wants(&self, topic: &str) -> bool {
+    pub(super) fn is_subscribed(&self, topic: &str) -> bool {
         self.filters.iter().any(|filter| matches(filter, topic))
     }
 
@@ -136,23 +136,26 @@ impl Session {
 
     /// Returns the correlation data of the unacknowledged messages of a group.
     pub(super) fn shared_correlations(&self) -> impl Iterator<Item = &[u8]> {
-        let sent = self.again.iter().chain(&self.in_flight);
-        let all = sent.map(|(_, message)| message).chain(&self.waiting);
+        let sent = self.retransmissions.iter().chain(&self.in_flight);
+        let all = sent.map(|(_, message)| message).chain(&self.queued);
         let shared = all.filter(|message| message.group.is_some());
         shared.filter_map(|message| message.publish.correlation_data())
     }
 
     /// Takes the messages of a group that the client has not acknowledged, in order.
     pub(super) fn take_shared(&mut self) -> impl Iterator<Item = Message> {
-        let sent = self.again.drain(..).chain(self.in_flight.drain(..));
+        let sent = self
+            .retransmissions
+            .drain(..)
+            .chain(self.in_flight.drain(..));
         let all = sent
             .map(|(_, message)| message)
-            .chain(self.waiting.drain(..));
+            .chain(self.queued.drain(..));
         all.filter(|message| message.group.is_some())
     }
 
     pub(super) fn push(&mut self, message: Message) {
-        self.waiting.push_back(message);
+        self.queued.push_back(message);
     }
 
     pub(super) fn acknowledged(&mut self, packet_id: PacketId) -> Result<(), String> {
@@ -175,13 +178,13 @@ impl Session {
     ) -> Result<(), EncodeError> {
         let most = usize::from(limits.receive_maximum);
         while self.in_flight.len() < most
-            && let Some((id, message)) = self.again.pop_front()
+            && let Some((id, message)) = self.retransmissions.pop_front()
         {
             message.encode(Some(id), true, limits, now_ms, out)?;
             self.in_flight.push_back((id, message));
         }
         while self.in_flight.len() < most
-            && let Some(message) = self.waiting.pop_front()
+            && let Some(message) = self.queued.pop_front()
         {
             if message.expires_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                 continue;
@@ -191,7 +194,7 @@ impl Session {
                 continue;
             }
             let Some(id) = self.ids.allocate() else {
-                self.waiting.push_front(message);
+                self.queued.push_front(message);
                 break;
             };
             message.encode(Some(id), false, limits, now_ms, out)?;

@@ -19,14 +19,14 @@
 //! A caller uses the disk immediately, and the disk's [clock](device::Device) runs ahead of that of the simulation. Each call is
 //! entered in a journal with the time at which it completes. A crash removes later calls from the journal. Calls on one file, and
 //! those on names, complete in the order in which they are made, by any caller.
+mod crash_states;
 mod device;
-mod drive;
-mod files;
-mod port;
-mod survivals;
+mod disk_handle;
+mod file_tree;
+mod process_disk;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use device::{Failure, Faults};
-pub(crate) use drive::{DATA, Drive, End};
-pub(crate) use files::{Change, Files, NameChange};
+pub(crate) use device::{DiskFaults, Failure};
+pub(crate) use disk_handle::{DATA, DiskHandle, ProcessEnd};
+pub(crate) use file_tree::{DiskChange, FileTree, NameChange};

@@ -1,7 +1,7 @@
 //! Tests of the storage on this disk, without a server.
-use super::device::Faults;
-use super::{Drive, End};
-use crate::chance::Chance;
+use super::device::DiskFaults;
+use super::{DiskHandle, ProcessEnd};
+use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
 use statestored::storage::{Batch, Record, RecordView, Restore, Storage, StorageError, Write};
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 const LOG_BYTES: u64 = 4_000;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found(BTreeMap<Bytes, Bytes>);
+struct LoadedRecords(BTreeMap<Bytes, Bytes>);
 
-impl Restore for Found {
+impl Restore for LoadedRecords {
     fn put(&mut self, record: &RecordView<'_>) {
         let copy = Bytes::copy_from_slice;
         self.0.insert(copy(record.key), copy(record.value));
@@ -37,53 +37,53 @@ fn put(number: u64, len: usize) -> Batch {
     }
 }
 
-fn load(drive: &Drive) -> Result<Found, StorageError> {
-    let mut found = Found::default();
+fn load(drive: &DiskHandle) -> Result<LoadedRecords, StorageError> {
+    let mut found = LoadedRecords::default();
     drive.open(LOG_BYTES)?.load(&mut found)?;
     Ok(found)
 }
 
 #[test]
-fn what_was_taken_back_from_a_log_is_not_in_it_after_a_power_failure() {
-    let drive = Drive::new(Chance::new(1));
-    drive.set_faults(Faults {
+fn a_rolled_back_commit_is_absent_after_a_power_failure() {
+    let drive = DiskHandle::new(SeededRng::new(1));
+    drive.set_faults(DiskFaults {
         can_reserve: false,
-        ..Faults::default()
+        ..DiskFaults::default()
     });
     let mut storage = drive.open(LOG_BYTES).unwrap();
-    storage.load(&mut Found::default()).unwrap();
+    storage.load(&mut LoadedRecords::default()).unwrap();
     storage.commit(&[put(1, 10)]).unwrap();
     storage.prepare().unwrap();
     // A part of the next batch fits into this log, and as little into the next one.
-    drive.set_faults(Faults {
+    drive.set_faults(DiskFaults {
         can_reserve: false,
-        room: Some(2_000),
-        ..Faults::default()
+        free_bytes: Some(2_000),
+        ..DiskFaults::default()
     });
     let next = [put(2, 2_500)];
     let full = storage.commit(&next);
     assert!(matches!(full, Err(StorageError::Full { .. })), "{full:?}");
-    drive.set_faults(Faults::default());
+    drive.set_faults(DiskFaults::default());
     storage.commit(&next).unwrap();
     for _ in 0..100 {
-        let found = load(&drive.if_ended(End::Power, drive.end_us())).unwrap();
+        let found = load(&drive.after_end(ProcessEnd::PowerFailure, drive.end_us())).unwrap();
         assert_eq!(found.0.len(), 2);
     }
 }
 
 #[test]
-fn a_mark_that_was_written_in_pieces_is_there_after_a_power_failure() {
+fn a_mark_written_in_pieces_survives_a_power_failure() {
     for seed in 0..10 {
-        let drive = Drive::new(Chance::new(seed));
+        let drive = DiskHandle::new(SeededRng::new(seed));
         let mut storage = drive.open(1 << 20).unwrap();
-        storage.load(&mut Found::default()).unwrap();
-        drive.set_faults(Faults {
-            most_written: 20,
-            ..Faults::default()
+        storage.load(&mut LoadedRecords::default()).unwrap();
+        drive.set_faults(DiskFaults {
+            max_write: 20,
+            ..DiskFaults::default()
         });
         for number in 0..50 {
             storage.commit(&[put(number, 10)]).unwrap();
-            let found = load(&drive.if_ended(End::Power, drive.end_us())).unwrap();
+            let found = load(&drive.after_end(ProcessEnd::PowerFailure, drive.end_us())).unwrap();
             let expected = put(number, 10);
             let Write::Put(record) = &expected.writes[0] else {
                 unreachable!("it puts");

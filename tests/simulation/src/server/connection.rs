@@ -1,13 +1,13 @@
 //! The server's end of a connection: its input, the part that the hub takes, and its output.
-use super::PEER;
+use super::CLIENT_ADDRESS;
 use crate::broker::Peer;
-use crate::mishaps::Mishap;
-use crate::network::{Ending, Link, Way, first_packet, lower};
-use crate::wire;
-use crate::world::World;
+use crate::faults::Mishap;
+use crate::network::{CloseKind, Direction, Link, first_packet, lower};
+use crate::simulation::Simulation;
+use crate::wire_monitor;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet};
-use statestored::hub::{Closing, ConnectionId};
+use statestored::hub::{CloseAction, ConnectionId};
 use std::collections::{HashMap, VecDeque};
 
 /// The server's end of a connection.
@@ -17,9 +17,9 @@ pub(crate) struct ServerEnd {
     /// The peer of the broker at this end, as long as the broker knows of no end.
     pub(crate) peer: Option<Peer>,
     /// The CONNECT, until it is complete.
-    greeting: BytesMut,
-    is_greeted: bool,
-    has_answered: bool,
+    connect_packet: BytesMut,
+    has_connect: bool,
+    has_connack: bool,
     input: BytesMut,
     /// Input that the hub took, up to the last whole packet.
     taken: BytesMut,
@@ -28,20 +28,20 @@ pub(crate) struct ServerEnd {
     /// Expiry time of each PUBLISH that was offered to the hub and not taken.
     pub(super) expiries: VecDeque<u64>,
     /// The keys of the requests, by their correlation data.
-    pub(super) asked: HashMap<Box<[u8]>, Asked>,
+    pub(super) requests: HashMap<Box<[u8]>, TakenRequest>,
     output: BytesMut,
     /// Whether everything was sent, including the end of the stream.
     is_lingering: bool,
-    pub(crate) wire: wire::End,
+    pub(crate) wire: wire_monitor::WireMonitor,
 }
 
 /// A request about one key, which the hub has taken.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct TakenRequest {
     pub(super) key: Bytes,
     /// Number of changes that had been reported before the request. `None` for a request that had been taken before, because its
     /// answer may be an old one.
-    pub(super) changes: Option<usize>,
+    pub(super) changes_before: Option<usize>,
 }
 
 impl ServerEnd {
@@ -50,7 +50,7 @@ impl ServerEnd {
     }
 }
 
-impl World {
+impl Simulation {
     /// Handles a connection attempt. Returns whether it is accepted.
     pub(crate) fn server_accepts(&mut self, link: usize) -> bool {
         let now = self.server_now();
@@ -60,7 +60,7 @@ impl World {
             }
             let peer = Peer::Client(link);
             broker.opened(peer);
-            let far = &mut self.links[link].far;
+            let far = &mut self.links[link].server_end;
             far.peer = Some(peer);
             far.wire.is_of_broker = true;
             return true;
@@ -68,34 +68,34 @@ impl World {
         let Some(hub) = &mut self.server.hub else {
             return false;
         };
-        let Some(connection) = hub.opened(PEER, now) else {
+        let Some(connection) = hub.opened(CLIENT_ADDRESS, now) else {
             return false;
         };
         let client = self.links[link].client;
         let mut others = self.server.links.values();
         if others.any(|other| self.links[*other].client == client) {
-            self.mishaps.count(Mishap::Overlapping);
+            self.fault_counts.count(Mishap::Overlapping);
         }
         self.server.links.insert(connection, link);
-        self.links[link].far.connection = Some(connection);
+        self.links[link].server_end.connection = Some(connection);
         self.settle();
         true
     }
 
     /// Handles bytes that arrive on a connection.
     pub(crate) fn server_receives(&mut self, link: usize, bytes: Bytes) {
-        let far = &mut self.links[link].far;
+        let far = &mut self.links[link].server_end;
         if !far.is_connected() || far.is_lingering {
             return;
         }
-        let bytes = if far.is_greeted {
+        let bytes = if far.has_connect {
             bytes
         } else {
-            far.greeting.extend_from_slice(&bytes);
-            match first_packet(&mut far.greeting) {
+            far.connect_packet.extend_from_slice(&bytes);
+            match first_packet(&mut far.connect_packet) {
                 Some(Packet::Connect(mut connect)) => {
-                    far.is_greeted = true;
-                    let rest = far.greeting.split();
+                    far.has_connect = true;
+                    let rest = far.connect_packet.split();
                     lower(&mut connect.limits, self.links[link].lowered.of_client);
                     let mut bytes = BytesMut::new();
                     if let Err(error) = connect.encode(Limits::MAX_PACKET_BYTES, &mut bytes) {
@@ -105,18 +105,21 @@ impl World {
                     bytes.freeze()
                 }
                 Some(other) => {
-                    return self.violated(format!("the first packet is {}", wire::summary(&other)));
+                    return self.violated(format!(
+                        "the first packet is {}",
+                        wire_monitor::summary(&other)
+                    ));
                 }
                 None => return,
             }
         };
-        let far = &mut self.links[link].far;
-        let result = far.wire.receives(&bytes);
+        let far = &mut self.links[link].server_end;
+        let result = far.wire.record_received(&bytes);
         if let Some(peer) = far.peer {
             let packets = result.clone().unwrap_or_default();
             self.inspect(link, "to the broker", "=>", result);
             for packet in packets {
-                self.reached_broker(peer, packet);
+                self.broker_received(peer, packet);
             }
             return self.serve_broker();
         }
@@ -135,7 +138,7 @@ impl World {
     /// Offers input to the hub, if it accepts any.
     fn take_input(&mut self, link: usize) {
         let now = self.server_now();
-        let far = &mut self.links[link].far;
+        let far = &mut self.links[link].server_end;
         let (Some(hub), Some(connection)) = (&mut self.server.hub, far.connection) else {
             return;
         };
@@ -150,25 +153,25 @@ impl World {
         while hub.received(connection, &mut far.input, now) {}
         let len = offered.len() - far.input.len();
         far.taken.extend_from_slice(&offered[..len]);
-        while let Some(packet) = first_packet(&mut self.links[link].far.taken) {
-            self.note_request(link, &packet);
+        while let Some(packet) = first_packet(&mut self.links[link].server_end.taken) {
+            self.record_taken_request(link, &packet);
         }
-        self.note_changes();
+        self.record_changes();
     }
 
     /// Handles the end of a connection at the server.
     pub(crate) fn end_at_server(&mut self, link: usize) {
         let now = self.server_now();
         if let Some(broker) = &mut self.broker
-            && let Some(peer) = self.links[link].far.peer.take()
+            && let Some(peer) = self.links[link].server_end.peer.take()
         {
             broker.closed(peer, now.mono_ms);
-            return self.note(|| format!("broker: link {link} is over"));
+            return self.trace_event(|| format!("broker: link {link} is over"));
         }
-        let Some(connection) = self.links[link].far.connection.take() else {
+        let Some(connection) = self.links[link].server_end.connection.take() else {
             return;
         };
-        self.note(|| format!("server: link {link} is over"));
+        self.trace_event(|| format!("server: link {link} is over"));
         self.server.links.remove(&connection);
         if let Some(hub) = &mut self.server.hub {
             hub.closed(connection, now);
@@ -180,11 +183,11 @@ impl World {
     pub(crate) fn serve(&mut self, link: usize) {
         loop {
             self.send_output(link);
-            let far = &self.links[link].far;
+            let far = &self.links[link].server_end;
             if let Some(broker) = &self.broker {
                 let is_closing = far.peer.is_some_and(|peer| broker.is_closing(peer));
                 if is_closing && far.output.is_empty() {
-                    self.server_hangs_up(link, Ending::Closed);
+                    self.server_closes(link, CloseKind::Closed);
                     self.end_at_server(link);
                 }
                 return;
@@ -192,24 +195,24 @@ impl World {
             let (Some(hub), Some(connection)) = (&self.server.hub, far.connection) else {
                 return;
             };
-            match hub.closing(connection) {
-                Closing::No => {}
-                Closing::AfterOutput if !far.output.is_empty() => return,
-                Closing::AfterOutput => {
+            match hub.close_action(connection) {
+                CloseAction::KeepOpen => {}
+                CloseAction::AfterOutput if !far.output.is_empty() => return,
+                CloseAction::AfterOutput => {
                     if !far.is_lingering {
-                        self.links[link].far.is_lingering = true;
-                        self.server_hangs_up(link, Ending::Closed);
+                        self.links[link].server_end.is_lingering = true;
+                        self.server_closes(link, CloseKind::Closed);
                     }
                     return;
                 }
-                Closing::Now => {
-                    self.server_hangs_up(link, Ending::Closed);
+                CloseAction::Immediately => {
+                    self.server_closes(link, CloseKind::Closed);
                     return self.end_at_server(link);
                 }
             }
             let before = far.input.len();
             self.take_input(link);
-            if self.links[link].far.input.len() == before {
+            if self.links[link].server_end.input.len() == before {
                 return;
             }
         }
@@ -220,7 +223,10 @@ impl World {
         let now = self.server_now();
         loop {
             let Link {
-                far, down, lowered, ..
+                server_end: far,
+                down,
+                lowered,
+                ..
             } = &mut self.links[link];
             if !far.is_connected() {
                 return;
@@ -239,13 +245,13 @@ impl World {
                 if far.output.is_empty() {
                     return;
                 }
-                if !far.has_answered {
-                    far.has_answered = true;
+                if !far.has_connack {
+                    far.has_connack = true;
                     let rest = far.output.split();
                     far.output = with_lowered_connack(rest, lowered.of_server);
                 }
                 let output = far.output.clone();
-                let result = far.wire.sends(&output);
+                let result = far.wire.record_sent(&output);
                 if let Ok(packets) = &result
                     && self.broker.is_none()
                 {
@@ -254,12 +260,12 @@ impl World {
                 self.inspect(link, "from the server", "<=", result);
                 continue;
             }
-            let len = far.output.len().min(down.room());
+            let len = far.output.len().min(down.free_bytes());
             if len == 0 {
                 return;
             }
             let bytes = far.output.copy_to_bytes(len);
-            self.send(link, Way::Down, bytes);
+            self.send(link, Direction::ToClient, bytes);
         }
     }
 }

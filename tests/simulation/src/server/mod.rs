@@ -1,69 +1,69 @@
 //! The server's machine: the hub with its connections, its disk, and the effects of a crash on both.
 mod connection;
-mod durable;
-mod kept;
-mod power;
+mod crashes;
+mod durable_state;
+mod expected_records;
 mod record;
 mod transactions;
 
-pub(crate) use connection::{Asked, ServerEnd};
+pub(crate) use connection::{ServerEnd, TakenRequest};
 
-use crate::disk::{Drive, End};
-use crate::mishaps::{Mishap, Mishaps};
-use crate::network::Ending;
-use crate::transactor::Transactor;
-use crate::witness::Witness;
-use crate::world::{Event, World};
-use durable::Durable;
-use statestored::hub::{BrokerTerms, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::keyspace::Embedded;
-use statestored::service::{Now, Service, ServiceConfig};
+use crate::change_recorder::ChangeRecorder;
+use crate::disk::{DiskHandle, ProcessEnd};
+use crate::faults::{FaultCounts, Mishap};
+use crate::network::CloseKind;
+use crate::simulation::{Event, Simulation};
+use crate::transaction_client::TransactionClient;
+use durable_state::DurableState;
+use statestored::hub::{BrokerConfig, ConnectionId, Hub, HubConfig, HubLimits};
+use statestored::keyspace::EmbeddedKeyspace;
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Address from which all clients connect.
-pub(crate) const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const CLIENT_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) hub: Option<Hub>,
     /// Number of starts.
     run: u64,
-    durable: Durable,
+    durable: DurableState,
     /// Number of the last batch that was reported as durable to the hub.
-    told: u64,
+    reported_durable: u64,
     /// Whether the hub was notified that too many bytes wait for the disk.
     is_full: bool,
     /// Spans in which the server refused writes because its disk was full.
     pub(crate) read_only: Vec<(u64, u64)>,
-    witness: Option<Witness>,
+    recorder: Option<ChangeRecorder>,
     /// Present only with a disk.
-    transactor: Option<Transactor>,
+    transaction_client: Option<TransactionClient>,
     links: HashMap<ConnectionId, usize>,
     wakes_at_ms: Option<u64>,
     /// Error of the server's wall clock.
-    pub(crate) wall_error_ms: i64,
+    pub(crate) clock_error_ms: i64,
 }
 
 impl Server {
     /// Returns the faults of the disk so far.
-    pub(crate) fn disk_mishaps(&self) -> Mishaps {
-        self.durable.drive.mishaps()
+    pub(crate) fn disk_faults(&self) -> FaultCounts {
+        self.durable.disk.fault_counts()
     }
 
-    pub(crate) fn new(drive: Drive) -> Self {
+    pub(crate) fn new(drive: DiskHandle) -> Self {
         Self {
             hub: None,
             run: 0,
-            durable: Durable::new(drive),
-            told: 0,
+            durable: DurableState::new(drive),
+            reported_durable: 0,
             is_full: false,
             read_only: Vec::new(),
-            witness: None,
-            transactor: None,
+            recorder: None,
+            transaction_client: None,
             links: HashMap::new(),
             wakes_at_ms: None,
-            wall_error_ms: 0,
+            clock_error_ms: 0,
         }
     }
 
@@ -79,23 +79,23 @@ impl Server {
     }
 
     /// Reports to the hub whether too many bytes wait for the disk. Returns whether there is room again.
-    fn tell_of_room(&mut self, max_waiting: usize, now: Now) -> bool {
+    fn report_capacity(&mut self, max_waiting: usize, now: ClockReading) -> bool {
         let is_full = self.durable.waiting_bytes() >= max_waiting;
         let was_full = std::mem::replace(&mut self.is_full, is_full);
         if was_full != is_full
             && let Some(hub) = &mut self.hub
         {
-            hub.set_storage_full(is_full, now);
+            hub.set_storage_backlogged(is_full, now);
         }
         was_full && !is_full
     }
 }
 
-impl World {
-    pub(crate) fn server_now(&self) -> Now {
+impl Simulation {
+    pub(crate) fn server_now(&self) -> ClockReading {
         let mono_ms = self.now_ms();
-        Now {
-            wall_ms: self.wall_ms(self.server.wall_error_ms),
+        ClockReading {
+            wall_ms: self.wall_ms(self.server.clock_error_ms),
             mono_ms,
         }
     }
@@ -105,11 +105,11 @@ impl World {
         if self.server.hub.is_some() || self.server.durable.is_starting() {
             return;
         }
-        let keyspace = Embedded::new(&self.service_config().keyspace());
+        let keyspace = EmbeddedKeyspace::new(&self.service_config().keyspace());
         if self.scenario.is_durable {
             return self.open_storage(keyspace);
         }
-        self.truth.present.clear();
+        self.ground_truth.present.clear();
         let now = self.server_now();
         self.open_hub(keyspace, now);
         self.settle();
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Starts to serve.
-    fn open_hub(&mut self, keyspace: Embedded, now: Now) {
+    fn open_hub(&mut self, keyspace: EmbeddedKeyspace, now: ClockReading) {
         let is_behind = self.broker.is_some();
         let config = HubConfig {
             limits: if is_behind {
@@ -133,14 +133,14 @@ impl World {
             } else {
                 self.hub_limits()
             },
-            broker: is_behind.then(|| BrokerTerms {
+            broker: is_behind.then(|| BrokerConfig {
                 client_id: "store".into(),
-                ..BrokerTerms::default()
+                ..BrokerConfig::default()
             }),
             client_id_seed: Some(self.server.run),
             ..HubConfig::default()
         };
-        self.note(|| {
+        self.trace_event(|| {
             format!(
                 "server: starts with {} keys, {:?}",
                 keyspace.len(),
@@ -148,13 +148,13 @@ impl World {
             )
         });
         self.server.run += 1;
-        self.server.told = 0;
+        self.server.reported_durable = 0;
         let mut hub = Hub::new(config, Service::new(self.service_config(), keyspace));
         if self.scenario.is_durable {
             self.start_transactions(&mut hub);
         } else {
             let keys = self.scenario.keys.iter();
-            self.server.witness = Some(Witness::new(&mut hub, keys, now));
+            self.server.recorder = Some(ChangeRecorder::new(&mut hub, keys, now));
         }
         self.server.hub = Some(hub);
         self.attach();
@@ -168,56 +168,57 @@ impl World {
             ..HubLimits::default()
         };
         if chance.percent(50) {
-            limits.receive_maximum = u16::try_from(chance.spread(1, 50)).unwrap_or(1);
+            limits.receive_maximum = u16::try_from(chance.log_uniform(1, 50)).unwrap_or(1);
         }
         if chance.percent(30) {
-            limits.max_output_bytes = usize::try_from(chance.spread(300, 20_000)).unwrap_or(300);
+            limits.max_output_bytes =
+                usize::try_from(chance.log_uniform(300, 20_000)).unwrap_or(300);
         }
         if chance.percent(20) {
             limits.topic_alias_maximum = 0;
         }
         if self.scenario.is_durable && !self.is_healed && chance.percent(40) {
-            limits.max_queued_messages = usize::try_from(chance.spread(1, 50)).unwrap_or(1);
+            limits.max_queued_messages = usize::try_from(chance.log_uniform(1, 50)).unwrap_or(1);
         }
         if !self.is_healed && chance.percent(20) {
             limits.max_session_expiry_s = u32::try_from(chance.below(5)).unwrap_or(0);
-            self.mishaps.count(Mishap::ShortSession);
+            self.fault_counts.count(Mishap::ShortSession);
         }
         limits
     }
 
     /// Ends the process, and drops all changes that were not durable.
-    fn crash_server(&mut self, how: End, cut_us: u64) {
+    fn crash_server(&mut self, how: ProcessEnd, cut_us: u64) {
         if self.server.hub.take().is_none() && !self.server.durable.is_starting() {
             return;
         }
         let now_ms = self.now_ms();
         self.crashes += 1;
-        self.mishaps.count(match how {
+        self.fault_counts.count(match how {
             _ if !self.scenario.is_durable => Mishap::LostAll,
-            End::Process => Mishap::Killed,
-            End::Power => Mishap::PowerFailed,
+            ProcessEnd::Killed => Mishap::Killed,
+            ProcessEnd::PowerFailure => Mishap::PowerFailed,
         });
         self.server.is_full = false;
         self.server.wakes_at_ms = None;
-        self.server.witness = None;
-        self.server.transactor = None;
+        self.server.recorder = None;
+        self.server.transaction_client = None;
         if self.scenario.is_durable {
             // The losses are known when the server starts again.
             self.end_storage(how, cut_us);
         } else {
             let stamp = self.stamp();
-            self.truth.lose_everything(now_ms, stamp);
+            self.ground_truth.lose_everything(now_ms, stamp);
         }
-        self.note(|| format!("server: is gone, {how:?} at {cut_us} us"));
-        self.end_trunk();
+        self.trace_event(|| format!("server: is gone, {how:?} at {cut_us} us"));
+        self.drop_broker_connection();
         let is_noticed = self.chance.percent(70);
         let mut links: Vec<_> = self.server.links.drain().map(|(_, link)| link).collect();
         links.sort_unstable();
         for link in links {
-            self.links[link].far.connection = None;
+            self.links[link].server_end.connection = None;
             if is_noticed {
-                self.server_hangs_up(link, Ending::Reset);
+                self.server_closes(link, CloseKind::Reset);
             }
         }
     }
@@ -241,7 +242,7 @@ impl World {
     }
 
     /// Resumes connections that waited for room.
-    fn serve_all(&mut self) {
+    fn serve_waiting(&mut self) {
         let mut links: Vec<_> = self.server.links.values().copied().collect();
         links.sort_unstable();
         for link in links {
@@ -252,20 +253,20 @@ impl World {
     /// Serves all connections with pending output, until there is none.
     pub(crate) fn settle(&mut self) {
         loop {
-            self.note_changes();
+            self.record_changes();
             while let Some(connection) = self.server.hub.as_mut().and_then(Hub::next_dirty) {
                 if let Some(link) = self.server.links.get(&connection).copied() {
                     self.serve(link);
                 }
-                self.note_changes();
+                self.record_changes();
             }
             if self.server.hub.as_mut().is_some_and(Hub::take_broker_dirty) {
-                self.turn_trunk();
+                self.run_server_connection();
             }
             self.commit();
             let now = self.server_now();
             let max_waiting = self.scenario.max_waiting_bytes;
-            if !self.server.tell_of_room(max_waiting, now) {
+            if !self.server.report_capacity(max_waiting, now) {
                 break;
             }
         }
@@ -275,7 +276,7 @@ impl World {
         {
             self.server.wakes_at_ms = Some(at_ms);
             let at_ms = at_ms.max(self.now_ms());
-            self.at(at_ms, Event::Tick);
+            self.schedule(at_ms, Event::Tick);
         }
     }
 }

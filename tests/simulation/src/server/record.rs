@@ -1,12 +1,12 @@
 //! The record of the server: the requests that it took, its changes, and whether all that it reports is durable.
 use super::Server;
-use super::connection::Asked;
+use super::connection::TakenRequest;
+use crate::change_recorder::RecordedChange;
+use crate::ground_truth::StoredChange;
 use crate::history::{operation_of, operation_of_token, px_of};
 use crate::network::Link;
-use crate::truth::Stored;
-use crate::wire;
-use crate::witness::Seen;
-use crate::world::World;
+use crate::simulation::Simulation;
+use crate::wire_monitor;
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, Publish};
 use statestore_protocol::property::FENCING_TOKEN;
@@ -15,25 +15,25 @@ use statestored::hub::Hub;
 use statestored::storage::Write;
 use std::collections::HashMap;
 
-impl World {
+impl Simulation {
     /// Records a request that the hub has taken.
-    pub(super) fn note_request(&mut self, link: usize, packet: &Packet) {
+    pub(super) fn record_taken_request(&mut self, link: usize, packet: &Packet) {
         let Packet::Publish(publish) = packet else {
             return;
         };
         // A client that considers its session lost sends former messages again without DUP.
         let was_taken = publish.dup()
             || publish.correlation_data().is_some_and(|correlation| {
-                let asked = |other: &Link| other.far.asked.contains_key(correlation);
+                let asked = |other: &Link| other.server_end.requests.contains_key(correlation);
                 self.links.iter().any(asked)
             });
-        let expires_ms = self.links[link].far.expiries.pop_front();
-        let asked = self.note_taken(publish, link, was_taken, expires_ms.unwrap_or(u64::MAX));
-        self.links[link].far.asked.extend(asked);
+        let expires_ms = self.links[link].server_end.expiries.pop_front();
+        let asked = self.record_taken(publish, link, was_taken, expires_ms.unwrap_or(u64::MAX));
+        self.links[link].server_end.requests.extend(asked);
     }
 
     /// Records a request that reached the server through a broker.
-    pub(crate) fn note_behind(&mut self, publish: &Publish, until_ms: u64) {
+    pub(crate) fn record_broker_request(&mut self, publish: &Publish, until_ms: u64) {
         let requester = publish.response_topic().and_then(topic::requester);
         let latest = |client: &str| {
             let mut links = self.links.iter();
@@ -43,19 +43,19 @@ impl World {
             return self.violated("a request of nobody");
         };
         let correlation = publish.correlation_data();
-        let was_taken = correlation.is_some_and(|it| self.asked_behind.contains_key(it));
-        let asked = self.note_taken(publish, link, was_taken, until_ms);
-        self.asked_behind.extend(asked);
+        let was_taken = correlation.is_some_and(|it| self.broker_requests.contains_key(it));
+        let asked = self.record_taken(publish, link, was_taken, until_ms);
+        self.broker_requests.extend(asked);
     }
 
     /// Records a request of the client of this link. Returns its subject, if that is a key.
-    fn note_taken(
+    fn record_taken(
         &mut self,
         publish: &Publish,
         link: usize,
         was_taken: bool,
         expires_ms: u64,
-    ) -> Option<(Box<[u8]>, Asked)> {
+    ) -> Option<(Box<[u8]>, TakenRequest)> {
         let (now_ms, stamp) = (self.now_ms(), self.stamp());
         let mut operation = None;
         let mut about = None;
@@ -79,13 +79,13 @@ impl World {
         {
             operation.taken.push(stamp);
         }
-        let changes = (!was_taken).then_some(self.truth.changes.len());
+        let changes = (!was_taken).then_some(self.ground_truth.changes.len());
         let correlation = publish.correlation_data()?;
         Some((
             correlation.into(),
-            Asked {
+            TakenRequest {
                 key: about?,
-                changes,
+                changes_before: changes,
             },
         ))
     }
@@ -96,9 +96,13 @@ impl World {
             let Packet::Publish(publish) = packet else {
                 continue;
             };
-            let Link { client, far, .. } = &self.links[link];
-            let (asked, key) = about(publish, &far.asked, &[*client]);
-            if let Err(what) = self.is_told_in_time(publish, asked, key) {
+            let Link {
+                client,
+                server_end: far,
+                ..
+            } = &self.links[link];
+            let (asked, key) = request_of(publish, &far.requests, &[*client]);
+            if let Err(what) = self.check_reported_durable(publish, asked, key) {
                 self.violated(format!("link {link}: {what}"));
             }
         }
@@ -106,33 +110,42 @@ impl World {
 
     /// Makes the same check for messages that the server publishes through a broker.
     pub(crate) fn check_published(&mut self, publish: &Publish) {
-        let clients: Vec<_> = (0..self.computers.len()).collect();
-        let (asked, key) = about(publish, &self.asked_behind, &clients);
-        let result = self.is_told_in_time(publish, asked, key);
+        let clients: Vec<_> = (0..self.machines.len()).collect();
+        let (asked, key) = request_of(publish, &self.broker_requests, &clients);
+        let result = self.check_reported_durable(publish, asked, key);
         self.expect(result);
     }
 
-    fn is_told_in_time(
+    fn check_reported_durable(
         &self,
         publish: &Publish,
-        asked: Option<&Asked>,
+        asked: Option<&TakenRequest>,
         key: Option<Bytes>,
     ) -> Result<(), String> {
         if !self.scenario.is_durable {
             return Ok(());
         }
-        let Server { run, told, .. } = &self.server;
-        if let Some(Asked { key, changes }) = asked
+        let Server {
+            run,
+            reported_durable: told,
+            ..
+        } = &self.server;
+        if let Some(TakenRequest {
+            key,
+            changes_before: changes,
+        }) = asked
             && let Some(changes) = changes.filter(|_| !publish.dup())
             && is_absence(publish.payload_bytes())
-            && !self.truth.is_absent(key, changes, *run, *told)
+            && !self.ground_truth.is_absent(key, changes, *run, *told)
         {
             return Err(format!(
                 "{key:?} was said to be absent before that was durable"
             ));
         }
-        match (key, wire::timestamp(publish)) {
-            (Some(key), Some(version)) if self.truth.is_under_way(&key, version, *run, *told) => {
+        match (key, wire_monitor::timestamp(publish)) {
+            (Some(key), Some(version))
+                if self.ground_truth.is_in_flight(&key, version, *run, *told) =>
+            {
                 Err(format!(
                     "{key:?} {version:?} was told of before it was durable"
                 ))
@@ -142,34 +155,34 @@ impl World {
     }
 
     /// Records the changes of the hub since the last call.
-    pub(crate) fn note_changes(&mut self) {
+    pub(crate) fn record_changes(&mut self) {
         let now = self.server_now();
         let stamp = self.stamp();
-        self.truth.proceed(stamp);
+        self.ground_truth.start_span(stamp);
         let Some(hub) = &mut self.server.hub else {
             return;
         };
-        if let Some(witness) = &mut self.server.witness {
+        if let Some(witness) = &mut self.server.recorder {
             match witness.take(hub, now) {
                 Ok(seen) => {
                     for change in seen {
-                        self.changed_in_store(now.mono_ms, change);
+                        self.record_change(now.mono_ms, change);
                     }
                 }
                 Err(error) => self.violated(format!("the witness: {error}")),
             }
             return;
         }
-        self.hear_of_transactions();
+        self.receive_transactions();
         while let Some((sequence, batch)) = self.server.hub.as_mut().and_then(Hub::take_batch) {
             let place = Some((self.server.run, sequence));
             for write in &batch.writes {
                 match write {
                     Write::Put(record) => {
                         let due_ms = record.expiry.map(|expiry| now.mono_ms + expiry.ttl_ms);
-                        let is_told_again = self.truth.is_told_again(record, due_ms);
+                        let is_told_again = self.ground_truth.is_stored_again(record, due_ms);
                         if is_told_again == Ok(true) {
-                            self.note(|| {
+                            self.trace_event(|| {
                                 format!("store: {:?} again, batch {sequence}", record.key)
                             });
                             continue;
@@ -177,19 +190,21 @@ impl World {
                         self.expect(is_told_again.map(drop));
                         let (key, value) = (record.key.clone(), record.value.clone());
                         let version = record.version;
-                        self.note(|| {
+                        self.trace_event(|| {
                             format!("store: {key:?} = {value:?} {version:?}, batch {sequence}")
                         });
-                        let stored = place.map(|batch| Stored {
+                        let stored = place.map(|batch| StoredChange {
                             token: record.fence.clone(),
                             batch,
                         });
-                        self.truth
+                        self.ground_truth
                             .put(now.mono_ms, key, value, version, due_ms, stored);
                     }
                     Write::Delete(key) => {
-                        self.note(|| format!("store: {key:?} deleted, batch {sequence}"));
-                        let result = self.truth.delete(now.mono_ms, key.clone(), None, place);
+                        self.trace_event(|| format!("store: {key:?} deleted, batch {sequence}"));
+                        let result =
+                            self.ground_truth
+                                .delete(now.mono_ms, key.clone(), None, place);
                         self.expect(result);
                     }
                 }
@@ -199,18 +214,19 @@ impl World {
         self.check_transactions();
     }
 
-    fn changed_in_store(&mut self, now_ms: u64, change: Seen) {
-        let Seen {
+    fn record_change(&mut self, now_ms: u64, change: RecordedChange) {
+        let RecordedChange {
             key,
             value,
             version,
         } = change;
-        self.note(|| format!("store: {key:?} = {value:?} {version:?}"));
+        self.trace_event(|| format!("store: {key:?} = {value:?} {version:?}"));
         if let Some(value) = value {
             let due_ms = px_of(&value).map(|px| now_ms + px);
-            self.truth.put(now_ms, key, value, version, due_ms, None);
+            self.ground_truth
+                .put(now_ms, key, value, version, due_ms, None);
         } else {
-            let result = self.truth.delete(now_ms, key, Some(version), None);
+            let result = self.ground_truth.delete(now_ms, key, Some(version), None);
             self.expect(result);
         }
     }
@@ -222,11 +238,11 @@ fn is_absence(payload: &[u8]) -> bool {
 }
 
 /// Returns the request that a message to one of these clients answers, and the key.
-fn about<'a>(
+fn request_of<'a>(
     publish: &Publish,
-    asked: &'a HashMap<Box<[u8]>, Asked>,
+    asked: &'a HashMap<Box<[u8]>, TakenRequest>,
     clients: &[usize],
-) -> (Option<&'a Asked>, Option<Bytes>) {
+) -> (Option<&'a TakenRequest>, Option<Bytes>) {
     if let Some(correlation) = publish.correlation_data() {
         let asked = asked.get(correlation);
         return (asked, asked.map(|asked| asked.key.clone()));

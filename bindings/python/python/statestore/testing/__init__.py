@@ -71,14 +71,14 @@ def find_server() -> Path:
 _running: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
-def _leave_to_parent() -> None:
+def _close_inherited_inputs() -> None:
     """Closes what a forked child inherits of the servers: they end with the process that started them."""
     for server in _running:
         server._close_input()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
+    os.register_at_fork(after_in_child=_close_inherited_inputs)
 
 
 class Server:
@@ -107,9 +107,9 @@ class Server:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace")
         _running.add(self)
         lines: queue.Queue[str] = queue.Queue()
-        self._said: collections.deque[str] = collections.deque(maxlen=100)
+        self._stderr_lines: collections.deque[str] = collections.deque(maxlen=100)
         assert self._process.stdout is not None and self._process.stderr is not None
-        readers = [(self._process.stdout, lines.put), (self._process.stderr, self._note)]
+        readers = [(self._process.stdout, lines.put), (self._process.stderr, self._keep_line)]
         self._readers = [threading.Thread(target=_read, args=reader, daemon=True) for reader in readers]
         for reader in self._readers:
             reader.start()
@@ -125,9 +125,9 @@ class Server:
         self.port = int(port)
         self.url = f"mqtt://{self.host}:{self.port}"
 
-    def _note(self, line: str) -> None:
+    def _keep_line(self, line: str) -> None:
         """Keeps what it complains about, and passes it on to our own standard error."""
-        self._said.append(line)
+        self._stderr_lines.append(line)
         # Which may be that of a test that has ended.
         with contextlib.suppress(ValueError, AttributeError):
             sys.stderr.write(line)
@@ -135,7 +135,7 @@ class Server:
     @property
     def stderr(self) -> str:
         """The last hundred lines of its standard error; all of them once it has ended."""
-        return "".join(self._said)
+        return "".join(self._stderr_lines)
 
     @property
     def pid(self) -> int:

@@ -9,31 +9,31 @@
 //! - [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error.
 //!
 //! All times are milliseconds on one clock that never jumps.
+mod drain;
 mod error;
 mod event;
-mod leaving;
 mod receive;
 mod resend;
 mod subscriptions;
-mod unacknowledged;
+mod unacknowledged_publish;
 
 pub use error::SessionError;
 pub use event::Event;
 pub use resend::seconds_left;
 pub use subscriptions::Subscriptions;
-pub use unacknowledged::Terms;
+pub use unacknowledged_publish::PublishOptions;
 
 use super::alias::{InboundAliases, OutboundAliases, TopicName};
-use super::authentication::Authentication;
-use super::keep_alive::{ClientKeepAlive, Due};
+use super::auth_exchange::AuthExchange;
+use super::keep_alive::{ClientKeepAlive, KeepAliveAction};
 use super::outbox::Outbox;
 use super::{
     Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PubAck, PublishHeader,
     ReasonCode, Window, encode_pingreq,
 };
 use bytes::{Bytes, BytesMut};
-use leaving::Leaving;
-use unacknowledged::Unacknowledged;
+use drain::DrainState;
+use unacknowledged_publish::UnacknowledgedPublish;
 
 /// The configuration of a session.
 #[derive(Debug, Clone)]
@@ -47,11 +47,11 @@ pub struct SessionConfig {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SessionState {
     Offline,
     Connecting,
     /// Asks whether the session is the known one: only that one has the subscription which this UNSUBSCRIBE ends.
-    Recognizing(PacketId),
+    Verifying(PacketId),
     Subscribing {
         id: PacketId,
         /// Whether the session nevertheless is the known one.
@@ -61,23 +61,23 @@ enum Phase {
 }
 
 /// No more PUBLISHes are unacknowledged at a time, so that a packet identifier is left for a SUBSCRIBE or UNSUBSCRIBE.
-const MOST_PUBLISHES: usize = 65_534;
+const MAX_PUBLISHES: usize = 65_534;
 /// Maximum size in bytes of a packet before the CONNACK: four strings of the largest size.
 const MAX_BYTES_BEFORE_CONNACK: u32 = 256 * 1024;
 const NEVER: u64 = u64::MAX;
 
 /// How many unanswered CONNECTs count at most, so that two clients with one client id do not fight for long.
-const MAX_UNANSWERED: u32 = 3;
+const MAX_UNANSWERED_CONNECTS: u32 = 3;
 /// Time in milliseconds for which unanswered CONNECTs count after the last one: no CONNECT is on its way for longer.
-const UNANSWERED_MS: u64 = 600_000;
+const CONNECT_LIFETIME_MS: u64 = 600_000;
 
 /// Whether another session used the client id before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Followed {
-    Nobody,
+enum ClientIdReuse {
+    No,
     /// Another session used the client id, and this one has not been connected yet.
-    Somebody,
-    Until {
+    Possible,
+    PossibleUntil {
         ms: u64,
     },
 }
@@ -89,42 +89,42 @@ enum Followed {
 pub struct Session<T> {
     config: SessionConfig,
     client_id: String,
-    phase: Phase,
-    authentication: Authentication,
+    state: SessionState,
+    authentication: AuthExchange,
     /// Whether the broker has, or had, a session of this object.
-    known: bool,
+    is_resumable: bool,
     /// Number of sessions so far, including this one.
     number: u64,
     /// Whether the subscriptions are made in that session.
     subscribed: bool,
     /// The next session on the broker may be another one than the known one.
-    unsure: bool,
+    is_uncertain: bool,
     /// The next CONNECT is to begin a new session.
-    renews: bool,
+    forces_clean_start: bool,
     /// The last CONNECT asked for a new session.
-    asked_clean: bool,
+    requested_clean_start: bool,
     /// Whether this connection was ready for PUBLISHes.
     was_ready: bool,
     /// No PUBLISH is overdue before.
     overdue_ms: u64,
     /// CONNECTs that were not answered. Each may reach the broker later than those after it: it then takes the session
     /// over from their connection, or begins another one if there is none.
-    unanswered: u32,
+    unanswered_connects: u32,
     /// When the last CONNECT was sent.
     connect_ms: u64,
     /// Whether a CONNECT of an earlier session with this client id may still be on its way, and until when.
-    followed: Followed,
+    client_id_reuse: ClientIdReuse,
     /// Reason code that the broker returned for each subscription.
     granted: Vec<ReasonCode>,
     ids: PacketIds,
-    window: Window<Unacknowledged<T>>,
+    window: Window<UnacknowledgedPublish<T>>,
     outbox: Outbox,
     /// PUBACKs in the output that was not taken yet.
-    untaken_pubacks: u16,
+    pending_pubacks: u16,
     /// Number of messages that the owner has not acknowledged; `None` if the session acknowledges them itself.
     unanswered_messages: Option<u16>,
-    leaving: Leaving,
-    peer: Limits,
+    drain: DrainState,
+    peer_limits: Limits,
     keep_alive: ClientKeepAlive,
     decoder: Decoder,
     inbound: InboundAliases,
@@ -138,27 +138,27 @@ impl<T: Copy> Session<T> {
         Self {
             client_id: config.connect.client_id.clone(),
             config,
-            phase: Phase::Offline,
-            authentication: Authentication::default(),
-            known: false,
+            state: SessionState::Offline,
+            authentication: AuthExchange::default(),
+            is_resumable: false,
             number: 1,
             subscribed: false,
-            unsure: false,
-            renews: false,
-            asked_clean: false,
+            is_uncertain: false,
+            forces_clean_start: false,
+            requested_clean_start: false,
             was_ready: false,
             overdue_ms: NEVER,
-            unanswered: 0,
+            unanswered_connects: 0,
             connect_ms: 0,
-            followed: Followed::Nobody,
+            client_id_reuse: ClientIdReuse::No,
             granted: Vec::new(),
             ids: PacketIds::new(),
             window: Window::new(1),
             outbox: Outbox::default(),
-            untaken_pubacks: 0,
+            pending_pubacks: 0,
             unanswered_messages: None,
-            leaving: Leaving::No,
-            peer: Limits::default(),
+            drain: DrainState::Active,
+            peer_limits: Limits::default(),
             keep_alive: ClientKeepAlive::new(0, 0, 0),
             decoder: Decoder::default(),
             inbound: InboundAliases::default(),
@@ -171,8 +171,8 @@ impl<T: Copy> Session<T> {
     /// earlier user may arrive late and begin another session in place of this one. For ten minutes from the first connection
     /// on, each reconnect therefore asks whether the session is still this one [MQTT-3.1.2-4].
     #[must_use]
-    pub fn after_others(mut self) -> Self {
-        self.followed = Followed::Somebody;
+    pub fn with_reused_client_id(mut self) -> Self {
+        self.client_id_reuse = ClientIdReuse::Possible;
         self
     }
 
@@ -186,7 +186,7 @@ impl<T: Copy> Session<T> {
     }
     /// Returns the limits that the broker set on the last connection.
     pub fn peer_limits(&self) -> Limits {
-        self.peer
+        self.peer_limits
     }
     /// Returns the reason code that the broker returned for each subscription.
     pub fn granted(&self) -> &[ReasonCode] {
@@ -194,13 +194,13 @@ impl<T: Copy> Session<T> {
     }
     /// Returns whether PUBLISHes can be sent, provided that the window has room.
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.state == SessionState::Ready
     }
     /// Returns how many more PUBLISHes can be sent now.
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         if self.is_ready() {
-            let most = MOST_PUBLISHES.saturating_sub(self.window.len());
-            self.window.room().min(most)
+            let most = MAX_PUBLISHES.saturating_sub(self.window.len());
+            self.window.capacity().min(most)
         } else {
             0
         }
@@ -220,8 +220,8 @@ impl<T: Copy> Session<T> {
     /// Returns the maximum size in bytes of a received packet. It is small until the broker has accepted the connection.
     pub fn max_packet_bytes(&self) -> u32 {
         let most = self.config.connect.limits.max_packet_bytes;
-        match self.phase {
-            Phase::Connecting => most.min(MAX_BYTES_BEFORE_CONNACK),
+        match self.state {
+            SessionState::Connecting => most.min(MAX_BYTES_BEFORE_CONNACK),
             _ => most,
         }
     }
@@ -251,40 +251,42 @@ impl<T: Copy> Session<T> {
     /// # Errors
     /// The data is too large for MQTT or for this broker. The connection stays as it is.
     pub fn reauthenticate(&mut self, data: Bytes) -> Result<(), EncodeError> {
-        let is_connected = match self.phase {
-            Phase::Offline => return Ok(()),
-            Phase::Connecting => false,
-            Phase::Recognizing(_) | Phase::Subscribing { .. } | Phase::Ready => true,
+        let is_connected = match self.state {
+            SessionState::Offline => return Ok(()),
+            SessionState::Connecting => false,
+            SessionState::Verifying(_) | SessionState::Subscribing { .. } | SessionState::Ready => {
+                true
+            }
         };
-        match self.authentication.newer(data, is_connected) {
-            Some(auth) => auth.encode(self.peer.max_packet_bytes, self.outbox.pending()),
+        match self.authentication.update(data, is_connected) {
+            Some(auth) => auth.encode(self.peer_limits.max_packet_bytes, self.outbox.pending()),
             None => Ok(()),
         }
     }
 
     /// Makes the next connection begin a new session, whatever the broker still has of this one.
-    pub fn renew(&mut self) {
-        self.renews = true;
+    pub fn force_clean_start(&mut self) {
+        self.forces_clean_start = true;
     }
 
     /// Begins a connection over a new transport: sends CONNECT.
     pub fn connect(&mut self, now_ms: u64) -> Result<(), SessionError> {
-        self.forget_unanswered(now_ms);
-        if self.followed == Followed::Somebody {
-            let ms = now_ms.saturating_add(UNANSWERED_MS);
-            self.followed = Followed::Until { ms };
+        self.expire_unanswered_connects(now_ms);
+        if self.client_id_reuse == ClientIdReuse::Possible {
+            let ms = now_ms.saturating_add(CONNECT_LIFETIME_MS);
+            self.client_id_reuse = ClientIdReuse::PossibleUntil { ms };
         }
         let mut connect = self.config.connect.clone();
         connect.client_id.clone_from(&self.client_id);
-        connect.clean_start = self.renews || connect.clean_start && !self.known;
-        self.asked_clean = connect.clean_start;
+        connect.clean_start = self.forces_clean_start || connect.clean_start && !self.is_resumable;
+        self.requested_clean_start = connect.clean_start;
         self.was_ready = false;
         self.overdue_ms = NEVER;
         connect.encode(Limits::MAX_PACKET_BYTES, self.outbox.pending())?;
         self.authentication.connecting(connect.authentication);
-        self.unanswered += 1;
+        self.unanswered_connects += 1;
         self.connect_ms = now_ms;
-        self.phase = Phase::Connecting;
+        self.state = SessionState::Connecting;
         self.keep_alive = ClientKeepAlive::new(0, self.config.ping_timeout_ms, now_ms);
         Ok(())
     }
@@ -293,41 +295,41 @@ impl<T: Copy> Session<T> {
     pub fn connection_lost(&mut self) {
         if std::mem::take(&mut self.was_ready) {
             for entry in self.window.sent_mut() {
-                entry.maybe_delivered |= self.outbox.is_handed_over(entry.place);
+                entry.maybe_delivered |= self.outbox.is_written(entry.location);
             }
         }
         self.outbox.disconnected();
-        self.untaken_pubacks = 0;
+        self.pending_pubacks = 0;
         self.unanswered_messages = self.unanswered_messages.map(|_| 0);
-        if let Leaving::Asked(id) = self.leaving {
+        if let DrainState::Requested(id) = self.drain {
             self.ids.release(id);
         }
-        self.leaving = Leaving::No;
-        self.unanswered = self.unanswered.min(MAX_UNANSWERED);
-        self.unsure |= matches!(self.phase, Phase::Recognizing(_));
-        if let Phase::Recognizing(id) | Phase::Subscribing { id, .. } = self.phase {
+        self.drain = DrainState::Active;
+        self.unanswered_connects = self.unanswered_connects.min(MAX_UNANSWERED_CONNECTS);
+        self.is_uncertain |= matches!(self.state, SessionState::Verifying(_));
+        if let SessionState::Verifying(id) | SessionState::Subscribing { id, .. } = self.state {
             self.ids.release(id);
         }
-        self.phase = Phase::Offline;
+        self.state = SessionState::Offline;
     }
 
     /// Returns whether a takeover that the broker reports may come from one of this session's own CONNECTs, unanswered
     /// and delivered late. Each such CONNECT explains only one takeover, so that the session does not fight a client
     /// that really took it over.
-    pub fn excuses_takeover(&mut self, now_ms: u64) -> bool {
-        self.forget_unanswered(now_ms);
-        let excuses = self.unanswered > 0;
-        self.unsure |= excuses;
-        self.unanswered = self.unanswered.saturating_sub(1);
+    pub fn explains_takeover(&mut self, now_ms: u64) -> bool {
+        self.expire_unanswered_connects(now_ms);
+        let excuses = self.unanswered_connects > 0;
+        self.is_uncertain |= excuses;
+        self.unanswered_connects = self.unanswered_connects.saturating_sub(1);
         excuses
     }
 
-    fn forget_unanswered(&mut self, now_ms: u64) {
-        if matches!(self.followed, Followed::Until { ms } if now_ms > ms) {
-            self.followed = Followed::Nobody;
+    fn expire_unanswered_connects(&mut self, now_ms: u64) {
+        if matches!(self.client_id_reuse, ClientIdReuse::PossibleUntil { ms } if now_ms > ms) {
+            self.client_id_reuse = ClientIdReuse::No;
         }
-        if now_ms.saturating_sub(self.connect_ms) > UNANSWERED_MS {
-            self.unanswered = 0;
+        if now_ms.saturating_sub(self.connect_ms) > CONNECT_LIFETIME_MS {
+            self.unanswered_connects = 0;
         }
     }
 
@@ -335,7 +337,7 @@ impl<T: Copy> Session<T> {
     /// replaces the interval of the CONNECT.
     pub fn disconnect(&self, reason: ReasonCode, session_expiry_s: Option<u32>) -> BytesMut {
         let mut out = BytesMut::new();
-        if self.phase == Phase::Offline {
+        if self.state == SessionState::Offline {
             return out;
         }
         let disconnect = Disconnect {
@@ -343,7 +345,7 @@ impl<T: Copy> Session<T> {
             ..Disconnect::new(reason)
         };
         // The only error is a broker that allows packets of three bytes; it gets none.
-        let _ = disconnect.encode(self.peer.max_packet_bytes, &mut out);
+        let _ = disconnect.encode(self.peer_limits.max_packet_bytes, &mut out);
         out
     }
 
@@ -353,11 +355,11 @@ impl<T: Copy> Session<T> {
         if self.outbox.is_empty() {
             return Bytes::new();
         }
-        self.untaken_pubacks = 0;
-        self.outbound.go_out();
+        self.pending_pubacks = 0;
+        self.outbound.mark_sent();
         let output = self.outbox.take();
         let awaits = !self.window.is_empty();
-        self.keep_alive.handed_out(output.len(), awaits, now_ms);
+        self.keep_alive.output_taken(output.len(), awaits, now_ms);
         output
     }
     /// Records that the transport took `bytes` more of the output; `waited` is true if it did not take them at once.
@@ -371,14 +373,14 @@ impl<T: Copy> Session<T> {
     }
 
     /// Returns whether [`take_output`](Self::take_output) returns nothing, or only PUBACKs that the session made by itself.
-    pub fn only_acknowledges(&self) -> bool {
-        self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.untaken_pubacks)
+    pub fn has_only_pubacks(&self) -> bool {
+        self.outbox.pending_bytes() == PubAck::SUCCESS_BYTES * usize::from(self.pending_pubacks)
     }
 
     /// Returns the time for the next [`poll`](Self::poll); `None` if nothing is due, as while there is no transport.
     /// `awaits` is true if a message that answers a PUBLISH is pending.
     pub fn wake_at_ms(&self, awaits: bool) -> Option<u64> {
-        if self.phase == Phase::Offline {
+        if self.state == SessionState::Offline {
             return None;
         }
         let keep_alive = self
@@ -389,7 +391,7 @@ impl<T: Copy> Session<T> {
 
     /// Handles the passing of time. `awaits` is the same as for [`wake_at_ms`](Self::wake_at_ms).
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> Result<(), SessionError> {
-        if self.phase == Phase::Offline {
+        if self.state == SessionState::Offline {
             return Ok(());
         }
         if now_ms >= self.overdue_ms {
@@ -397,16 +399,16 @@ impl<T: Copy> Session<T> {
         }
         let awaits = awaits || !self.window.is_empty();
         match self.keep_alive.poll(awaits, now_ms) {
-            Due::Nothing => Ok(()),
-            Due::Ping => {
+            KeepAliveAction::Nothing => Ok(()),
+            KeepAliveAction::Ping => {
                 encode_pingreq(self.outbox.pending());
                 Ok(())
             }
-            Due::PeerDead => Err(SessionError::PeerDead),
+            KeepAliveAction::PeerDead => Err(SessionError::PeerDead),
         }
     }
 
-    /// Sends a PUBLISH with QoS 1; `header` needs no packet identifier. Call it only while there is [`room`](Self::room).
+    /// Sends a PUBLISH with QoS 1; `header` needs no packet identifier. Call it only while there is [`capacity`](Self::capacity).
     /// Returns the packet identifier.
     ///
     /// # Errors
@@ -416,12 +418,12 @@ impl<T: Copy> Session<T> {
         header: &PublishHeader<'_>,
         payload_len: usize,
         write_payload: impl FnOnce(&mut BytesMut),
-        terms: Terms<T>,
+        terms: PublishOptions<T>,
     ) -> Result<PacketId, EncodeError> {
-        if self.room() == 0 {
-            return Err(EncodeError::NoRoom);
+        if self.capacity() == 0 {
+            return Err(EncodeError::WindowFull);
         }
-        let id = self.ids.allocate().ok_or(EncodeError::NoRoom)?;
+        let id = self.ids.allocate().ok_or(EncodeError::WindowFull)?;
         let name = self.outbound.name(header.topic);
         let (topic, topic_alias) = match name {
             TopicName::Plain => (header.topic, None),
@@ -437,7 +439,7 @@ impl<T: Copy> Session<T> {
         let pending = self.outbox.pending();
         let start = pending.len();
         if let Err(error) = header.encode(
-            self.peer.max_packet_bytes,
+            self.peer_limits.max_packet_bytes,
             pending,
             payload_len,
             write_payload,
@@ -449,21 +451,21 @@ impl<T: Copy> Session<T> {
             return Err(error);
         }
         let place = self.outbox.keep(start);
-        let entry = Unacknowledged {
-            terms,
-            place,
-            is_unwanted: false,
-            defines: topic_alias.filter(|_| !topic.is_empty()),
+        let entry = UnacknowledgedPublish {
+            options: terms,
+            location: place,
+            is_withdrawn: false,
+            defined_alias: topic_alias.filter(|_| !topic.is_empty()),
             overdue_ms: self.overdue_at(terms.deadline_ms),
             maybe_delivered: false,
         };
         match self.window.push(id, entry) {
             Ok(()) => Ok(id),
             Err(entry) => {
-                self.outbox.release(entry.place);
+                self.outbox.release(entry.location);
                 self.outbox.pending().truncate(start);
                 self.ids.release(id);
-                Err(EncodeError::NoRoom)
+                Err(EncodeError::WindowFull)
             }
         }
     }
@@ -482,7 +484,7 @@ impl<T: Copy> Session<T> {
             let Some(packet) = self.decoder.decode(stream, most)? else {
                 return Ok(false);
             };
-            self.packet(packet, now_ms, &mut handle)?;
+            self.handle_packet(packet, now_ms, &mut handle)?;
         }
         Ok(true)
     }

@@ -4,37 +4,41 @@ use super::super::{
     Auth, ConnAck, Packet, PacketId, PacketIds, PubAck, Publish, QoS, ReasonCode, SubAck,
     Subscribe, UnsubAck, Unsubscribe,
 };
-use super::resend::publish_of;
-use super::{Event, Followed, Phase, Session, SessionError};
+use super::resend::decode_publish;
+use super::{ClientIdReuse, Event, Session, SessionError, SessionState};
 
 impl<T: Copy> Session<T> {
-    pub(super) fn packet(
+    pub(super) fn handle_packet(
         &mut self,
         packet: Packet,
         now_ms: u64,
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
-        match (self.phase, packet) {
-            (Phase::Connecting, Packet::ConnAck(connack)) => self.connack(*connack, now_ms, handle),
-            (Phase::Connecting, Packet::Disconnect(disconnect)) => {
+        match (self.state, packet) {
+            (SessionState::Connecting, Packet::ConnAck(connack)) => {
+                self.connack(*connack, now_ms, handle)
+            }
+            (SessionState::Connecting, Packet::Disconnect(disconnect)) => {
                 Err(SessionError::Disconnected(disconnect))
             }
-            (Phase::Connecting, Packet::Auth(auth)) => self.auth(&auth, false, handle),
-            (Phase::Connecting | Phase::Offline, _) => {
+            (SessionState::Connecting, Packet::Auth(auth)) => self.auth(&auth, false, handle),
+            (SessionState::Connecting | SessionState::Offline, _) => {
                 Err(SessionError::Protocol("the first packet is not CONNACK"))
             }
             (_, Packet::Publish(publish)) => self.message(publish, handle),
             (_, Packet::PubAck(puback)) => self.puback(puback, now_ms, handle),
-            (Phase::Subscribing { id, resumed }, Packet::SubAck(suback))
+            (SessionState::Subscribing { id, resumed }, Packet::SubAck(suback))
                 if suback.packet_id == id =>
             {
                 self.suback(suback, resumed, now_ms, handle)
             }
             (_, Packet::Auth(auth)) => self.auth(&auth, true, handle),
-            (Phase::Recognizing(id), Packet::UnsubAck(unsuback)) if unsuback.packet_id == id => {
+            (SessionState::Verifying(id), Packet::UnsubAck(unsuback))
+                if unsuback.packet_id == id =>
+            {
                 self.unsuback(&unsuback, handle)
             }
-            (_, Packet::UnsubAck(unsuback)) if self.has_left(&unsuback) => Ok(()),
+            (_, Packet::UnsubAck(unsuback)) if self.complete_drain(&unsuback) => Ok(()),
             (_, Packet::PingResp) => Ok(()),
             (_, Packet::Disconnect(disconnect)) => Err(SessionError::Disconnected(disconnect)),
             (_, Packet::SubAck(_) | Packet::UnsubAck(_)) => Err(SessionError::Protocol(
@@ -51,7 +55,7 @@ impl<T: Copy> Session<T> {
         now_ms: u64,
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_connects = self.unanswered_connects.saturating_sub(1);
         if connack.reason != ReasonCode::SUCCESS {
             return Err(SessionError::Refused(Box::new(connack)));
         }
@@ -60,24 +64,24 @@ impl<T: Copy> Session<T> {
                 "it accepts QoS 0 only, and the state store needs QoS 1",
             ));
         }
-        if connack.session_present && self.asked_clean {
+        if connack.session_present && self.requested_clean_start {
             return Err(SessionError::Protocol(
                 "it kept the session that was to be ended",
             ));
         }
-        if connack.session_present && !self.known {
+        if connack.session_present && !self.is_resumable {
             return Err(SessionError::UnknownSession);
         }
-        self.renews = false;
+        self.forces_clean_start = false;
         if let Some(id) = connack.assigned_client_id {
-            if self.config.subscriptions.of(&id).is_empty() {
+            if self.config.subscriptions.for_client(&id).is_empty() {
                 return Err(SessionError::Protocol(
                     "it assigned a client id that cannot stand in topics",
                 ));
             }
             self.client_id = id;
         }
-        self.peer = connack.limits;
+        self.peer_limits = connack.limits;
         let newer = self.authentication.connected();
         self.send_auth(newer)?;
         let seconds = connack
@@ -85,14 +89,15 @@ impl<T: Copy> Session<T> {
             .unwrap_or(self.config.connect.keep_alive_s);
         self.keep_alive.set_interval(seconds);
         self.inbound = InboundAliases::new(self.config.connect.limits.topic_alias_maximum);
-        self.outbound.reconnected(self.peer.topic_alias_maximum);
+        self.outbound
+            .reconnected(self.peer_limits.topic_alias_maximum);
 
-        let known = std::mem::replace(&mut self.known, true);
-        let unsure = std::mem::take(&mut self.unsure)
-            || self.unanswered > 0
-            || self.followed != Followed::Nobody;
+        let known = std::mem::replace(&mut self.is_resumable, true);
+        let unsure = std::mem::take(&mut self.is_uncertain)
+            || self.unanswered_connects > 0
+            || self.client_id_reuse != ClientIdReuse::No;
         if known && connack.session_present && unsure && self.subscribed {
-            return self.recognize(handle);
+            return self.verify_session(handle);
         }
         if known && connack.session_present && self.subscribed {
             self.ready(true, now_ms, handle);
@@ -106,8 +111,8 @@ impl<T: Copy> Session<T> {
     }
 
     /// Asks whether the session is the known one.
-    fn recognize(&mut self, handle: &mut impl FnMut(Event<T>)) -> Result<(), SessionError> {
-        let subscriptions = self.config.subscriptions.of(&self.client_id);
+    fn verify_session(&mut self, handle: &mut impl FnMut(Event<T>)) -> Result<(), SessionError> {
+        let subscriptions = self.config.subscriptions.for_client(&self.client_id);
         // The last one, which is missed least while it is gone. Until it is back the subscriptions are not complete.
         self.subscribed = false;
         match (subscriptions.into_iter().next_back(), self.granted.last()) {
@@ -117,8 +122,8 @@ impl<T: Copy> Session<T> {
                     packet_id,
                     filters: vec![last.filter],
                 };
-                unsubscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
-                self.phase = Phase::Recognizing(packet_id);
+                unsubscribe.encode(self.peer_limits.max_packet_bytes, self.outbox.pending())?;
+                self.state = SessionState::Verifying(packet_id);
                 Ok(())
             }
             _ => {
@@ -147,14 +152,14 @@ impl<T: Copy> Session<T> {
             let publish = if entry.maybe_delivered {
                 None
             } else {
-                publish_of(&self.outbox.packet(entry.place))
+                decode_publish(&self.outbox.packet(entry.location))
             };
-            self.outbox.release(entry.place);
+            self.outbox.release(entry.location);
             handle(Event::Lost {
-                tag: entry.terms.tag,
+                tag: entry.options.tag,
                 maybe_delivered: entry.maybe_delivered,
                 publish,
-                is_harmless: entry.terms.is_harmless,
+                is_harmless: entry.options.is_harmless,
             });
         }
         self.ids = PacketIds::new();
@@ -171,14 +176,14 @@ impl<T: Copy> Session<T> {
 
     fn subscribe(&mut self, resumed: bool) -> Result<(), SessionError> {
         let packet_id = self.packet_id()?;
-        let subscriptions = self.config.subscriptions.of(&self.client_id);
+        let subscriptions = self.config.subscriptions.for_client(&self.client_id);
         let subscribe = Subscribe {
             packet_id,
             subscription_id: None,
             subscriptions,
         };
-        subscribe.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
-        self.phase = Phase::Subscribing {
+        subscribe.encode(self.peer_limits.max_packet_bytes, self.outbox.pending())?;
+        self.state = SessionState::Subscribing {
             id: packet_id,
             resumed,
         };
@@ -200,7 +205,7 @@ impl<T: Copy> Session<T> {
 
     fn send_auth(&mut self, auth: Option<Auth>) -> Result<(), SessionError> {
         if let Some(auth) = auth {
-            auth.encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+            auth.encode(self.peer_limits.max_packet_bytes, self.outbox.pending())?;
         }
         Ok(())
     }
@@ -213,7 +218,7 @@ impl<T: Copy> Session<T> {
         handle: &mut impl FnMut(Event<T>),
     ) -> Result<(), SessionError> {
         self.ids.release(suback.packet_id);
-        let subscriptions = self.config.subscriptions.of(&self.client_id);
+        let subscriptions = self.config.subscriptions.for_client(&self.client_id);
         if suback.reasons.len() != subscriptions.len() {
             return Err(SessionError::Protocol(
                 "a SUBACK with another number of reason codes than asked for",
@@ -235,9 +240,9 @@ impl<T: Copy> Session<T> {
     }
 
     fn ready(&mut self, resumed: bool, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
-        self.phase = Phase::Ready;
+        self.state = SessionState::Ready;
         self.was_ready = true;
-        self.window.reconnected(self.peer.receive_maximum);
+        self.window.reconnected(self.peer_limits.receive_maximum);
         handle(Event::Ready { resumed });
         self.resend(now_ms, handle);
     }
@@ -254,9 +259,9 @@ impl<T: Copy> Session<T> {
             ));
         };
         self.ids.release(puback.packet_id);
-        self.outbox.release(entry.place);
+        self.outbox.release(entry.location);
         handle(Event::Acknowledged {
-            tag: entry.terms.tag,
+            tag: entry.options.tag,
             reason: puback.reason,
             reason_string: puback.reason_string,
             resent: entry.maybe_delivered,
@@ -282,7 +287,7 @@ impl<T: Copy> Session<T> {
                 // Mosquitto exceeds the Receive Maximum in bursts. There are no more than this many packet identifiers.
                 Some(count) => (count, u16::MAX),
                 None => (
-                    &mut self.untaken_pubacks,
+                    &mut self.pending_pubacks,
                     self.config.connect.limits.receive_maximum,
                 ),
             };
@@ -299,7 +304,8 @@ impl<T: Copy> Session<T> {
         if let Some(packet_id) = packet_id
             && self.unanswered_messages.is_none()
         {
-            PubAck::success(packet_id).encode(self.peer.max_packet_bytes, self.outbox.pending())?;
+            PubAck::success(packet_id)
+                .encode(self.peer_limits.max_packet_bytes, self.outbox.pending())?;
         }
         Ok(())
     }

@@ -17,31 +17,38 @@
 //! - In that exception, it is sent again with the shortest Message Expiry, one second.
 use super::super::alias::OutboundAliases;
 use super::super::{EncodeError, Limits, Packet, Publish, PublishHeader, decode};
-use super::{Event, Session, Unacknowledged};
+use super::{Event, Session, UnacknowledgedPublish};
 use bytes::{Bytes, BytesMut};
 
 impl<T: Copy> Session<T> {
     /// Sends unacknowledged PUBLISHes of the last connection again, as far as the window has room.
     pub(super) fn resend(&mut self, now_ms: u64, handle: &mut impl FnMut(Event<T>)) {
         while let Some((id, entry)) = self.window.next_resend() {
-            if !entry.maybe_delivered && entry.is_unwanted(now_ms) {
+            if !entry.maybe_delivered && entry.is_stale(now_ms) {
                 if let Some(entry) = self.window.acknowledge(id) {
-                    self.outbox.release(entry.place);
-                    let tag = entry.terms.tag;
+                    self.outbox.release(entry.location);
+                    let tag = entry.options.tag;
                     handle(Event::Dropped { tag });
                 }
                 self.ids.release(id);
                 continue;
             }
-            let packet = self.outbox.packet(entry.place);
+            let packet = self.outbox.packet(entry.location);
             let out = self.outbox.pending();
             let start = out.len();
-            let encoded = encode_again(&packet, entry, &self.outbound, self.peer, now_ms, out);
+            let encoded = encode_resend(
+                &packet,
+                entry,
+                &self.outbound,
+                self.peer_limits,
+                now_ms,
+                out,
+            );
             if encoded.is_ok() {
-                let place = std::mem::replace(&mut entry.place, self.outbox.keep(start));
+                let place = std::mem::replace(&mut entry.location, self.outbox.keep(start));
                 self.outbox.release(place);
-                entry.defines = None;
-                let due_ms = entry.terms.deadline_ms.max(now_ms);
+                entry.defined_alias = None;
+                let due_ms = entry.options.deadline_ms.max(now_ms);
                 entry.overdue_ms = due_ms.saturating_add(self.config.ping_timeout_ms);
                 self.overdue_ms = self.overdue_ms.min(entry.overdue_ms);
                 self.resent += 1;
@@ -49,9 +56,9 @@ impl<T: Copy> Session<T> {
             }
             // The broker takes only smaller packets than before.
             if let Some(entry) = self.window.acknowledge(id) {
-                self.outbox.release(entry.place);
+                self.outbox.release(entry.location);
                 handle(Event::TooLarge {
-                    tag: entry.terms.tag,
+                    tag: entry.options.tag,
                     maybe_delivered: entry.maybe_delivered,
                 });
             }
@@ -61,7 +68,7 @@ impl<T: Copy> Session<T> {
 }
 
 /// Decodes a PUBLISH that this session encoded.
-pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
+pub(super) fn decode_publish(packet: &[u8]) -> Option<Publish> {
     match decode(&mut BytesMut::from(packet), Limits::MAX_PACKET_BYTES) {
         Ok(Some(Packet::Publish(publish))) => Some(publish),
         _ => None,
@@ -70,19 +77,19 @@ pub(super) fn publish_of(packet: &[u8]) -> Option<Publish> {
 
 /// Encodes a PUBLISH again, with its topic in full and with DUP if it may have arrived. Its Message Expiry is the time
 /// that is left, because its sender does not wait longer.
-fn encode_again<T>(
+fn encode_resend<T>(
     packet: &Bytes,
-    entry: &Unacknowledged<T>,
+    entry: &UnacknowledgedPublish<T>,
     aliases: &OutboundAliases,
     peer: Limits,
     now_ms: u64,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let publish = publish_of(packet).ok_or(EncodeError::NoRoom)?;
-    let wanted_until_ms = if entry.is_unwanted {
+    let publish = decode_publish(packet).ok_or(EncodeError::WindowFull)?;
+    let wanted_until_ms = if entry.is_withdrawn {
         now_ms
     } else {
-        entry.terms.deadline_ms
+        entry.options.deadline_ms
     };
     let alias_topic = publish.topic_alias().and_then(|alias| aliases.topic(alias));
     let users: Vec<_> = publish.user_properties().collect();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// The subscriptions of a session, by its client id. The first one must be granted. There are none for a client id that
 /// cannot be used.
 #[derive(Clone)]
-pub struct Subscriptions(Arc<Of>);
+pub struct Subscriptions(Arc<SubscriptionsFn>);
 
-type Of = dyn Fn(&str) -> Vec<Subscription> + Send + Sync;
+type SubscriptionsFn = dyn Fn(&str) -> Vec<Subscription> + Send + Sync;
 
 impl Subscriptions {
     /// Creates the subscriptions from a function that computes them for a client id.
@@ -17,7 +17,7 @@ impl Subscriptions {
     }
 
     /// Returns the subscriptions for this client id.
-    pub(super) fn of(&self, client_id: &str) -> Vec<Subscription> {
+    pub(super) fn for_client(&self, client_id: &str) -> Vec<Subscription> {
         (self.0)(client_id)
     }
 }

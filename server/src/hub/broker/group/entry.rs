@@ -1,88 +1,88 @@
 //! Entries of a group's log, each a message of one server to all.
-use super::super::identity::{IdentityKey, Signed};
-use super::keeper::{Beat, Claim};
+use super::super::identity::{IdentityKey, SignatureContext};
+use super::election::{Campaign, Heartbeat};
 use bytes::{BufMut, BytesMut};
 use statestore_protocol::mqtt::{Publish, PublishHeader};
 use statestore_protocol::topic;
 
 /// The user property with the kind of an entry and its numbers.
-const IS: &str = "__is";
+const KIND_PROPERTY: &str = "__is";
 /// The user property with the name of the server whose entry it is.
-const FROM: &str = "__from";
+const SERVER_PROPERTY: &str = "__from";
 /// The user property with the client that an entry is about.
-const CLIENT: &str = "__client";
+const CLIENT_PROPERTY: &str = "__client";
 /// The user property with the user that the client is.
-const USER: &str = "__user";
+const USER_PROPERTY: &str = "__user";
 /// The user property with the signature, where there is a key.
-const MAC: &str = "__mac";
+const SIGNATURE_PROPERTY: &str = "__mac";
 
 /// First field that the signature of an entry covers. The signature of a request covers a client id first, which never contains this
 /// character. So neither signature can pass for the other.
-const OURS: &[u8] = b"\0servers";
+const SIGNATURE_DOMAIN: &[u8] = b"\0servers";
 
 /// Maximum number of bytes of names in one entry; the last name may exceed it.
-pub(super) const MOST_BYTES: usize = 16 * 1024;
+pub(super) const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 
 /// Returns the topic of a group's log.
-pub(in crate::hub::broker) fn log(group: &str) -> String {
+pub(in crate::hub::broker) fn log_topic(group: &str) -> String {
     format!("statestore/v1/{}/servers/{group}", topic::STORE_GUID)
 }
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     /// A heartbeat: the server is attached.
-    Beat(Beat),
+    Heartbeat(Heartbeat),
     /// The server claims to be the keeper.
-    Claim(Claim),
+    Campaign(Campaign),
     /// The server requests the watches that the keeper knows.
     Join,
     /// The server has left.
-    Gone,
+    Leave,
     /// The keeper gives up its role, since it has seen no changes for `blind_ms` milliseconds.
-    Yield { blind_ms: u64 },
+    Resign { blind_ms: u64 },
     /// A client's request about a watch, with the seconds until it expires, if it does.
     Request { expiry_s: Option<u32> },
     /// Watches that the keeper knows: client, user, key and start of each. The first name of the payload is the server that they are for,
     /// or `*`.
-    Known { is_last: bool },
+    WatchSnapshot { is_last: bool },
     /// The end of all watches of a client, unless the client is this user. `requests` is the number of requests that the server had
     /// received by then.
-    Ended { requests: u64 },
+    WatchesEnded { requests: u64 },
     /// Clients that have sent requests.
-    Alive,
+    ClientsAlive,
 }
 
-impl Kind {
+impl EntryKind {
     fn text(self) -> String {
         match self {
-            Self::Beat(beat) => format!(
+            Self::Heartbeat(beat) => format!(
                 "beat {} {} {} {} {} {} {}",
                 beat.term,
-                u8::from(beat.is_keeper),
-                beat.known,
-                u8::from(beat.is_whole),
+                u8::from(beat.is_leader),
+                beat.synced_term,
+                u8::from(beat.is_synced),
                 beat.sent_ms,
-                beat.nth,
-                u8::from(beat.sees)
+                beat.sequence,
+                u8::from(beat.sees_changes)
             ),
-            Self::Claim(claim) => {
-                let (sent_ms, after_ms) = (claim.sent_ms, claim.after_ms);
+            Self::Campaign(claim) => {
+                let (sent_ms, after_ms) = (claim.sent_ms, claim.after_heartbeat_ms);
                 format!(
                     "claim {} {sent_ms} {after_ms} {}",
-                    claim.term, claim.follows
+                    claim.term, claim.previous_term
                 )
             }
             Self::Join => "join".into(),
-            Self::Gone => "gone".into(),
-            Self::Yield { blind_ms } => format!("yield {blind_ms}"),
+            Self::Leave => "gone".into(),
+            Self::Resign { blind_ms } => format!("yield {blind_ms}"),
             Self::Request { expiry_s } => match expiry_s {
                 Some(seconds) => format!("request {seconds}"),
                 None => "request".into(),
             },
-            Self::Known { is_last } => format!("watches {}", u8::from(is_last)),
-            Self::Ended { requests } => format!("ended {requests}"),
-            Self::Alive => "alive".into(),
+            Self::WatchSnapshot { is_last } => format!("watches {}", u8::from(is_last)),
+            Self::WatchesEnded { requests } => format!("ended {requests}"),
+            Self::ClientsAlive => "alive".into(),
         }
     }
 
@@ -91,33 +91,35 @@ impl Kind {
         let kind = words.next()?;
         let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
         Some(match (kind, &numbers[..]) {
-            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth, sees]) => Self::Beat(Beat {
+            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth, sees]) => {
+                Self::Heartbeat(Heartbeat {
+                    term,
+                    is_leader: is_keeper == 1,
+                    synced_term: known,
+                    is_synced: is_whole == 1,
+                    sent_ms,
+                    sequence: nth,
+                    sees_changes: sees == 1,
+                })
+            }
+            ("claim", &[term, sent_ms, after_ms, follows]) => Self::Campaign(Campaign {
                 term,
-                is_keeper: is_keeper == 1,
-                known,
-                is_whole: is_whole == 1,
                 sent_ms,
-                nth,
-                sees: sees == 1,
-            }),
-            ("claim", &[term, sent_ms, after_ms, follows]) => Self::Claim(Claim {
-                term,
-                sent_ms,
-                after_ms,
-                follows,
+                after_heartbeat_ms: after_ms,
+                previous_term: follows,
             }),
             ("join", []) => Self::Join,
-            ("gone", []) => Self::Gone,
-            ("yield", &[blind_ms]) => Self::Yield { blind_ms },
+            ("gone", []) => Self::Leave,
+            ("yield", &[blind_ms]) => Self::Resign { blind_ms },
             ("request", []) => Self::Request { expiry_s: None },
             ("request", &[seconds]) => Self::Request {
                 expiry_s: Some(u32::try_from(seconds).ok()?),
             },
-            ("watches", &[is_last]) => Self::Known {
+            ("watches", &[is_last]) => Self::WatchSnapshot {
                 is_last: is_last == 1,
             },
-            ("ended", &[requests]) => Self::Ended { requests },
-            ("alive", []) => Self::Alive,
+            ("ended", &[requests]) => Self::WatchesEnded { requests },
+            ("alive", []) => Self::ClientsAlive,
             _ => return None,
         })
     }
@@ -126,8 +128,8 @@ impl Kind {
 /// An entry that is to be published.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
-    pub(super) kind: Kind,
-    pub(super) from: &'a str,
+    pub(super) kind: EntryKind,
+    pub(super) server: &'a str,
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
     pub(super) payload: &'a [u8],
@@ -147,9 +149,10 @@ impl Entry<'_> {
         write: impl FnOnce(&PublishHeader<'_>) -> T,
     ) -> T {
         let kind = self.kind.text();
-        let mut properties: Vec<(&str, &str)> = vec![(IS, &kind), (FROM, self.from)];
-        properties.extend(self.client.map(|client| (CLIENT, client)));
-        properties.extend(self.user.map(|user| (USER, user)));
+        let mut properties: Vec<(&str, &str)> =
+            vec![(KIND_PROPERTY, &kind), (SERVER_PROPERTY, self.server)];
+        properties.extend(self.client.map(|client| (CLIENT_PROPERTY, client)));
+        properties.extend(self.user.map(|user| (USER_PROPERTY, user)));
         let asked = self.request.into_iter().flat_map(Publish::user_properties);
         let is_ours = |name| is_reserved(name) || Some(name) == self.identity;
         properties.extend(asked.filter(|(name, _)| !is_ours(*name)));
@@ -160,8 +163,8 @@ impl Entry<'_> {
             ..PublishHeader::default()
         };
         let mac = key.map(|key| {
-            let mut signed = Signed::with(key);
-            signed.field(OURS);
+            let mut signed = SignatureContext::new(key);
+            signed.field(SIGNATURE_DOMAIN);
             signed.message(
                 topic,
                 header.response_topic.unwrap_or_default(),
@@ -171,9 +174,9 @@ impl Entry<'_> {
             for (name, value) in &properties {
                 signed.property(name.as_bytes(), value.as_bytes());
             }
-            signed.digits()
+            signed.finish_hex()
         });
-        properties.extend(mac.iter().map(|mac| (MAC, &mac[..])));
+        properties.extend(mac.iter().map(|mac| (SIGNATURE_PROPERTY, &mac[..])));
         header.user_properties = &properties;
         write(&header)
     }
@@ -181,34 +184,44 @@ impl Entry<'_> {
 
 /// Returns whether a user property is reserved for entries, so that no client can set it.
 fn is_reserved(name: &str) -> bool {
-    [IS, FROM, CLIENT, USER, MAC].contains(&name)
+    [
+        KIND_PROPERTY,
+        SERVER_PROPERTY,
+        CLIENT_PROPERTY,
+        USER_PROPERTY,
+        SIGNATURE_PROPERTY,
+    ]
+    .contains(&name)
 }
 
 /// The header of an entry that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said<'a> {
-    pub(super) kind: Kind,
-    pub(super) from: &'a str,
+pub(super) struct EntryHeader<'a> {
+    pub(super) kind: EntryKind,
+    pub(super) server: &'a str,
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
 }
 
 /// Reads an entry. Returns `None` if no server of the group has published it.
-pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Option<Said<'a>> {
+pub(super) fn parse_entry<'a>(
+    publish: &'a Publish,
+    key: Option<&IdentityKey>,
+) -> Option<EntryHeader<'a>> {
     let one = |name: &str| {
         let mut found = publish.user_properties().filter(|(its, _)| *its == name);
         let (_, value) = found.next()?;
         found.next().is_none().then_some(value)
     };
-    let said = Said {
-        kind: Kind::parse(one(IS)?)?,
-        from: one(FROM)?,
-        client: one(CLIENT),
-        user: one(USER),
+    let said = EntryHeader {
+        kind: EntryKind::parse(one(KIND_PROPERTY)?)?,
+        server: one(SERVER_PROPERTY)?,
+        client: one(CLIENT_PROPERTY),
+        user: one(USER_PROPERTY),
     };
     if let Some(key) = key {
-        let mut signed = Signed::with(key);
-        signed.field(OURS);
+        let mut signed = SignatureContext::new(key);
+        signed.field(SIGNATURE_DOMAIN);
         signed.message(
             publish.topic(),
             publish.response_topic().unwrap_or_default(),
@@ -216,11 +229,11 @@ pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Optio
             publish.payload_bytes(),
         );
         for (name, value) in publish.user_property_bytes() {
-            if name != MAC.as_bytes() {
+            if name != SIGNATURE_PROPERTY.as_bytes() {
                 signed.property(name, value);
             }
         }
-        if !signed.is(one(MAC)?) {
+        if !signed.verify_hex(one(SIGNATURE_PROPERTY)?) {
             return None;
         }
     }
@@ -228,7 +241,7 @@ pub(super) fn read<'a>(publish: &'a Publish, key: Option<&IdentityKey>) -> Optio
 }
 
 /// Appends a name to a payload.
-pub(super) fn push(name: &[u8], payload: &mut BytesMut) {
+pub(super) fn push_name(name: &[u8], payload: &mut BytesMut) {
     // A packet of MQTT has at most 256 MiB, so the length of a name fits.
     payload.put_u32(u32::try_from(name.len()).unwrap_or(u32::MAX));
     payload.extend_from_slice(name);
@@ -272,34 +285,34 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_as_they_were_written() {
-        let beat = Beat {
+    fn entries_round_trip() {
+        let beat = Heartbeat {
             term: 1,
-            is_keeper: true,
-            known: 2,
-            is_whole: false,
+            is_leader: true,
+            synced_term: 2,
+            is_synced: false,
             sent_ms: 3,
-            nth: 4,
-            sees: true,
+            sequence: 4,
+            sees_changes: true,
         };
         for kind in [
-            Kind::Beat(beat),
-            Kind::Claim(Claim {
+            EntryKind::Heartbeat(beat),
+            EntryKind::Campaign(Campaign {
                 term: 4,
                 sent_ms: 5,
-                after_ms: 6,
-                follows: 3,
+                after_heartbeat_ms: 6,
+                previous_term: 3,
             }),
-            Kind::Join,
-            Kind::Gone,
-            Kind::Yield { blind_ms: 8 },
-            Kind::Request { expiry_s: None },
-            Kind::Request { expiry_s: Some(6) },
-            Kind::Known { is_last: true },
-            Kind::Ended { requests: 7 },
-            Kind::Alive,
+            EntryKind::Join,
+            EntryKind::Leave,
+            EntryKind::Resign { blind_ms: 8 },
+            EntryKind::Request { expiry_s: None },
+            EntryKind::Request { expiry_s: Some(6) },
+            EntryKind::WatchSnapshot { is_last: true },
+            EntryKind::WatchesEnded { requests: 7 },
+            EntryKind::ClientsAlive,
         ] {
-            assert_eq!(Kind::parse(&kind.text()), Some(kind));
+            assert_eq!(EntryKind::parse(&kind.text()), Some(kind));
         }
         for text in [
             "",
@@ -309,11 +322,11 @@ mod tests {
             "join 1",
             "request -1",
         ] {
-            assert_eq!(Kind::parse(text), None, "{text:?}");
+            assert_eq!(EntryKind::parse(text), None, "{text:?}");
         }
         let mut payload = BytesMut::new();
         for name in [&b"one"[..], b"", b"\xff"] {
-            push(name, &mut payload);
+            push_name(name, &mut payload);
         }
         let read: Vec<_> = names(&payload).collect();
         assert_eq!(read, [&b"one"[..], b"", b"\xff"]);
@@ -321,32 +334,32 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_has_signed_is_an_entry_and_no_client_can_add_to_it() {
+    fn an_entry_needs_a_valid_signature_and_excludes_client_properties() {
         let asked = PublishHeader {
             topic: topic::REQUEST,
             response_topic: Some("clients/me/x"),
             correlation_data: Some(b"c"),
             user_properties: &[
                 ("__ts", "t"),
-                (USER, "root"),
-                (IS, "gone"),
+                (USER_PROPERTY, "root"),
+                (KIND_PROPERTY, "gone"),
                 ("identity", "mac 2 me ann"),
             ],
             ..PublishHeader::default()
         };
         let request = publish(&asked, b"payload");
         let entry = Entry {
-            kind: Kind::Request { expiry_s: None },
-            from: "a",
+            kind: EntryKind::Request { expiry_s: None },
+            server: "a",
             client: Some("me"),
             user: Some("ann"),
             payload: b"payload",
             request: Some(&request),
             identity: Some("identity"),
         };
-        let topic = log("nodes");
+        let topic = log_topic("nodes");
         let written = entry.write(&topic, Some(&key(1)), |header| publish(header, b"payload"));
-        let said = read(&written, Some(&key(1))).unwrap();
+        let said = parse_entry(&written, Some(&key(1))).unwrap();
         assert_eq!((said.client, said.user), (Some("me"), Some("ann")));
         assert_eq!(written.response_topic(), Some("clients/me/x"));
         assert!(
@@ -360,11 +373,15 @@ mod tests {
                 .user_properties()
                 .all(|(name, _)| name != "identity")
         );
-        assert_eq!(read(&written, Some(&key(2))), None, "of another group");
+        assert_eq!(
+            parse_entry(&written, Some(&key(2))),
+            None,
+            "of another group"
+        );
         let changed = entry.write(&topic, Some(&key(1)), |header| publish(header, b"other"));
-        assert_eq!(read(&changed, Some(&key(1))), None);
+        assert_eq!(parse_entry(&changed, Some(&key(1))), None);
         let unsigned = entry.write(&topic, None, |header| publish(header, b"payload"));
-        assert_eq!(read(&unsigned, Some(&key(1))), None);
-        assert!(read(&unsigned, None).is_some());
+        assert_eq!(parse_entry(&unsigned, Some(&key(1))), None);
+        assert!(parse_entry(&unsigned, None).is_some());
     }
 }

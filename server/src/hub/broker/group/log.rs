@@ -1,19 +1,19 @@
 //! Publishing to and reading from the log of a group.
-use super::entry::{self, Entry, Kind, MOST_BYTES};
-use super::keeper::{Saying, Turn};
-use super::{Group, UNSAID_MS};
-use crate::clock::Now;
+use super::election::{ElectionEvent, ElectionMessage};
+use super::entry::{self, Entry, EntryKind, MAX_PAYLOAD_BYTES};
+use super::{Group, UNPUBLISHED_WINDOW_MS};
+use crate::clock::ClockReading;
 use crate::hub::Hub;
-use crate::hub::broker::outgoing::What;
+use crate::hub::broker::outgoing_message::OutgoingKind;
 use crate::hub::message::{Message, Payload};
-use crate::keyspace::remote::Trouble;
+use crate::keyspace::shared::EngineProblem;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Publish, ReasonCode};
 use std::sync::Arc;
 
 /// Subject of an entry.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct About<'a> {
+pub(super) struct EntrySubject<'a> {
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
     /// The request, and the number under which it is acknowledged.
@@ -26,121 +26,127 @@ impl Hub {
     }
 
     /// Publishes an entry of the log, unless this server is not attached to a group.
-    pub(super) fn log(&mut self, kind: Kind, about: About<'_>, payload: &[u8], now: Now) {
+    pub(super) fn publish_entry(
+        &mut self,
+        kind: EntryKind,
+        about: EntrySubject<'_>,
+        payload: &[u8],
+        now: ClockReading,
+    ) {
         let Some(broker) = &mut self.broker else {
             return;
         };
         let Some(group) = &broker.group else {
             return;
         };
-        let Some(me) = group.keepers.me() else {
+        let Some(me) = group.election.name() else {
             return;
         };
         let entry = Entry {
             kind,
-            from: me,
+            server: me,
             client: about.client,
             user: about.user,
             payload,
             request: about.request.map(|(publish, _)| publish),
-            identity: broker.terms.identity.as_deref(),
+            identity: broker.config.identity.as_deref(),
         };
         let key = broker.identity_key.as_ref();
-        let body = Payload::new(Bytes::copy_from_slice(payload), &self.gauge);
+        let body = Payload::new(Bytes::copy_from_slice(payload), &self.memory_budget);
         let message = entry.write(&group.topic, key, |header| Message::new(header, body, None));
         match message {
             // Servers that hear no heartbeat take this one for gone.
-            Ok(message) if matches!(kind, Kind::Beat(_)) => {
-                broker.enqueue_first(message, What::Entry(None));
+            Ok(message) if matches!(kind, EntryKind::Heartbeat(_)) => {
+                broker.enqueue_front(message, OutgoingKind::Entry(None));
             }
             Ok(message) => {
                 let number = about.request.map(|(_, number)| number);
-                broker.enqueue(message, 0, What::Entry(number), false, now);
+                broker.enqueue(message, 0, OutgoingKind::Entry(number), false, now);
             }
             Err(error) => {
                 tracing::debug!(%error, "an entry cannot be sent");
-                self.statistics.dropped_too_large += 1;
+                self.metrics.dropped_too_large += 1;
             }
         }
     }
 
     /// Leaves the group, so that another server keeps at once.
-    pub(in crate::hub::broker) fn leave_group(&mut self, now: Now) {
-        self.log(Kind::Gone, About::default(), b"", now);
+    pub(in crate::hub::broker) fn leave_group(&mut self, now: ClockReading) {
+        self.publish_entry(EntryKind::Leave, EntrySubject::default(), b"", now);
         if let Some(group) = self.group() {
-            group.left();
+            group.leave();
         }
     }
 
     /// Publishes a request about a watch to all servers. Returns false if this server is not attached to a group.
-    pub(in crate::hub::broker) fn put_into_log(
+    pub(in crate::hub::broker) fn publish_watch_request(
         &mut self,
         publish: &Publish,
         number: u64,
         (client, user): (&str, Option<&str>),
         expiry_s: Option<u32>,
-        now: Now,
+        now: ClockReading,
     ) -> bool {
         let can = self
             .group()
-            .is_some_and(|group| group.keepers.me().is_some());
-        let about = About {
+            .is_some_and(|group| group.election.name().is_some());
+        let about = EntrySubject {
             client: Some(client),
             user,
             request: Some((publish, number)),
         };
-        let kind = Kind::Request { expiry_s };
+        let kind = EntryKind::Request { expiry_s };
         if can {
-            self.log(kind, about, publish.payload_bytes(), now);
+            self.publish_entry(kind, about, publish.payload_bytes(), now);
         }
         can
     }
 
     /// Publishes due entries, and the messages that were set aside if this server keeps again.
-    pub(in crate::hub::broker) fn keep(&mut self, now: Now) {
+    pub(in crate::hub::broker) fn poll_group(&mut self, now: ClockReading) {
         let sees = self
             .service
-            .engine()
-            .is_none_or(|engine| engine.is_watched && !engine.trouble.is_some_and(hides_changes));
+            .engine_metrics()
+            .is_none_or(|engine| engine.is_watched && !engine.problem.is_some_and(hides_changes));
         if let Some(group) = self.group() {
-            group.keepers.sees(sees, now.mono_ms);
+            group.election.set_sees_changes(sees, now.mono_ms);
         }
         while let Some(saying) = self
             .group()
-            .and_then(|group| group.keepers.poll(now.mono_ms, now.wall_ms))
+            .and_then(|group| group.election.poll(now.mono_ms, now.wall_ms))
         {
             let kind = match saying {
-                Saying::Beat(beat) => Kind::Beat(beat),
-                Saying::Claim(claim) => Kind::Claim(claim),
-                Saying::Join => Kind::Join,
-                Saying::Yield { blind_ms } => {
+                ElectionMessage::Heartbeat(beat) => EntryKind::Heartbeat(beat),
+                ElectionMessage::Campaign(claim) => EntryKind::Campaign(claim),
+                ElectionMessage::Join => EntryKind::Join,
+                ElectionMessage::Resign { blind_ms } => {
                     tracing::warn!(
                         "the storage does not tell this server what changes: another one is to keep the watches of its group"
                     );
-                    Kind::Yield { blind_ms }
+                    EntryKind::Resign { blind_ms }
                 }
             };
-            self.log(kind, About::default(), b"", now);
-            if let Kind::Beat(_) = kind {
-                self.say_who_is_alive(now);
+            self.publish_entry(kind, EntrySubject::default(), b"", now);
+            if let EntryKind::Heartbeat(_) = kind {
+                self.publish_alive_clients(now);
             }
         }
         let Some(broker) = &mut self.broker else {
             return;
         };
-        let keeps = broker.keeps(now);
+        let keeps = broker.is_active(now);
         let Some(group) = &mut broker.group else {
             return;
         };
-        if group.keepers.stands_by() {
-            group.aside.forget_old(now.mono_ms);
+        if group.election.is_standby() {
+            group.standby.drop_expired(now.mono_ms);
             group.dropped = 0;
         } else {
-            self.statistics.dropped_full += std::mem::take(&mut group.dropped);
+            self.metrics.dropped_full += std::mem::take(&mut group.dropped);
         }
-        if keeps && !group.aside.is_empty() {
-            for outgoing in group.aside.take() {
-                if let What::Notification { client, key, .. } = &outgoing.what
+        if keeps && !group.standby.is_empty() {
+            for outgoing in group.standby.take() {
+                if let OutgoingKind::Notification { client, key, .. } = &outgoing.kind
                     && !self.service.is_watching(client, key)
                 {
                     continue;
@@ -151,97 +157,107 @@ impl Hub {
         }
     }
 
-    fn say_who_is_alive(&mut self, now: Now) {
+    fn publish_alive_clients(&mut self, now: ClockReading) {
         let Some(group) = self.group() else {
             return;
         };
         let mut payload = BytesMut::new();
-        for client in std::mem::take(&mut group.alive) {
-            entry::push(client.as_bytes(), &mut payload);
-            if payload.len() >= MOST_BYTES {
+        for client in std::mem::take(&mut group.alive_clients) {
+            entry::push_name(client.as_bytes(), &mut payload);
+            if payload.len() >= MAX_PAYLOAD_BYTES {
                 let part = payload.split();
-                self.log(Kind::Alive, About::default(), &part, now);
+                self.publish_entry(EntryKind::ClientsAlive, EntrySubject::default(), &part, now);
             }
         }
         if !payload.is_empty() {
-            self.log(Kind::Alive, About::default(), &payload, now);
+            self.publish_entry(
+                EntryKind::ClientsAlive,
+                EntrySubject::default(),
+                &payload,
+                now,
+            );
         }
     }
 
     /// Processes an entry of the log.
-    pub(in crate::hub::broker) fn logged(&mut self, publish: &Publish, number: u64, now: Now) {
+    pub(in crate::hub::broker) fn handle_log_entry(
+        &mut self,
+        publish: &Publish,
+        number: u64,
+        now: ClockReading,
+    ) {
         let Some(broker) = &self.broker else {
             return;
         };
-        let Some(said) = entry::read(publish, broker.identity_key.as_ref()) else {
+        let Some(said) = entry::parse_entry(publish, broker.identity_key.as_ref()) else {
             if let Some(broker) = &mut self.broker {
-                broker.figures.unproven += 1;
+                broker.metrics.unverified_requests += 1;
             }
-            return self.finish(number, ReasonCode::NOT_AUTHORIZED);
+            return self.finish_broker_request(number, ReasonCode::NOT_AUTHORIZED);
         };
-        if let Kind::Request { expiry_s } = said.kind {
-            return self.logged_request(publish, number, said, expiry_s, now);
+        if let EntryKind::Request { expiry_s } = said.kind {
+            return self.handle_logged_request(publish, number, said, expiry_s, now);
         }
-        self.finish(number, ReasonCode::SUCCESS);
-        let from: Arc<str> = said.from.into();
+        self.finish_broker_request(number, ReasonCode::SUCCESS);
+        let from: Arc<str> = said.server.into();
         let Some(group) = self.group() else {
             return;
         };
-        let keepers = &mut group.keepers;
+        let keepers = &mut group.election;
         let turn = match said.kind {
-            Kind::Beat(beat) => keepers.heard(&from, beat, now.mono_ms),
-            Kind::Claim(claim) => keepers.claimed(&from, claim, now.mono_ms),
-            Kind::Gone => {
-                keepers.gone(&from);
-                Turn::Nothing
+            EntryKind::Heartbeat(beat) => keepers.handle_heartbeat(&from, beat, now.mono_ms),
+            EntryKind::Campaign(claim) => keepers.handle_campaign(&from, claim, now.mono_ms),
+            EntryKind::Leave => {
+                keepers.handle_leave(&from);
+                ElectionEvent::Unchanged
             }
-            Kind::Yield { blind_ms } => {
-                keepers.yielded(&from, blind_ms);
-                Turn::Nothing
+            EntryKind::Resign { blind_ms } => {
+                keepers.handle_resign(&from, blind_ms);
+                ElectionEvent::Unchanged
             }
-            Kind::Join => {
-                self.tell_known(&from, |_| true, now);
-                Turn::Nothing
+            EntryKind::Join => {
+                self.send_watches(&from, |_| true, now);
+                ElectionEvent::Unchanged
             }
-            Kind::Known { is_last } => {
-                self.known(&from, publish.payload_bytes(), is_last, now);
-                Turn::Nothing
+            EntryKind::WatchSnapshot { is_last } => {
+                self.receive_watches(&from, publish.payload_bytes(), is_last, now);
+                ElectionEvent::Unchanged
             }
-            Kind::Ended { requests } => {
-                self.ended(&said, requests, now);
-                Turn::Nothing
+            EntryKind::WatchesEnded { requests } => {
+                self.handle_watches_ended(&said, requests, now);
+                ElectionEvent::Unchanged
             }
-            Kind::Alive => {
+            EntryKind::ClientsAlive => {
                 self.renew_leases(publish.payload_bytes(), now);
-                Turn::Nothing
+                ElectionEvent::Unchanged
             }
-            Kind::Request { .. } => Turn::Nothing,
+            EntryKind::Request { .. } => ElectionEvent::Unchanged,
         };
         match turn {
-            Turn::Nothing => {}
-            Turn::Began { since_ms } => self.began_to_keep(since_ms, now),
-            Turn::Stale => self.forget_known(),
+            ElectionEvent::Unchanged => {}
+            ElectionEvent::Elected { since_ms } => self.become_leader(since_ms, now),
+            ElectionEvent::Stale => self.discard_watches(),
         }
     }
 
-    fn began_to_keep(&mut self, since_ms: u64, now: Now) {
+    fn become_leader(&mut self, since_ms: u64, now: ClockReading) {
         tracing::info!("this server keeps the watches of its group from now on");
         if let Some(group) = self.group() {
-            let since_ms = since_ms.saturating_sub(UNSAID_MS);
-            group.aside.forget_before(since_ms);
-            group.forget_told();
+            let since_ms = since_ms.saturating_sub(UNPUBLISHED_WINDOW_MS);
+            group.standby.drop_before(since_ms);
+            group.clear_pending_transfers();
         }
         // It is not known when they sent their last requests.
-        for client in self.watching() {
+        for client in self.watching_broker_clients() {
             self.renew_lease(&client, now);
         }
     }
 }
 
 /// Returns whether a server with this trouble does not see changes.
-fn hides_changes(trouble: Trouble) -> bool {
+fn hides_changes(trouble: EngineProblem) -> bool {
     matches!(
         trouble,
-        Trouble::Away | Trouble::Unreadable | Trouble::Replaced
+        EngineProblem::Unavailable | EngineProblem::Unreadable | EngineProblem::Replaced
     )
 }

@@ -1,25 +1,27 @@
 //! Servers of a group over a broker that delivers everything in one order, at any pace. Stalls, cuts, ends and new servers come from one
 //! seed.
-use super::keeper::{BEAT_MS, Keepers, LISTENING_MS, SILENCE_MS, Saying, Turn};
+use super::election::{
+    ELECTION_TIMEOUT_MS, Election, ElectionEvent, ElectionMessage, HEARTBEAT_MS, INITIAL_WAIT_MS,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const SEEDS: u64 = 300;
 const KEYS: u64 = 3;
 /// Time at which the faults end.
-const TROUBLE_MS: u64 = 60_000;
+const FAULTS_END_MS: u64 = 60_000;
 /// Time afterwards by which the group has recovered.
-const REST_MS: u64 = 4 * (SILENCE_MS + LISTENING_MS);
+const RECOVERY_MS: u64 = 4 * (ELECTION_TIMEOUT_MS + INITIAL_WAIT_MS);
 
 /// An entry of the log.
 #[derive(Debug, Clone)]
-enum Said {
-    Keeping(Saying),
-    Gone,
+enum LogEntry {
+    Election(ElectionMessage),
+    Leave,
     /// Whether a client watches a key from now on.
     Watch(u64, bool),
     /// The watches that the keeper knew, for one server.
-    Known(Arc<str>, BTreeMap<u64, Watch>),
+    WatchSnapshot(Arc<str>, BTreeMap<u64, Watch>),
 }
 
 /// Whether a key is watched, and the position of that entry in the log.
@@ -31,67 +33,67 @@ struct Watch {
 
 /// The watches that a server knows, and the keys that changed after it asked the keeper.
 #[derive(Debug, Default, Clone)]
-struct Table {
+struct WatchTable {
     watched: BTreeMap<u64, Watch>,
     touched: Vec<u64>,
 }
 
 struct Server {
-    keepers: Keepers,
+    election: Election,
     /// Offset of its clock.
     offset_ms: u64,
     /// Number of entries that it has read; `None` while it is cut off.
-    read: Option<usize>,
+    read_position: Option<usize>,
     stalled_until_ms: u64,
     blind_until_ms: u64,
     back_at_ms: u64,
-    table: Table,
+    table: WatchTable,
 }
 
-struct World {
+struct Simulation {
     random: u64,
     now_ms: u64,
-    log: Vec<(Arc<str>, Said)>,
+    log: Vec<(Arc<str>, LogEntry)>,
     servers: Vec<Server>,
-    named: u64,
+    server_count: u64,
     /// Position in the log of the last answered end of the watch of a key.
     stopped: BTreeMap<u64, usize>,
-    began: u64,
+    elections: u64,
     restarts: u64,
-    yielded: u64,
-    told: u64,
+    resignations: u64,
+    notifications: u64,
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let mut world = Self {
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             now_ms: 1,
             log: Vec::new(),
             servers: Vec::new(),
-            named: 0,
+            server_count: 0,
             stopped: BTreeMap::new(),
-            began: 0,
+            elections: 0,
             restarts: 0,
-            yielded: 0,
-            told: 0,
+            resignations: 0,
+            notifications: 0,
         };
         for _ in 0..3 {
-            let offset_ms = world.below(100_000);
+            let offset_ms = world.random_below(100_000);
             world.servers.push(Server {
-                keepers: Keepers::default(),
+                election: Election::default(),
                 offset_ms,
-                read: None,
+                read_position: None,
                 stalled_until_ms: 0,
                 blind_until_ms: 0,
                 back_at_ms: 0,
-                table: Table::default(),
+                table: WatchTable::default(),
             });
         }
         world
     }
 
-    fn below(&mut self, most: u64) -> u64 {
+    fn random_below(&mut self, most: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -99,27 +101,31 @@ impl World {
     }
 
     fn run(&mut self) {
-        while self.now_ms < TROUBLE_MS + REST_MS {
-            self.now_ms += 1 + self.below(40);
-            let is_troubled = self.now_ms < TROUBLE_MS;
-            if is_troubled && self.below(60) == 0 {
-                self.trouble();
+        while self.now_ms < FAULTS_END_MS + RECOVERY_MS {
+            self.now_ms += 1 + self.random_below(40);
+            let is_troubled = self.now_ms < FAULTS_END_MS;
+            if is_troubled && self.random_below(60) == 0 {
+                self.inject_fault();
             }
-            if self.below(4) == 0 {
-                let (key, begins) = (self.below(KEYS), self.below(2) == 0);
-                self.log.push(("client".into(), Said::Watch(key, begins)));
+            if self.random_below(4) == 0 {
+                let (key, begins) = (self.random_below(KEYS), self.random_below(2) == 0);
+                self.log
+                    .push(("client".into(), LogEntry::Watch(key, begins)));
             }
             for index in 0..self.servers.len() {
-                self.turn(index);
-                let keeping = self.servers.iter().filter(|it| it.keeps(self.now_ms));
+                self.step(index);
+                let keeping = self.servers.iter().filter(|it| it.is_active(self.now_ms));
                 assert!(keeping.count() <= 1, "two keep at {}", self.now_ms);
             }
         }
     }
 
-    fn trouble(&mut self) {
-        let index = usize::try_from(self.below(3)).unwrap();
-        let (kind, long_ms) = (self.below(5), self.below(2 * SILENCE_MS));
+    fn inject_fault(&mut self) {
+        let index = usize::try_from(self.random_below(3)).unwrap();
+        let (kind, long_ms) = (
+            self.random_below(5),
+            self.random_below(2 * ELECTION_TIMEOUT_MS),
+        );
         let until_ms = self.now_ms + long_ms;
         if kind < 2 {
             self.servers[index].stalled_until_ms = until_ms;
@@ -130,56 +136,57 @@ impl World {
             server.blind_until_ms = until_ms;
             return;
         }
-        if let (Some(_), Some(me)) = (server.read.take(), server.keepers.me().cloned()) {
+        if let (Some(_), Some(me)) = (server.read_position.take(), server.election.name().cloned())
+        {
             // The broker may notice it late, or not report it.
             if long_ms % 3 > 0 {
-                self.log.push((me, Said::Gone));
+                self.log.push((me, LogEntry::Leave));
             }
         }
-        server.keepers.left();
+        server.election.leave();
         server.back_at_ms = until_ms;
         if kind == 3 {
-            server.keepers = Keepers::default();
-            server.table = Table::default();
+            server.election = Election::default();
+            server.table = WatchTable::default();
         }
     }
 
-    fn turn(&mut self, index: usize) {
+    fn step(&mut self, index: usize) {
         let now_ms = self.now_ms;
         let server = &mut self.servers[index];
         if now_ms < server.stalled_until_ms {
             return;
         }
         let local_ms = server.offset_ms + now_ms;
-        if server.read.is_none() {
+        if server.read_position.is_none() {
             if now_ms < server.back_at_ms {
                 return;
             }
-            self.named += 1;
-            let name = format!("{:03}", self.named).into();
-            server.read = Some(self.log.len());
-            server.keepers.joined(name, local_ms);
+            self.server_count += 1;
+            let name = format!("{:03}", self.server_count).into();
+            server.read_position = Some(self.log.len());
+            server.election.join(name, local_ms);
         }
         // It may have more to read than it reads now.
-        let most = 1 + self.below(30);
+        let most = 1 + self.random_below(30);
         for _ in 0..most {
-            let Some(read) = self.servers[index].read else {
+            let Some(read) = self.servers[index].read_position else {
                 return;
             };
             let Some((from, said)) = self.log.get(read).cloned() else {
                 break;
             };
-            self.servers[index].read = Some(read + 1);
+            self.servers[index].read_position = Some(read + 1);
             self.read(index, &from, said, local_ms);
         }
         let server = &mut self.servers[index];
         server
-            .keepers
-            .sees(now_ms >= server.blind_until_ms, local_ms);
-        let keeps = server.keepers.keeps(local_ms);
-        while let Some(saying) = server.keepers.poll(local_ms, now_ms) {
-            let me = server.keepers.me().cloned().unwrap();
-            self.log.push((me, Said::Keeping(saying)));
+            .election
+            .set_sees_changes(now_ms >= server.blind_until_ms, local_ms);
+        let keeps = server.election.is_active(local_ms);
+        while let Some(saying) = server.election.poll(local_ms, now_ms) {
+            let me = server.election.name().cloned().unwrap();
+            self.log.push((me, LogEntry::Election(saying)));
         }
         if keeps {
             self.notify(index);
@@ -188,11 +195,11 @@ impl World {
 
     /// Changes a watched key, which the keeper reports.
     fn notify(&mut self, index: usize) {
-        let key = self.below(KEYS);
+        let key = self.random_below(KEYS);
         if let Some(watch) = self.servers[index].table.watched.get(&key)
             && watch.is_on
         {
-            self.told += 1;
+            self.notifications += 1;
             let stopped = self.stopped.get(&key);
             assert!(
                 stopped.is_none_or(|stopped| *stopped < watch.at),
@@ -202,73 +209,78 @@ impl World {
         }
     }
 
-    fn read(&mut self, index: usize, from: &Arc<str>, said: Said, local_ms: u64) {
+    fn read(&mut self, index: usize, from: &Arc<str>, said: LogEntry, local_ms: u64) {
         let server = &mut self.servers[index];
-        let keepers = &mut server.keepers;
-        let was_whole = keepers.is_whole();
+        let keepers = &mut server.election;
+        let was_whole = keepers.is_synced();
         let turn = match said {
-            Said::Keeping(Saying::Beat(beat)) => keepers.heard(from, beat, local_ms),
-            Said::Keeping(Saying::Claim(claim)) => keepers.claimed(from, claim, local_ms),
-            Said::Keeping(Saying::Join) => {
-                if keepers.keeps(local_ms) {
-                    let me = keepers.me().cloned().unwrap();
-                    let known = Said::Known(Arc::clone(from), server.table.watched.clone());
+            LogEntry::Election(ElectionMessage::Heartbeat(beat)) => {
+                keepers.handle_heartbeat(from, beat, local_ms)
+            }
+            LogEntry::Election(ElectionMessage::Campaign(claim)) => {
+                keepers.handle_campaign(from, claim, local_ms)
+            }
+            LogEntry::Election(ElectionMessage::Join) => {
+                if keepers.is_active(local_ms) {
+                    let me = keepers.name().cloned().unwrap();
+                    let known =
+                        LogEntry::WatchSnapshot(Arc::clone(from), server.table.watched.clone());
                     self.log.push((me, known));
                 }
-                Turn::Nothing
+                ElectionEvent::Unchanged
             }
-            Said::Keeping(Saying::Yield { blind_ms }) => {
-                self.yielded += 1;
-                keepers.yielded(from, blind_ms);
-                Turn::Nothing
+            LogEntry::Election(ElectionMessage::Resign { blind_ms }) => {
+                self.resignations += 1;
+                keepers.handle_resign(from, blind_ms);
+                ElectionEvent::Unchanged
             }
-            Said::Gone => {
-                keepers.gone(from);
-                Turn::Nothing
+            LogEntry::Leave => {
+                keepers.handle_leave(from);
+                ElectionEvent::Unchanged
             }
-            Said::Watch(key, is_on) => {
-                let at = server.read.unwrap();
+            LogEntry::Watch(key, is_on) => {
+                let at = server.read_position.unwrap();
                 server.table.watched.insert(key, Watch { is_on, at });
                 if !was_whole {
                     server.table.touched.push(key);
                 }
-                if keepers.keeps(local_ms) && !is_on {
+                if keepers.is_active(local_ms) && !is_on {
                     self.stopped.insert(key, at);
                 }
-                Turn::Nothing
+                ElectionEvent::Unchanged
             }
-            Said::Known(to, watched) => {
-                if keepers.me() == Some(&to) && keepers.keeper() == Some(from) && !was_whole {
+            LogEntry::WatchSnapshot(to, watched) => {
+                if keepers.name() == Some(&to) && keepers.leader() == Some(from) && !was_whole {
                     for (key, watch) in watched {
                         if !server.table.touched.contains(&key) {
                             server.table.watched.insert(key, watch);
                         }
                     }
                     server.table.touched.clear();
-                    keepers.was_told();
+                    keepers.mark_synced();
                 }
-                Turn::Nothing
+                ElectionEvent::Unchanged
             }
         };
         match turn {
-            Turn::Nothing => {}
-            Turn::Stale => server.table = Table::default(),
-            Turn::Began { .. } => {
-                self.began += 1;
+            ElectionEvent::Unchanged => {}
+            ElectionEvent::Stale => server.table = WatchTable::default(),
+            ElectionEvent::Elected { .. } => {
+                self.elections += 1;
                 server.table.touched.clear();
                 if was_whole {
-                    let read = server.read.unwrap();
+                    let read = server.read_position.unwrap();
                     for key in (0..KEYS).filter(|_| self.restarts == 0) {
                         let known = server.table.watched.get(&key);
                         let mut log = self.log[..read].iter().rev();
                         let last = log.find_map(|(_, said)| match said {
-                            Said::Watch(its, is_on) if *its == key => Some(*is_on),
+                            LogEntry::Watch(its, is_on) if *its == key => Some(*is_on),
                             _ => None,
                         });
                         assert_eq!(known.map(|it| it.is_on), last, "{key} at {}", self.now_ms);
                     }
                 } else {
-                    self.restarts += u64::from(self.began > 1);
+                    self.restarts += u64::from(self.elections > 1);
                     self.stopped.clear();
                 }
             }
@@ -277,29 +289,33 @@ impl World {
 }
 
 impl Server {
-    fn keeps(&self, now_ms: u64) -> bool {
-        self.keepers.keeps(self.offset_ms + now_ms)
+    fn is_active(&self, now_ms: u64) -> bool {
+        self.election.is_active(self.offset_ms + now_ms)
     }
 }
 
 #[test]
-fn one_server_keeps_at_a_time_and_knows_what_the_one_before_has_answered() {
+fn at_most_one_server_leads_and_it_knows_every_answered_request() {
     let (mut began, mut told, mut handed_over, mut yielded) = (0, 0, 0, 0);
     for seed in 0..SEEDS {
-        let mut world = World::new(seed);
+        let mut world = Simulation::new(seed);
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.run()));
         assert!(ran.is_ok(), "seed {seed}");
         let now_ms = world.now_ms;
-        let keeping: Vec<_> = world.servers.iter().filter(|it| it.keeps(now_ms)).collect();
+        let keeping: Vec<_> = world
+            .servers
+            .iter()
+            .filter(|it| it.is_active(now_ms))
+            .collect();
         assert_eq!(keeping.len(), 1, "nobody keeps in the end: seed {seed}");
         // All servers read the log at their own pace; for the part that they have read, they agree.
         for server in &world.servers {
-            assert!(server.keepers.is_whole(), "seed {seed}");
+            assert!(server.election.is_synced(), "seed {seed}");
         }
-        began += world.began;
-        told += world.told;
-        yielded += world.yielded;
-        handed_over += world.began - world.restarts;
+        began += world.elections;
+        told += world.notifications;
+        yielded += world.resignations;
+        handed_over += world.elections - world.restarts;
     }
     assert!(began > 5 * SEEDS, "{began}");
     assert!(handed_over > 3 * SEEDS, "{handed_over}");
@@ -308,26 +324,31 @@ fn one_server_keeps_at_a_time_and_knows_what_the_one_before_has_answered() {
 }
 
 #[test]
-fn a_group_of_one_keeps_once_it_has_listened_and_until_its_beats_come_back_no_more() {
-    let mut keepers = Keepers::default();
+fn a_single_server_leads_after_the_initial_wait_until_its_heartbeats_are_lost() {
+    let mut keepers = Election::default();
     let me: Arc<str> = "a".into();
-    keepers.joined(Arc::clone(&me), 0);
+    keepers.join(Arc::clone(&me), 0);
     let mut at_ms = 0;
-    while !keepers.keeps(at_ms) {
-        assert!(at_ms <= LISTENING_MS + 2 * BEAT_MS, "{keepers:?}");
+    while !keepers.is_active(at_ms) {
+        assert!(at_ms <= INITIAL_WAIT_MS + 2 * HEARTBEAT_MS, "{keepers:?}");
         while let Some(saying) = keepers.poll(at_ms, at_ms) {
             match saying {
-                Saying::Beat(beat) => assert_eq!(keepers.heard(&me, beat, at_ms), Turn::Nothing),
-                Saying::Claim(claim) => {
-                    assert!(at_ms >= LISTENING_MS);
-                    let turn = keepers.claimed(&me, claim, at_ms);
-                    assert_eq!(turn, Turn::Began { since_ms: 0 });
+                ElectionMessage::Heartbeat(beat) => assert_eq!(
+                    keepers.handle_heartbeat(&me, beat, at_ms),
+                    ElectionEvent::Unchanged
+                ),
+                ElectionMessage::Campaign(claim) => {
+                    assert!(at_ms >= INITIAL_WAIT_MS);
+                    let turn = keepers.handle_campaign(&me, claim, at_ms);
+                    assert_eq!(turn, ElectionEvent::Elected { since_ms: 0 });
                 }
-                Saying::Join | Saying::Yield { .. } => panic!("there is nobody to tell anything"),
+                ElectionMessage::Join | ElectionMessage::Resign { .. } => {
+                    panic!("there is nobody to tell anything")
+                }
             }
         }
         at_ms += 10;
     }
-    assert!(keepers.keeps(at_ms + SILENCE_MS - 2 * BEAT_MS - 1010));
-    assert!(!keepers.keeps(at_ms + SILENCE_MS - BEAT_MS));
+    assert!(keepers.is_active(at_ms + ELECTION_TIMEOUT_MS - 2 * HEARTBEAT_MS - 1010));
+    assert!(!keepers.is_active(at_ms + ELECTION_TIMEOUT_MS - HEARTBEAT_MS));
 }

@@ -1,0 +1,247 @@
+//! The HTTP port of a server: one request at a time, each over a connection of its own.
+use crate::{exit::Exit, failure::Failure};
+use bytes::Bytes;
+use clap::Args;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    body::Incoming,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use std::{path::PathBuf, time::Duration};
+use tokio::net::TcpStream;
+
+/// Maximum length of an answer that is read as a whole.
+const MAX_BYTES: usize = 16 << 20;
+/// Maximum length of a token.
+const MAX_TOKEN_BYTES: usize = 4096;
+
+/// Where a server is looked after.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AdminPort {
+    /// The HTTP port of the server: http://HOST[:PORT]
+    #[arg(
+        id = "admin",
+        long = "admin",
+        value_name = "URL",
+        env = "STATESTORE_ADMIN",
+        default_value = "http://127.0.0.1:9883"
+    )]
+    #[allow(clippy::doc_markdown, reason = "help is plain text")]
+    url: Uri,
+    /// File that holds the server's token
+    #[arg(long, value_name = "FILE", env = "STATESTORE_ADMIN_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// An answer with its head, before its body is read.
+#[derive(Debug)]
+pub(crate) struct HttpResponse {
+    pub(crate) status: StatusCode,
+    body: Incoming,
+}
+
+impl AdminPort {
+    /// Creates a port that needs no token.
+    pub(crate) fn open(url: Uri) -> Self {
+        Self {
+            url,
+            token_file: None,
+        }
+    }
+
+    /// Sends a request for a path, with a body if there is one.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &'static str,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<HttpResponse, Failure> {
+        let request = self.request(method, path, body).await?;
+        let answer = tokio::time::timeout(timeout, self.exchange(request)).await;
+        answer.unwrap_or_else(|_| Err(self.no_response("no answer in time")))
+    }
+
+    /// Sends a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
+    pub(crate) async fn send_long_running(
+        &self,
+        method: Method,
+        path: &'static str,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<HttpResponse, Failure> {
+        let request = self.request(method, path, body).await?;
+        let mut exchange = std::pin::pin!(self.exchange(request));
+        loop {
+            if let Ok(answer) = tokio::time::timeout(timeout, &mut exchange).await {
+                return answer;
+            }
+            self.send(Method::GET, "/healthz", Bytes::new(), timeout)
+                .await?;
+        }
+    }
+
+    /// Requests a JSON document.
+    pub(crate) async fn get_json(
+        &self,
+        path: &'static str,
+        timeout: Duration,
+    ) -> Result<serde_json::Value, Failure> {
+        let asked = self.send(Method::GET, path, Bytes::new(), timeout);
+        let text = asked
+            .await?
+            .error_for_status(timeout)
+            .await?
+            .text(timeout)
+            .await?;
+        serde_json::from_slice(&text)
+            .map_err(|error| self.no_response(&format!("this is no such server: {error}")))
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &'static str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        let authority = self.authority()?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::from_static(path);
+        let headers = request.headers_mut();
+        let host = HeaderValue::try_from(authority);
+        headers.insert(HOST, host.map_err(|_| self.unusable())?);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(token) = self.token().await? {
+            headers.insert(AUTHORIZATION, token);
+        }
+        Ok(request)
+    }
+
+    fn authority(&self) -> Result<&str, Failure> {
+        let is_plain = self.url.scheme_str() == Some("http");
+        let rest = self.url.path_and_query().map_or("/", |it| it.as_str());
+        match self.url.authority() {
+            Some(authority) if is_plain && rest == "/" && !authority.as_str().contains('@') => {
+                Ok(authority.as_str())
+            }
+            _ => Err(self.unusable()),
+        }
+    }
+
+    fn unusable(&self) -> Failure {
+        Failure::usage(format!(
+            "cannot use '{}': expected http://HOST:PORT, such as http://127.0.0.1:9883",
+            self.url
+        ))
+    }
+
+    async fn token(&self) -> Result<Option<HeaderValue>, Failure> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let text = tokio::fs::read_to_string(path)
+            .await
+            .map_err(|error| Failure::file("read", path, &error))?;
+        let text = text.trim();
+        let bearer = HeaderValue::try_from(format!("Bearer {text}"));
+        match bearer {
+            Ok(mut value) if !text.is_empty() && text.len() <= MAX_TOKEN_BYTES => {
+                value.set_sensitive(true);
+                Ok(Some(value))
+            }
+            _ => Err(Failure::usage(format!(
+                "file '{}' holds no token",
+                path.display()
+            ))),
+        }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<HttpResponse, Failure> {
+        let host = self.url.host().unwrap_or_default();
+        let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let place = (bare.unwrap_or(host), self.url.port_u16().unwrap_or(80));
+        let stream = TcpStream::connect(place)
+            .await
+            .map_err(|error| self.no_response(&error.to_string()))?;
+        let failed = |error: hyper::Error| self.no_response(&error.to_string());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(failed)?;
+        // The task ends with the response; reading the response returns its failures.
+        tokio::spawn(connection);
+        let (head, body) = sender
+            .send_request(request)
+            .await
+            .map_err(failed)?
+            .into_parts();
+        Ok(HttpResponse {
+            status: head.status,
+            body,
+        })
+    }
+
+    fn no_response(&self, why: &str) -> Failure {
+        Failure::new(Exit::NoResponse, format!("cannot ask {}: {why}", self.url))
+    }
+}
+
+impl HttpResponse {
+    /// Returns this response if it is a success, otherwise a failure with the text of the server.
+    pub(crate) async fn error_for_status(self, timeout: Duration) -> Result<Self, Failure> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        let status = self.status;
+        let text = self.text(timeout).await?;
+        let document = serde_json::from_slice::<serde_json::Value>(&text).ok();
+        let said = document
+            .as_ref()
+            .and_then(|document| document["error"].as_str());
+        let text = String::from_utf8_lossy(&text);
+        let said = crate::escape::escape(said.unwrap_or(text.trim()).as_bytes());
+        let exit = match status {
+            StatusCode::NOT_FOUND => Exit::NegativeResult,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Exit::NoResponse,
+            _ => Exit::Rejected,
+        };
+        Err(Failure::new(exit, format!("the server says: {said}")))
+    }
+
+    /// Reads the whole body.
+    pub(crate) async fn text(mut self, timeout: Duration) -> Result<Bytes, Failure> {
+        let mut text = Vec::new();
+        while let Some(part) = self.chunk(timeout).await? {
+            text.extend_from_slice(&part);
+            if text.len() > MAX_BYTES {
+                return Err(incomplete_response("it is too long"));
+            }
+        }
+        Ok(text.into())
+    }
+
+    /// Returns the next part of the body; `None` at its end.
+    pub(crate) async fn chunk(&mut self, timeout: Duration) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let next = tokio::time::timeout(timeout, self.body.frame()).await;
+            let next = next.map_err(|_| incomplete_response("nothing came in time"))?;
+            match next
+                .transpose()
+                .map_err(|error| incomplete_response(&error.to_string()))?
+            {
+                None => return Ok(None),
+                Some(frame) => {
+                    if let Ok(part) = frame.into_data() {
+                        return Ok(Some(part));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn incomplete_response(why: &str) -> Failure {
+    Failure::new(Exit::NoResponse, format!("the answer is not whole: {why}"))
+}

@@ -1,0 +1,185 @@
+//! Connections to the HTTP port: few, and none that stays silent for long or blocks others.
+use super::connection_limiter::{self, ConnectionLimiter, ConnectionPermit, ResponseGuard};
+use super::reply;
+use super::request_authorizer::{AccessLevel, RequestAuthorizer};
+use super::response_body::ResponseBody;
+use super::routes::{self, AppState};
+use hyper::body::{Body, Incoming};
+use hyper::header::CONNECTION;
+use hyper::http::HeaderValue;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Time limit for the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which an idle connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum length of the head of a request, and maximum number of its lines.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
+/// Pause of accepting after a failure, such as too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Serves the port until the server has stopped.
+pub(super) async fn serve(
+    listeners: Vec<TcpListener>,
+    gate: Rc<RequestAuthorizer>,
+    room: Rc<AppState>,
+) {
+    let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
+    let listeners = match listeners.collect::<io::Result<Vec<_>>>() {
+        Ok(listeners) => listeners,
+        Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
+    };
+    let mut connections = JoinSet::new();
+    let places = ConnectionLimiter::default();
+    let mut events = std::pin::pin!(room.publish_status());
+    let mut report = std::pin::pin!(room.audit_trail.report_omitted_lines());
+    loop {
+        tokio::select! {
+            () = room.stopped() => return,
+            () = &mut events => {}
+            () = &mut report => {}
+            Some(_) = connections.join_next() => {}
+            accepted = accept(&listeners) => match accepted {
+                Ok((stream, address)) => {
+                    let made = places.admit();
+                    if made != connection_limiter::Admission::Free {
+                        room.count_refused_connection();
+                    }
+                    if made != connection_limiter::Admission::Full {
+                        places.insert(address.ip(), |seat| {
+                            let (gate, room) = (Rc::clone(&gate), Rc::clone(&room));
+                            let conversation = serve_connection(stream, address, seat, gate, room);
+                            connections.spawn_local(conversation)
+                        });
+                    }
+                    if made == connection_limiter::Admission::Evicted {
+                        // Lets every accepted connection run once before another one takes its place, however many
+                        // arrive.
+                        yield_now().await;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection to the HTTP port");
+                    sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            }
+        }
+    }
+}
+
+/// Accepts the next connection at any of the addresses.
+async fn accept(listeners: &[tokio::net::TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
+    poll_fn(|context| {
+        let mut polled = listeners.iter().map(|it| it.poll_accept(context));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+}
+
+/// Answers the requests of one connection.
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    seat: Rc<ConnectionPermit>,
+    gate: Rc<RequestAuthorizer>,
+    room: Rc<AppState>,
+) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let (gate, room, seat) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&seat));
+        async move {
+            let (parts, body) = request.into_parts();
+            let judged = gate.authorize(&parts);
+            let has_token = judged.is_ok_and(|rights| rights == AccessLevel::Full);
+            let answering = seat.begin_response(has_token);
+            let reply = routes::respond(peer, &parts, body, (judged, &answering), &room).await;
+            Ok::<_, Infallible>(track_activity(reply, answering))
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_header_size(MAX_HEADER_BYTES)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS);
+    let conversation = builder.serve_connection(TokioIo::new(stream), answer);
+    tokio::select! {
+        ended = conversation => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection to the HTTP port ended");
+        },
+        () = idle_timeout(&seat) => {}
+    }
+}
+
+/// Waits until the connection has been idle for too long.
+async fn idle_timeout(seat: &ConnectionPermit) {
+    loop {
+        let due = seat.last_active() + IDLE_TIMEOUT;
+        if Instant::now() >= due {
+            return;
+        }
+        sleep_until(due).await;
+    }
+}
+
+/// Wraps a response, so that the connection counts as active when a part of it is taken.
+fn track_activity(reply: reply::Reply, answering: ResponseGuard) -> Response<ActivityBody> {
+    let is_refused_unread = matches!(
+        reply.status(),
+        StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED | StatusCode::PAYLOAD_TOO_LARGE
+    );
+    let mut reply = reply.map(|content| ActivityBody {
+        body: content,
+        guard: answering,
+    });
+    if is_refused_unread {
+        // The bytes that follow may be part of the refused body, so that they cannot be read as a request.
+        let close = HeaderValue::from_static("close");
+        reply.headers_mut().insert(CONNECTION, close);
+    }
+    reply
+}
+
+struct ActivityBody {
+    body: ResponseBody,
+    guard: ResponseGuard,
+}
+
+impl Body for ActivityBody {
+    type Data = <ResponseBody as Body>::Data;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<hyper::body::Frame<Self::Data>>>> {
+        let next = Pin::new(&mut self.body).poll_frame(context);
+        if next.is_ready() {
+            self.guard.touch();
+        }
+        next
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,177 @@
+//! Options of the listeners.
+use super::ConfigError;
+use super::listen_address::{ListenAddress, Scheme};
+use super::subnet::Subnet;
+use crate::listeners::Tls;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Settings of the listeners, apart from their addresses.
+#[derive(Debug, Clone)]
+pub struct ListenerConfig {
+    /// Certificates of `tls://` and `wss://`.
+    pub tls: Option<Tls>,
+    /// Permissions of socket files.
+    pub unix_mode: u32,
+    /// Origins of web pages that may connect, besides those of the server's own host; in lower case, without a `/` at the
+    /// end.
+    pub web_origins: Vec<String>,
+    /// Addresses of proxies that begin each connection with a header of the PROXY protocol. The address in it counts as the
+    /// client's.
+    pub trusted_proxies: Vec<Subnet>,
+    /// Whether networks are served even if no credentials are required.
+    pub allows_anonymous: bool,
+}
+
+impl Default for ListenerConfig {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            unix_mode: 0o660,
+            web_origins: Vec::new(),
+            trusted_proxies: Vec::new(),
+            allows_anonymous: false,
+        }
+    }
+}
+
+/// Files of the TLS configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate of the server, and those between it and its authority, in PEM.
+    pub certificate: PathBuf,
+    /// Private key of the certificate, in PEM, without a password.
+    pub key: PathBuf,
+    /// Authorities that sign the certificates of clients, in PEM.
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show a certificate. They are not asked for one without authorities.
+    pub client_certificates: ClientCertificates,
+    /// Revocation list of clients' certificates, in PEM.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// Whether clients show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ClientCertificates {
+    /// They are not asked for one.
+    Off,
+    /// They may. One that is shown has to be good.
+    Optional,
+    /// They have to.
+    Required,
+}
+
+const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeat it for more \
+                      than one. Port 0 takes a free port [default: tcp://127.0.0.1:1883, and none with --attach]";
+const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such as https://example.org; repeat it for more \
+                      than one";
+
+const PROXY: &str = "Address or network of a proxy, such as 10.0.0.7 or 10.0.0.0/24: each of its connections begins with a PROXY \
+                     protocol header (version 1 or 2), whose address counts as the client's; repeat it for more than one";
+
+/// How clients come in.
+#[derive(Debug, Args)]
+pub(super) struct ListenerOptions {
+    /// Address to listen on; repeat it for more than one. Port 0 takes a free port
+    #[arg(long, help = LISTEN, value_name = "URL")]
+    listen: Vec<ListenAddress>,
+
+    /// Serve networks although everybody who reaches them may read and write all keys
+    #[arg(long)]
+    allow_anonymous: bool,
+
+    /// File with the server's certificate and those between it and its authority, in PEM, for tls and wss
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// File with the private key of --tls-cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// File with the authorities that sign the certificates of clients, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Whether clients show a certificate: off, optional or required [default: required with --tls-client-ca]
+    #[arg(long, value_name = "WHETHER", requires = "tls_client_ca")]
+    tls_client_cert: Option<ClientCertificates>,
+
+    /// File with the revoked certificates of clients (CRLs), in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    tls_client_crl: Option<PathBuf>,
+
+    /// Permissions of the sockets of unix, in octal digits
+    #[arg(long, value_name = "MODE", default_value = "0660", value_parser = mode)]
+    unix_mode: u32,
+
+    /// Origin of web pages that may connect
+    #[arg(long, help = ORIGIN, value_name = "ORIGIN", value_parser = origin)]
+    ws_allow_origin: Vec<String>,
+
+    /// Address or network of a proxy that begins each connection with a PROXY protocol header (version 1 or 2)
+    #[arg(long, help = PROXY, value_name = "NETWORK")]
+    trusted_proxy: Vec<Subnet>,
+}
+
+fn origin(text: &str) -> Result<String, &'static str> {
+    let host = text.split_once("://").map(|(_, host)| host);
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', ' ', '@', '?', '#']) => {
+            Ok(text.to_ascii_lowercase())
+        }
+        _ => Err("expected SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"),
+    }
+}
+
+fn mode(text: &str) -> Result<u32, &'static str> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("expected permissions in octal digits, such as 0660"),
+    }
+}
+
+impl ListenerOptions {
+    /// Reads the certificates, and returns the settings.
+    pub(super) fn into_config(
+        mut self,
+        is_attached: bool,
+    ) -> Result<(Vec<ListenAddress>, ListenerConfig), ConfigError> {
+        if self.listen.is_empty() && !is_attached {
+            self.listen
+                .push(ListenAddress::loopback_with_default_port());
+        }
+        let has_tls = self
+            .listen
+            .iter()
+            .filter_map(ListenAddress::scheme)
+            .any(Scheme::has_tls);
+        let tls = match (self.tls_cert, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let demanded = match (&self.tls_client_ca, self.tls_client_cert) {
+                    (None, _) => ClientCertificates::Off,
+                    (Some(_), asked) => asked.unwrap_or(ClientCertificates::Required),
+                };
+                Some(Tls::read(TlsFiles {
+                    certificate,
+                    key,
+                    client_ca: self.tls_client_ca,
+                    client_certificates: demanded,
+                    client_crl: self.tls_client_crl,
+                })?)
+            }
+            _ if has_tls => {
+                let problem = "tls:// and wss:// need a certificate: name files with --tls-cert and --tls-key";
+                return Err(ConfigError::Options(problem.into()));
+            }
+            _ => None,
+        };
+        let doors = ListenerConfig {
+            tls,
+            unix_mode: self.unix_mode,
+            web_origins: self.ws_allow_origin,
+            trusted_proxies: self.trusted_proxy,
+            allows_anonymous: self.allow_anonymous,
+        };
+        Ok((self.listen, doors))
+    }
+}

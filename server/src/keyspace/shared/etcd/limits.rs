@@ -1,0 +1,20 @@
+//! Errors of etcd about messages that are too large.
+use etcd_client::Error;
+
+fn contains_any(error: &Error, texts: &[&str]) -> bool {
+    let Error::GRpcStatus(status) = error else {
+        return false;
+    };
+    texts.iter().any(|text| status.message().contains(text))
+}
+
+/// Returns whether etcd has executed nothing of a request because it is too large or has too many operations.
+pub(super) fn is_request_too_large(error: &Error) -> bool {
+    let of_etcd = ["request is too large", "too many operations"];
+    contains_any(error, &of_etcd) || contains_any(error, &["received message larger than max"])
+}
+
+/// Returns whether the request, or the answer to it, was too large.
+pub(super) fn is_message_too_large(error: &Error) -> bool {
+    is_request_too_large(error) || contains_any(error, &["message length too large"])
+}

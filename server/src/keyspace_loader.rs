@@ -1,0 +1,229 @@
+//! Loading of the stored entries into the embedded keyspace.
+use crate::clock::ClockReading;
+use crate::config::StorageConfig;
+use crate::error::ServerError;
+#[cfg(feature = "elsewhere")]
+use crate::keyspace::shared::{self, Link, SharedKeyspace, SharedKeyspaceConfig, ThreadLink};
+use crate::keyspace::{EmbeddedKeyspace, Keyspace};
+use crate::service::{RetentionIndex, ServiceConfig};
+use crate::storage::{
+    DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
+    StorageError,
+};
+#[cfg(feature = "elsewhere")]
+use crate::storage::{SharedStorage, SnapshotSource};
+use bytes::Bytes;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Interval at which a long load reports its progress.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A storage, and its content in a keyspace.
+pub(crate) struct LoadedStore {
+    pub(crate) storage: Box<dyn Storage>,
+    pub(crate) service: ServiceConfig,
+    pub(crate) keyspace: Box<dyn Keyspace>,
+    /// Keys that the storage keeps, and those that it should forget; `None` if it keeps nothing by its nature.
+    pub(crate) retention: Option<(RetentionIndex, HashSet<Bytes>)>,
+}
+
+/// A guard that stops the thread when the caller gives up.
+struct StopGuard(Arc<AtomicBool>);
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Opens the storage and reads all its records, on a thread of its own.
+pub(crate) async fn open_and_load(
+    config: StorageConfig,
+    max_clock_ahead: Duration,
+    service: ServiceConfig,
+    now: ClockReading,
+) -> Result<LoadedStore, ServerError> {
+    #[cfg(feature = "etcd")]
+    if let StorageConfig::Etcd(etcd) = config {
+        let endpoints = etcd.endpoints.join(",");
+        tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
+        let link = shared::etcd::connect(etcd.clone()).await?;
+        let snapshots = shared::etcd::EtcdSnapshots::new(etcd, link.store_secret());
+        return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
+    }
+    #[cfg(feature = "redis")]
+    if let StorageConfig::Redis(redis) = config {
+        tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
+        let link = shared::redis::connect(redis.clone()).await?;
+        let snapshots = shared::redis::RedisSnapshots::new(redis, link.store_secret());
+        return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
+    }
+    #[cfg(not(feature = "elsewhere"))]
+    let _ = max_clock_ahead;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let _stop = StopGuard(Arc::clone(&is_stopped));
+    let (report, loaded) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("loading".into())
+        .spawn(move || {
+            let all = || {
+                let mut storage = open(&config)?;
+                let service = ServiceConfig {
+                    is_durable: storage.is_durable(),
+                    ..match storage.seed() {
+                        Some(seed) => service.with_seed(seed),
+                        None => service,
+                    }
+                };
+                let mut keyspace = EmbeddedKeyspace::new(&service.keyspace());
+                let mut kept = RetentionIndex::new(service.retention.clone(), service.hash_key);
+                let forgotten = load(&mut *storage, &mut keyspace, &mut kept, now, &is_stopped)?;
+                Ok(LoadedStore {
+                    retention: service.is_durable.then_some((kept, forgotten)),
+                    storage,
+                    service,
+                    keyspace: Box::new(keyspace),
+                })
+            };
+            // The caller may have given up.
+            let _ = report.send(all());
+        })
+        .map_err(ServerError::Runtime)?;
+    let result = loaded.await.map_err(|_| ServerError::Panicked)?;
+    result.map_err(|error: StorageError| ServerError::Storage(Arc::new(error)))
+}
+
+/// Returns a keyspace over a shared engine.
+#[cfg(feature = "elsewhere")]
+fn open_shared(
+    link: ThreadLink,
+    snapshots: Arc<dyn SnapshotSource>,
+    max_clock_ahead: Duration,
+    service: ServiceConfig,
+) -> Result<LoadedStore, ServerError> {
+    let config = SharedKeyspaceConfig {
+        max_clock_lead_ms: u64::try_from(max_clock_ahead.as_millis()).unwrap_or(u64::MAX),
+        ..SharedKeyspaceConfig::random().map_err(ServerError::Runtime)?
+    };
+    Ok(LoadedStore {
+        storage: Box::new(SharedStorage::new(snapshots)),
+        service,
+        keyspace: Box::new(SharedKeyspace::new(config, link)),
+        retention: None,
+    })
+}
+
+fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
+    Ok(match config {
+        StorageConfig::Memory => Box::new(MemoryStorage),
+        #[cfg(feature = "etcd")]
+        StorageConfig::Etcd(_) => Box::new(MemoryStorage),
+        #[cfg(feature = "redis")]
+        StorageConfig::Redis(_) => Box::new(MemoryStorage),
+        StorageConfig::Durable(path) => {
+            tracing::info!(path = %path.display(), "opening the data folder");
+            Box::new(DurableStorage::open(path, DurableOptions::default())?)
+        }
+    })
+}
+
+/// Passes the content of the storage to the keyspace, which is empty. Blocks for seconds if there is much.
+///
+/// Returns the keys that the storage has and should not keep; they are not in the keyspace.
+///
+/// # Errors
+/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is incomplete then.
+fn load(
+    storage: &mut dyn Storage,
+    keyspace: &mut EmbeddedKeyspace,
+    kept: &mut RetentionIndex,
+    now: ClockReading,
+    is_stopped: &AtomicBool,
+) -> Result<HashSet<Bytes>, StorageError> {
+    let begin = Instant::now();
+    let mut loading = KeyspaceLoader {
+        keyspace,
+        retention: kept,
+        discarded: HashSet::new(),
+        now,
+        is_stopped,
+        next_report: begin + REPORT_INTERVAL,
+    };
+    let clock = storage.load(&mut loading)?;
+    let forgotten = loading.discarded;
+    if let Some((wall_ms, counter)) = clock {
+        keyspace.restore_clock(wall_ms, counter);
+    }
+    tracing::info!(
+        keys = keyspace.len(),
+        seconds = format_args!("{:.1}", begin.elapsed().as_secs_f64()),
+        "the state is loaded"
+    );
+    if keyspace.is_full() {
+        tracing::warn!(
+            bytes = keyspace.bytes(),
+            "there is more than the quota allows: entries can be read and deleted, but not made or enlarged; \
+             delete some, or raise --max-bytes or --max-keys"
+        );
+    }
+    if !forgotten.is_empty() {
+        tracing::warn!(
+            keys = forgotten.len(),
+            "keys of a former run are forgotten, since they are not to be kept: see --persist-mode"
+        );
+    }
+    Ok(forgotten)
+}
+
+/// A load in progress.
+struct KeyspaceLoader<'a> {
+    keyspace: &'a mut EmbeddedKeyspace,
+    retention: &'a mut RetentionIndex,
+    /// Keys that the storage has and should not keep.
+    discarded: HashSet<Bytes>,
+    now: ClockReading,
+    is_stopped: &'a AtomicBool,
+    next_report: Instant,
+}
+
+impl Restore for KeyspaceLoader<'_> {
+    fn announce(&mut self, keys: &mut dyn Iterator<Item = &[u8]>) {
+        self.keyspace.prefetch(keys);
+    }
+
+    fn put(&mut self, record: &RecordView<'_>) {
+        if self.retention.record_stored(record.key) {
+            self.keyspace.restore(record, self.now);
+        } else {
+            // Later versions of the key are higher.
+            let (wall_ms, counter) = record.version;
+            self.keyspace.restore_clock(wall_ms, counter);
+            if !self.discarded.contains(record.key) {
+                self.discarded.insert(Bytes::copy_from_slice(record.key));
+            }
+        }
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        self.retention.record_removal(key);
+        self.discarded.remove(key);
+        self.keyspace.restore_deletion(key);
+    }
+
+    fn progressed(&mut self, progress: LoadProgress) -> ControlFlow<()> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        if Instant::now() >= self.next_report {
+            self.next_report += REPORT_INTERVAL;
+            let percent = progress.done * 100 / progress.total.max(1);
+            tracing::info!(keys = self.keyspace.len(), "loading the state: {percent} %");
+        }
+        ControlFlow::Continue(())
+    }
+}

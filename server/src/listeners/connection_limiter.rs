@@ -1,0 +1,63 @@
+//! A limit of connections, including those in a handshake.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A counter of connections, shared by all threads.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionLimiter(Arc<LimiterState>);
+
+#[derive(Debug)]
+struct LimiterState {
+    taken: AtomicUsize,
+    max: AtomicUsize,
+}
+
+/// The place of a connection; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPermit(Arc<LimiterState>);
+
+impl ConnectionLimiter {
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(LimiterState {
+            taken: AtomicUsize::new(0),
+            max: AtomicUsize::new(most),
+        }))
+    }
+
+    /// Changes the limit. Existing connections beyond it stay.
+    pub(crate) fn set_max(&self, most: usize) {
+        self.0.max.store(most, Ordering::Relaxed);
+    }
+
+    /// Takes a place; `None` if all are taken.
+    pub(crate) fn try_acquire(&self) -> Option<ConnectionPermit> {
+        let most = self.0.max.load(Ordering::Relaxed);
+        let one_more = |taken: usize| (taken < most).then_some(taken + 1);
+        // The value guards no other memory.
+        self.0
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .ok()
+            .map(|_| ConnectionPermit(Arc::clone(&self.0)))
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_permit_can_be_acquired_again() {
+        let places = ConnectionLimiter::new(2);
+        let taken = [places.try_acquire(), places.try_acquire()];
+        assert!(taken.iter().all(Option::is_some) && places.try_acquire().is_none());
+        drop(taken);
+        assert!(places.try_acquire().is_some());
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines on their way to standard error. Whoever logs does not wait for who reads: a pipe that nobody empties would stop the server.
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Most bytes that wait; further lines are left out.
+const MAX_QUEUED_BYTES: usize = 1024 * 1024;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct NonBlockingWriter(Arc<LineQueue>);
+
+#[derive(Debug, Default)]
+struct LineQueue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    text: Vec<u8>,
+    /// How many lines were left out.
+    dropped: u64,
+    is_writing: bool,
+}
+
+impl NonBlockingWriter {
+    /// Starts the thread that writes them to `output`.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub(super) fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let lines = Self::default();
+        let shared = Arc::clone(&lines.0);
+        std::thread::Builder::new()
+            .name("log".into())
+            .spawn(move || shared.write_to(output))?;
+        Ok(lines)
+    }
+
+    /// Waits until all are written, but not longer than this.
+    pub(super) fn flush(&self, patience: Duration) {
+        let is_busy = |waiting: &mut QueueState| waiting.is_writing || !waiting.text.is_empty();
+        let changed = &self.0.changed;
+        drop(changed.wait_timeout_while(self.0.lock(), patience, is_busy));
+    }
+
+    /// Adds a line, or leaves it out if there is no room.
+    pub(super) fn push(&self, line: &[u8]) {
+        let mut waiting = self.0.lock();
+        if waiting.text.len() + line.len() > MAX_QUEUED_BYTES {
+            waiting.dropped += 1;
+            return;
+        }
+        waiting.text.extend_from_slice(line);
+        drop(waiting);
+        self.0.changed.notify_all();
+    }
+}
+
+impl LineQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_to(&self, mut output: impl Write) {
+        let mut text = Vec::new();
+        let mut waiting = self.lock();
+        loop {
+            if waiting.text.is_empty() {
+                let changed = self.changed.wait(waiting);
+                waiting = changed.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            std::mem::swap(&mut text, &mut waiting.text);
+            let lost = std::mem::take(&mut waiting.dropped);
+            waiting.is_writing = true;
+            drop(waiting);
+            // Nobody may be there to read any more.
+            let _ = output.write_all(&text);
+            text.clear();
+            if lost > 0 {
+                tracing::error!(lines = lost, "nobody read the log: lines are left out");
+            }
+            waiting = self.lock();
+            waiting.is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Write for &NonBlockingWriter {
+    /// One event, as the formatting layer writes it.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for NonBlockingWriter {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> &'a Self {
+        self
+    }
+}

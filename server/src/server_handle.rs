@@ -1,0 +1,452 @@
+//! Queries and commands to a running server, from any thread.
+//!
+//! A command goes through a channel to the thread that serves the clients, and is answered there between two turns. No lock is
+//! therefore needed on the path of a request. Blocking work, like reading a file, is done by the caller.
+//!
+//! ```text
+//!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
+//!          ◀────────────── answer, through a channel of its own ──────────┘
+//! ```
+use crate::access::{AccessError, Authenticator, Policy, Users};
+use crate::backup::Backup;
+use crate::clock::ClockReading;
+use crate::config::{ConfigError, ConfigSource, ProcessSettings};
+use crate::hub::{Hub, HubLimits, HubMetrics};
+use crate::listeners::Tls;
+use crate::read_tracker::ReadTracker;
+use crate::running_config::RunningConfig;
+use crate::service::ServiceConfig;
+use crate::storage::backup::{self, Header, NewFile};
+use crate::storage::group_commit::ImageOrder;
+use crate::storage::{StorageError, StorageImage};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+
+/// Capacity of the queue of commands. Callers wait while it is full.
+const COMMAND_CAPACITY: usize = 16;
+
+/// Time after which the log names the file that a reload waits for.
+const SLOW_RELOAD_AFTER: Duration = Duration::from_secs(5);
+/// Time that a reload waits after that message. A caller over HTTP is answered before its connection is closed.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum number of reloads that wait for files that never end, each with a thread. Further reloads are rejected.
+const MAX_STALLED_RELOADS: usize = 4;
+
+/// A command to the server, with the sender of its answer.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Returns counters and gauges.
+    Metrics(oneshot::Sender<HubMetrics>),
+    /// Takes an image of the store.
+    Image(ImageOrder),
+    /// Applies a change. The answer is the number of disconnected clients.
+    Reconfigure(Box<ReloadedConfig>, oneshot::Sender<usize>),
+    /// Runs an inspection.
+    Inspect(InspectRequest),
+}
+
+/// A query of clients and entries, or a small operation on them. All clients wait meanwhile.
+pub(crate) struct InspectRequest(pub(crate) InspectFn);
+
+type InspectFn = Box<dyn FnOnce(&mut Hub, ClockReading) + Send>;
+
+impl fmt::Debug for InspectRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inspection")
+    }
+}
+
+/// Settings that can change while the server runs.
+#[derive(Debug)]
+pub(crate) struct ReloadedConfig {
+    /// Authentication of clients.
+    pub(crate) authenticator: Authenticator,
+    /// Rights of clients; `None` allows everything.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// Certificates of TLS; `None` if they do not change.
+    pub(crate) tls: Option<Tls>,
+    /// Settings of the process; `None` if they do not change.
+    pub(crate) process: Option<ProcessSettings>,
+    /// Limits; `None` if they do not change.
+    pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
+    /// Names of options that were changed and need a restart.
+    pub(crate) needs_restart: Vec<String>,
+}
+
+/// Source of the settings of a reload.
+#[derive(Debug)]
+pub(crate) enum ReloadSource {
+    /// No source: the settings do not change.
+    None,
+    /// Authentication alone changes; the policy does not.
+    Access(Box<Authenticator>, Option<Arc<Policy>>),
+    /// The whole configuration is read again, and compared with the one that the server runs with.
+    Config(ConfigSource, Box<RunningConfig>),
+}
+
+impl ReloadSource {
+    /// Reads the settings as they are now; `None` if there is nothing to read. Blocks until the files are read.
+    fn read(&self) -> Result<Option<ReloadedConfig>, ReloadError> {
+        Ok(match self {
+            Self::None => None,
+            Self::Access(authenticator, policy) => Some(ReloadedConfig {
+                authenticator: authenticator.reload()?,
+                policy: policy.clone(),
+                limits: None,
+                needs_restart: Vec::new(),
+                tls: None,
+                process: None,
+            }),
+            Self::Config(source, running) => Some(running.change_to(source.read()?)?),
+        })
+    }
+}
+
+/// The server has stopped, or is stopping, and answers no more commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server has stopped and does not answer any more")]
+pub struct ServerStopped;
+
+/// Result of a reload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReloadReport {
+    /// Number of users; `None` if there are none, or they come from no file.
+    pub users: Option<usize>,
+    /// Number of disconnected clients. Their user was removed or has another password, the key of their token was removed, or the
+    /// policy no longer allows their subscriptions or watches.
+    pub disconnected: usize,
+    /// Names of options that were changed since the start, and take effect at the next start only.
+    pub needs_restart: Vec<String>,
+}
+
+/// Reason why a reload failed. The former configuration stays in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The users, or the keys of tokens, cannot be read.
+    #[error("{0}; the users of before stay in force")]
+    Access(#[from] AccessError),
+    /// The configuration, or a file that it names, cannot be read.
+    #[error("{0}; what was in force before stays so")]
+    Config(#[from] ConfigError),
+    /// A file can be opened but never ends: it is a pipe, or a file on a network that does not respond. Its content is ignored if it
+    /// arrives later.
+    #[error("{0} does not come to its end; what was in force before stays so")]
+    Stalled(String),
+    /// No thread is available, or several former reloads still wait for files.
+    #[error("cannot read files: {0}; what was in force before stays so")]
+    Thread(io::Error),
+    /// The server has stopped.
+    #[error(transparent)]
+    Stopped(#[from] ServerStopped),
+}
+
+/// Reason why no copy was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The storage failed; the directory is no store.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The server has stopped.
+    #[error(transparent)]
+    Stopped(#[from] ServerStopped),
+}
+
+/// A handle to a running server. It can be cloned and sent to other threads, and outlives the server.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    commands: mpsc::Sender<Command>,
+    /// Source of changes.
+    reload_source: Arc<ReloadSource>,
+    /// Lock of a reload, so that an earlier reading does not undo a later one.
+    reload_lock: Arc<Mutex<()>>,
+    /// Permits of reloads whose files may never end.
+    stalled_reloads: Arc<Semaphore>,
+}
+
+/// Creates a handle that reloads from `reload_source`, and the receiver of its commands.
+pub(crate) fn channel(origin: ReloadSource) -> (ServerHandle, mpsc::Receiver<Command>) {
+    let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
+    let control = ServerHandle {
+        commands,
+        reload_source: Arc::new(origin),
+        reload_lock: Arc::default(),
+        stalled_reloads: Arc::new(Semaphore::new(MAX_STALLED_RELOADS)),
+    };
+    (control, receiver)
+}
+
+impl ServerHandle {
+    /// Returns counters since the start, and current gauges.
+    ///
+    /// # Errors
+    /// The server has stopped.
+    pub async fn metrics(&self) -> Result<HubMetrics, ServerStopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Metrics(reply), answer).await
+    }
+
+    /// Returns counters and gauges to a thread that has no runtime; blocks until they arrive.
+    ///
+    /// # Errors
+    /// The server has stopped.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn metrics_blocking(&self) -> Result<HubMetrics, ServerStopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send_blocking(Command::Metrics(reply), answer)
+    }
+
+    /// Reads the configuration again, on a thread that may block.
+    ///
+    /// This includes all files that the configuration names. If the configuration came from no file, only the files of users and of
+    /// the keys of tokens are read. The call takes 20 seconds at most.
+    ///
+    /// The new configuration applies to all later connections. Clients are disconnected if their user was removed or has another
+    /// password, or if the key of their token was removed. They are also disconnected if the policy no longer allows their
+    /// subscriptions or watches.
+    ///
+    /// # Errors
+    /// A file cannot be read or used, or the server has stopped. The former configuration stays in force.
+    pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
+        // Held until the change is in force.
+        let _turn = self.reload_lock.lock().await;
+        let (report, mut read) = oneshot::channel();
+        let reading = self.spawn_read(|read| drop(report.send(read)))?;
+        let read = if let Ok(read) = timeout(SLOW_RELOAD_AFTER, &mut read).await {
+            read
+        } else {
+            log_stalled_file(&reading);
+            let late = timeout(RELOAD_TIMEOUT, read).await;
+            late.map_err(|_| ReloadError::Stalled(reading.to_string()))?
+        };
+        let Some(change) = read.map_err(|_| ServerStopped)?? else {
+            return Ok(ReloadReport::default());
+        };
+        let (users, needs_restart) = (change.users(), change.needs_restart.clone());
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Reconfigure(Box::new(change), reply);
+        let disconnected = self.send(command, answer).await?;
+        warn_restart_needed(&needs_restart);
+        Ok(ReloadReport {
+            users,
+            disconnected,
+            needs_restart,
+        })
+    }
+
+    /// Reloads on a thread that has no runtime; blocks until the new configuration is in force.
+    ///
+    /// # Errors
+    /// As with [`reload`](Self::reload).
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn reload_blocking(&self) -> Result<ReloadReport, ReloadError> {
+        let _turn = self.reload_lock.blocking_lock();
+        let (report, read) = std_mpsc::channel();
+        let reading = self.spawn_read(move |read| drop(report.send(read)))?;
+        let read = match read.recv_timeout(SLOW_RELOAD_AFTER) {
+            Err(std_mpsc::RecvTimeoutError::Timeout) => {
+                log_stalled_file(&reading);
+                match read.recv_timeout(RELOAD_TIMEOUT) {
+                    Err(std_mpsc::RecvTimeoutError::Timeout) => {
+                        return Err(ReloadError::Stalled(reading.to_string()));
+                    }
+                    read => read,
+                }
+            }
+            read => read,
+        };
+        let Some(change) = read.map_err(|_| ServerStopped)?? else {
+            return Ok(ReloadReport::default());
+        };
+        let (users, needs_restart) = (change.users(), change.needs_restart.clone());
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Reconfigure(Box::new(change), reply);
+        let disconnected = self.send_blocking(command, answer)?;
+        warn_restart_needed(&needs_restart);
+        Ok(ReloadReport {
+            users,
+            disconnected,
+            needs_restart,
+        })
+    }
+
+    /// Reads on a thread of its own, which continues if the caller gives up.
+    fn spawn_read(
+        &self,
+        report: impl FnOnce(Result<Option<ReloadedConfig>, ReloadError>) + Send + 'static,
+    ) -> Result<ReadTracker, ReloadError> {
+        let place = Arc::clone(&self.stalled_reloads).try_acquire_owned();
+        let place = place.map_err(|_| {
+            let why = "files of former reloads have not come to their end yet";
+            ReloadError::Thread(io::Error::other(why))
+        })?;
+        let reading = ReadTracker::default();
+        let (origin, observed) = (Arc::clone(&self.reload_source), reading.clone());
+        let work = move || {
+            let read = observed.track(|| origin.read());
+            drop(place);
+            report(read);
+        };
+        let thread = std::thread::Builder::new()
+            .name("reload".into())
+            .spawn(work);
+        thread.map_err(ReloadError::Thread)?;
+        Ok(reading)
+    }
+
+    /// Copies the store to the directory `to`, without delaying any client.
+    ///
+    /// The directory must be missing or empty, and on the file system of the data. It becomes a data directory from which another
+    /// server can start, with everything that was acknowledged before the call.
+    ///
+    /// The copy shares files with the store until the store replaces them, so that it takes little space. Later changes of the store
+    /// do not affect it, but a failure of the disk affects both.
+    ///
+    /// # Errors
+    /// The directory cannot be written, is not empty or on another file system, the store is in memory, or the server has stopped.
+    /// The directory is no store then.
+    pub async fn snapshot(&self, to: &Path) -> Result<(), SnapshotError> {
+        let image = self.image().await?;
+        let to = to.to_path_buf();
+        let copied = tokio::task::spawn_blocking(move || image.copy_to(&to));
+        // The task is cancelled only with the runtime.
+        Ok(copied.await.map_err(|_| ServerStopped)??)
+    }
+
+    /// Copies the store from a thread that has no runtime; blocks until the copy is complete.
+    ///
+    /// # Errors
+    /// As with [`snapshot`](Self::snapshot).
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn snapshot_blocking(&self, to: &Path) -> Result<(), SnapshotError> {
+        Ok(self.image_blocking()?.copy_to(to)?)
+    }
+
+    /// Begins a [backup](crate::storage::backup) of the store, without delaying any client.
+    ///
+    /// It contains everything that was acknowledged before the call. Its pieces, in order, are the file. Until it ends, the files
+    /// that it reads stay on the disk, even if the store replaces them.
+    ///
+    /// For a shared store, it is a snapshot of the engine at one revision after this call. The first piece arrives when the snapshot
+    /// is complete, or an error if the engine does not answer.
+    ///
+    /// # Errors
+    /// The store is in memory, or the server has stopped.
+    pub async fn backup(&self) -> Result<Backup, SnapshotError> {
+        Ok(Backup::start(self.image().await?)?)
+    }
+
+    /// Writes a backup; blocks until it is written. Returns the header of the backup.
+    ///
+    /// # Errors
+    /// As with [`backup`](Self::backup), or it cannot be written. The bytes written are no backup then.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn backup_blocking(&self, to: &mut dyn io::Write) -> Result<Header, SnapshotError> {
+        let mut image = self.image_blocking()?;
+        Ok(backup::write(&mut *image, to, &|| true)?)
+    }
+
+    /// Writes a backup to a file, which is created as a whole or not at all; blocks until it is durable.
+    ///
+    /// # Errors
+    /// As with [`backup_blocking`](Self::backup_blocking), or the file exists already and should not be replaced.
+    ///
+    /// # Panics
+    /// In a task of a tokio runtime, which must not block.
+    pub fn backup_to_file_blocking(
+        &self,
+        path: &Path,
+        replaces: bool,
+    ) -> Result<Header, SnapshotError> {
+        let mut file = NewFile::create(path, replaces)?;
+        let header = self.backup_blocking(&mut file)?;
+        file.persist()?;
+        Ok(header)
+    }
+
+    async fn image(&self) -> Result<Box<dyn StorageImage>, SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        Ok(self.send(Command::Image(reply), answer).await??)
+    }
+
+    fn image_blocking(&self) -> Result<Box<dyn StorageImage>, SnapshotError> {
+        let (reply, answer) = oneshot::channel();
+        Ok(self.send_blocking(Command::Image(reply), answer)??)
+    }
+
+    /// Runs an inspection between two turns. Its time must be bounded, since all clients wait meanwhile.
+    pub(crate) async fn inspect<T: Send + 'static>(
+        &self,
+        inspection: impl FnOnce(&mut Hub, ClockReading) -> T + Send + 'static,
+    ) -> Result<T, ServerStopped> {
+        let (reply, answer) = oneshot::channel();
+        let inspection = InspectRequest(Box::new(move |hub, now| {
+            // The caller may have given up.
+            let _ = reply.send(inspection(hub, now));
+        }));
+        self.send(Command::Inspect(inspection), answer).await
+    }
+
+    async fn send<T>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, ServerStopped> {
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| ServerStopped)?;
+        answer.await.map_err(|_| ServerStopped)
+    }
+
+    fn send_blocking<T>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, ServerStopped> {
+        self.commands
+            .blocking_send(command)
+            .map_err(|_| ServerStopped)?;
+        answer.blocking_recv().map_err(|_| ServerStopped)
+    }
+}
+
+fn log_stalled_file(reading: &ReadTracker) {
+    tracing::warn!(
+        "a reload waits for {reading}, which does not come to its end; it is given up after {} s more",
+        RELOAD_TIMEOUT.as_secs()
+    );
+}
+
+/// Warns of options that take effect at the next start only.
+fn warn_restart_needed(options: &[String]) {
+    if !options.is_empty() {
+        let options = options.join(", ");
+        tracing::warn!(
+            "options were changed that need a restart: {options}; all others are in force"
+        );
+    }
+}
+
+impl ReloadedConfig {
+    /// Returns the number of users, if any are known.
+    fn users(&self) -> Option<usize> {
+        self.authenticator.users().map(Users::len)
+    }
+}
