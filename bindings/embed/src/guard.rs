@@ -1,6 +1,7 @@
 //! A held lease: a lock, or the leadership of an election.
 use crate::error::{Error, ErrorKind};
 use crate::process::ProcessBound;
+use crate::work_outcome::WorkOutcome;
 use bytes::Bytes;
 use statestore::{
     DelOptions, DelOutcome, Entry, Guard as CoreGuard, Hlc, Holder, Leadership as CoreLeadership,
@@ -12,28 +13,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tokio::time::{Instant, timeout_at};
-
-/// How work under a lease ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkOutcome {
-    /// The work succeeded, and needed the lease for its whole duration.
-    SucceededUnderLease,
-    /// The work succeeded, and may have released the lease early.
-    Succeeded,
-    /// The work failed. This failure counts: a loss of the lease is only logged.
-    Failed,
-}
-
-impl WorkOutcome {
-    /// Returns the outcome of a block of the foreign language, which releases the lease at its end unless it did before.
-    pub fn from_block(has_failed: bool) -> Self {
-        if has_failed {
-            Self::Failed
-        } else {
-            Self::Succeeded
-        }
-    }
-}
 
 /// A held lease that reports its loss; see [`statestore::Guard`]. Clones share it.
 ///

@@ -98,6 +98,7 @@
 //! ```text
 //!  verbs · lock · queue               requests of a client · leases and elections · callbacks that the program runs itself
 //!  guard · scan · subscription        held leases · keys of a scan · callbacks for a feed
+//!  work_outcome                       outcome of work under a lease
 //!  feed                               streams of events
 //!  closing                            closing a client
 //!  callbacks                          the callback thread of a client
@@ -135,6 +136,8 @@ mod requests;
 mod guard;
 mod scan;
 mod subscription;
+
+mod work_outcome;
 
 mod event_stream;
 
@@ -196,7 +199,7 @@ pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
 pub use error::{Error, ErrorKind};
 pub use event_stream::{EventStream, OfferedItem, StreamEnd};
-pub use guard::{Guard, WorkOutcome};
+pub use guard::Guard;
 pub use lock::{Acquisition, Election, HolderResult, Lease};
 pub use mailbox::Mailbox;
 pub use operation::Operation;
@@ -209,3 +212,4 @@ pub use signal::Signal;
 pub use subscription::Subscription;
 pub use thread::number as thread_number;
 pub use thread::on_thread_start;
+pub use work_outcome::WorkOutcome;

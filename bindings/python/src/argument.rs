@@ -6,6 +6,9 @@ use pyo3::types::{PyBool, PyDelta, PyString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// An argument that may be omitted.
+pub(crate) type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
 /// Returns a `TypeError`: `name must be WANTED, not TYPE`.
 pub(crate) fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match value.get_type().qualname() {

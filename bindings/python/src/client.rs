@@ -1,5 +1,5 @@
 //! The client.
-use crate::argument::{limit, time};
+use crate::argument::{OptionalArgument, limit, time};
 use crate::call_mode::CallMode;
 use crate::error;
 use crate::event_loop::EventLoop;
@@ -17,8 +17,6 @@ use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 use statestore::ScanOptions;
 use std::sync::Arc;
-
-type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// A client of the state store.
 #[pyclass(frozen, subclass, extends = Locks, module = "statestore._native")]

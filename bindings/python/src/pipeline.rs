@@ -1,4 +1,5 @@
 //! Several requests of any kind, sent together.
+use crate::argument::OptionalArgument;
 use crate::codec::Codec;
 use crate::options;
 use crate::outcome;
@@ -11,8 +12,6 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-
-type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Maximum number of requests of one pipeline that are under way.
 const MAX_IN_FLIGHT: usize = 256;

@@ -1,12 +1,11 @@
 //! Calls of a client that not every store supports.
+use crate::argument::OptionalArgument;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 use pyo3::prelude::*;
 use std::sync::Arc;
-
-type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The part of a client that needs a store that can do more than all stores.
 #[pyclass(name = "Client", frozen, subclass, module = "statestore._native")]

@@ -1,4 +1,5 @@
 //! The scenarios that every language plays: see `tests/scenarios/README.md`.
+mod options;
 mod player;
 mod result_json;
 mod step;

@@ -3,9 +3,10 @@
 //! The connection that causes a fan-out waits until all recipients have it: its further packets stay in its socket. So no more of these
 //! fan-outs wait than there are connections. Fan-outs that no connection here has caused are bounded by [`MAX_FANOUTS`].
 use super::delivery::RoutingResult;
+use super::fanout_quantum::FanoutQuantum;
 use super::message::{Delivery, Message, Payload};
 use super::session::Session;
-use super::subscriptions::{MatchedSubscribers, TopicSearch, VISIT_STEPS};
+use super::subscriptions::{MatchedSubscribers, TopicSearch};
 use super::{ConnectionId, Hub, SessionId, broker};
 use crate::clock::ClockReading;
 use crate::memory_budget::Reservation;
@@ -18,17 +19,8 @@ use std::sync::Arc;
 /// Number of waiting fan-outs at which no more are taken over that no connection here has caused: expiry, and changes by others.
 pub(super) const MAX_FANOUTS: usize = 1024;
 
-/// Maximum number of deliveries of a turn.
-const QUANTUM_DELIVERIES: usize = 64;
-
-/// Maximum number of bytes of payload, and of topics of notifications, that a turn copies; the last delivery may exceed it.
-const QUANTUM_PAYLOAD_BYTES: usize = 256 * 1024;
-
 /// Visits of filters at once when a message is published. Most messages need fewer.
 const INITIAL_VISITS: usize = 500;
-
-/// Visits of filters of a turn for a message that needs more. The turn does nothing else.
-const QUANTUM_VISITS: usize = 2_000;
 
 /// Memory of the recipients of waiting messages at which no more messages are taken, in bytes. Each of thousands of clients may publish a
 /// message to thousands.
@@ -125,42 +117,6 @@ impl MessageFanout {
 
     pub(super) fn topic(&self) -> &str {
         self.message.topic()
-    }
-}
-
-/// The work that a turn may still do.
-#[derive(Debug)]
-struct FanoutQuantum {
-    deliveries: usize,
-    payload: usize,
-    /// Visits of filters in search of subscribers.
-    visits: usize,
-    /// Whether the turn continues work that has waited.
-    is_continuation: bool,
-}
-
-impl FanoutQuantum {
-    fn new(is_later: bool) -> Self {
-        Self {
-            deliveries: QUANTUM_DELIVERIES,
-            payload: QUANTUM_PAYLOAD_BYTES,
-            visits: QUANTUM_VISITS,
-            is_continuation: is_later,
-        }
-    }
-
-    fn is_exhausted(&self) -> bool {
-        self.deliveries == 0 || self.payload == 0 || self.visits == 0
-    }
-
-    /// Counts the search of one client's filters, in the steps of [`Session::take_work`].
-    fn count_search(&mut self, steps: usize) {
-        self.visits = self.visits.saturating_sub(steps / VISIT_STEPS);
-    }
-
-    fn count_delivery(&mut self, payload: usize) {
-        self.deliveries -= 1;
-        self.payload = self.payload.saturating_sub(payload);
     }
 }
 

@@ -25,6 +25,7 @@
 //!   up to which commit the storage has made them durable.
 //! - [`advance`](Service::advance) expires entries, and takes over what the keyspace reports.
 mod commits;
+mod completion;
 mod config;
 mod execute;
 mod inspect;

@@ -6,6 +6,7 @@ mod intents;
 mod lease;
 mod machine;
 mod model;
+mod model_config;
 mod network;
 mod network_simulation;
 mod release;

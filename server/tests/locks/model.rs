@@ -2,6 +2,7 @@
 //!
 //! Each writer adds its letter to the value that it read. No write is lost if the value has the letter of each writer whose
 //! write was applied since the key was last gone. No letter may occur twice.
+use crate::model_config::{ModelConfig, PLAIN};
 use bytes::Bytes;
 use statestore::lock::{CompareAndSet, Progress, Step, StepOutcome};
 use statestore::{Entry, Hlc};
@@ -17,29 +18,6 @@ use std::sync::Arc;
 
 const WRITERS: usize = 3;
 const TTL_MS: u64 = 1_000;
-
-/// Parameters of a model run.
-#[derive(Debug, Clone, Copy)]
-#[allow(clippy::struct_excessive_bools, reason = "each is varied by itself")]
-struct ModelConfig {
-    /// The key is there at the beginning.
-    exists: bool,
-    /// The key expires when this choice is made, once; the first value does, and those of updates if they say so.
-    expires: bool,
-    updates_expire: bool,
-    /// Lag of the last writer's clock, in milliseconds.
-    behind_ms: u64,
-    /// The fence is not raised before the write.
-    is_naive: bool,
-    /// The key is protected by a token that is higher than its version.
-    is_protected: bool,
-    /// Number of writers that were outranked before, and therefore take their tokens from the clock as well.
-    by_clock: usize,
-    /// Each writer has a key of its own.
-    is_apart: bool,
-    /// Number of lost attempts that are repeated, over all writers. After that, a writer that loses gives up.
-    retries: usize,
-}
 
 struct Writer {
     letter: u8,
@@ -377,18 +355,6 @@ fn assert_nothing_is_lost(setup: ModelConfig) {
     });
     assert!(schedules > 300, "{schedules}");
 }
-
-const PLAIN: ModelConfig = ModelConfig {
-    exists: true,
-    expires: false,
-    updates_expire: false,
-    behind_ms: 0,
-    is_naive: false,
-    is_protected: false,
-    by_clock: 0,
-    is_apart: false,
-    retries: 1,
-};
 
 #[test]
 fn no_interleaving_of_three_updates_loses_one() {

@@ -17,6 +17,7 @@
 //! - **Queues** are bounded: [requests](request_queue) by a part of all that sessions may hold, output by the limits of a session's queue.
 mod broker_client;
 mod client_activity;
+mod error;
 mod group;
 mod identity;
 mod local_refusals;
@@ -27,6 +28,7 @@ mod request_queue;
 mod requests;
 #[cfg(test)]
 mod tests;
+mod unacknowledged_requests;
 
 use super::{Hub, HubLimits};
 use crate::clock::ClockReading;
@@ -35,6 +37,7 @@ use crate::service::{CommitIndex, WaiterId};
 use broker_client::BrokerClient;
 use bytes::{Bytes, BytesMut};
 use client_activity::ClientActivity;
+pub use error::BrokerError;
 use group::Group;
 use identity::IdentityError;
 pub use identity::IdentityKey;
@@ -42,14 +45,13 @@ pub(crate) use metrics::BrokerMetrics;
 use outgoing_message::OutgoingMessage;
 use probe::Probe;
 use request_queue::RequestQueue;
-use requests::{PendingRequest, UnacknowledgedRequests};
-use statestore_protocol::mqtt::session::{
-    Event, Session, SessionConfig, SessionError, Subscriptions,
-};
+use requests::PendingRequest;
+use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, QoS, ReasonCode, Subscription};
 use statestore_protocol::topic;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use unacknowledged_requests::UnacknowledgedRequests;
 
 /// Prefix of the name under which the service knows a client behind the broker. No client id has this character.
 pub(super) const BROKER_CLIENT_PREFIX: char = '\0';
@@ -71,36 +73,6 @@ const REPLAY_RETENTION_MS: u64 = 600_000;
 /// Milliseconds after its arrival in which a request may be executed that other servers may be given as well. The engine remembers the
 /// answer a minute longer.
 const SHARED_REQUEST_MS: u64 = 600_000;
-
-/// The reason for which a connection to the broker ends.
-#[derive(Debug, thiserror::Error)]
-pub enum BrokerError {
-    /// An error of the session, or of the broker.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// A probe was lost.
-    #[error(
-        "the broker answers, but does not deliver messages: none came back from {topic} in time; see whether its queues hang, or \
-         whether it forbids this server the topic since lately"
-    )]
-    ProbeLost {
-        /// The topic of the probes.
-        topic: String,
-    },
-    /// Log entries of the group arrive faster than this server can process them.
-    #[error("the servers of the group say more than can wait here: this one begins anew")]
-    LogOverflow,
-}
-
-impl BrokerError {
-    /// Returns the reason code of the DISCONNECT to the broker, if one should be sent.
-    pub fn reason(&self) -> Option<ReasonCode> {
-        match self {
-            Self::Session(error) => error.reason(),
-            Self::LogOverflow | Self::ProbeLost { .. } => Some(ReasonCode::SUCCESS),
-        }
-    }
-}
 
 /// Configuration of the connection to a broker.
 #[derive(Debug, Clone, Default)]

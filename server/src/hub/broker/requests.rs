@@ -6,7 +6,7 @@ use super::super::{Hub, QUANTUM_WORK};
 use super::broker_client::{BrokerClient, Sender};
 use super::outgoing_message::OutgoingKind;
 use super::request_queue::IncomingRequest;
-use super::{BROKER_CLIENT_PREFIX, BrokerError, RECEIVE_MAXIMUM, group, local_refusals};
+use super::{BROKER_CLIENT_PREFIX, BrokerError, group, local_refusals};
 use crate::clock::ClockReading;
 use crate::keyspace::Ticket;
 use crate::memory_budget::Reservation;
@@ -14,12 +14,8 @@ use crate::service::{
     CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
 };
 use bytes::{Bytes, BytesMut};
-use statestore_protocol::mqtt::session::{Session, SessionError};
-use statestore_protocol::mqtt::{
-    CheckedTopic, OwnedTopic, PacketId, Publish, PublishHeader, ReasonCode,
-};
+use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic, Publish, PublishHeader, ReasonCode};
 use statestore_protocol::{property, topic};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
@@ -48,66 +44,6 @@ pub(super) struct PendingRequest {
     correlation_data: Box<[u8]>,
     watch: Option<(Arc<str>, Bytes)>,
     _reservation: Reservation,
-}
-
-/// Requests of this connection that are not acknowledged, in the order of arrival.
-#[derive(Debug, Default)]
-pub(super) struct UnacknowledgedRequests {
-    /// Number of the first one. Numbers are never reused.
-    first: u64,
-    /// Packet identifiers, each with the reason code of its acknowledgement once the request is done.
-    slots: VecDeque<(PacketId, Option<ReasonCode>)>,
-}
-
-impl UnacknowledgedRequests {
-    pub(super) fn push(&mut self, packet_id: PacketId) -> u64 {
-        self.slots.push_back((packet_id, None));
-        self.first + self.slots.len() as u64 - 1
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// Returns whether the broker may not send many more requests.
-    pub(super) fn is_full(&self) -> bool {
-        self.slots.len() >= usize::from(RECEIVE_MAXIMUM) / 2
-    }
-
-    /// Returns whether a pending request belongs to this connection.
-    fn contains(&self, number: u64) -> bool {
-        number >= self.first
-    }
-
-    /// Returns the number of the first request that is not acknowledged.
-    pub(super) fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// Marks a request as done, if its connection is still there.
-    pub(super) fn finish(&mut self, number: u64, reason: ReasonCode) {
-        let offset = number.checked_sub(self.first);
-        let offset = offset.and_then(|offset| usize::try_from(offset).ok());
-        if let Some((_, done)) = offset.and_then(|offset| self.slots.get_mut(offset)) {
-            *done = Some(reason);
-        }
-    }
-
-    /// Acknowledges the requests that are done, up to the first that is not.
-    pub(super) fn acknowledge(&mut self, session: &mut Session<u64>) -> Result<(), SessionError> {
-        while let Some((packet_id, Some(reason))) = self.slots.front() {
-            session.acknowledge(*packet_id, *reason)?;
-            self.slots.pop_front();
-            self.first += 1;
-        }
-        Ok(())
-    }
-
-    /// Forgets all requests, since the connection is gone.
-    pub(super) fn clear(&mut self) {
-        self.first += self.slots.len() as u64;
-        self.slots.clear();
-    }
 }
 
 impl Hub {

@@ -1,6 +1,7 @@
 //! The embedded keyspace: the table of entries, their deadlines, and the rules applied to both. Every request ends at once.
 mod expiry_index;
 mod expiry_rewrite;
+mod keyspace_limits;
 mod packed_entry;
 mod prefix_limits;
 mod relocation;
@@ -9,6 +10,7 @@ mod size_growth;
 mod table;
 mod transaction;
 
+pub use keyspace_limits::KeyspaceLimits;
 pub use prefix_limits::PrefixLimit;
 
 use super::rules::{self, EntryChange, Operation, Token, Version};
@@ -27,23 +29,6 @@ use relocation::Relocation;
 use scan::Scanner;
 use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
 use table::Table;
-
-/// The limits of an embedded keyspace, and the secret key of its hash.
-#[derive(Debug, Clone)]
-pub struct KeyspaceLimits {
-    /// Maximum number of keys.
-    pub max_keys: u64,
-    /// Maximum bytes of memory that the entries and their deadlines take.
-    pub max_bytes: u64,
-    /// Limits for the keys below prefixes.
-    pub prefixes: Vec<PrefixLimit>,
-    /// Maximum payload bytes of a page of keys.
-    pub max_page_bytes: usize,
-    /// Maximum number of keys on a page.
-    pub max_page_keys: usize,
-    /// Secret key of the hash that distributes keys over the table.
-    pub hash_key: [u64; 2],
-}
 
 /// All entries in this process's memory, with the deadlines of those that have one.
 ///

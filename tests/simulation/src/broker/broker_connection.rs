@@ -1,10 +1,11 @@
 //! The connection of the server to the broker, which can be cut like those of clients, and is restored.
 use super::Peer;
+use super::trunk_pipe::TrunkPipe;
 use crate::simulation::{Event, Simulation};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, ReasonCode, decode};
 use statestored::hub::Hub;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 /// The next event of the connection.
 #[derive(Debug, Clone, Copy)]
@@ -27,33 +28,6 @@ pub(crate) enum BrokerConnectionEvent {
     StartBroker,
     /// The latest time at which the server has to run.
     RunServer,
-}
-
-/// A direction of the connection.
-#[derive(Debug, Default)]
-struct TrunkPipe {
-    /// Bytes in flight, with their arrival times.
-    pieces: VecDeque<(u64, Bytes)>,
-    last_ms: u64,
-    /// Bytes that arrived and were not taken.
-    rest: BytesMut,
-}
-
-impl TrunkPipe {
-    /// Takes the bytes that have arrived by now.
-    fn arrive(&mut self, now_ms: u64) -> BytesMut {
-        let mut arrived = BytesMut::new();
-        while self
-            .pieces
-            .front()
-            .is_some_and(|(at_ms, _)| *at_ms <= now_ms)
-            && let Some((_, piece)) = self.pieces.pop_front()
-        {
-            arrived.extend_from_slice(&piece);
-        }
-        self.rest.extend_from_slice(&arrived);
-        arrived
-    }
 }
 
 /// The current connection, if there is one.

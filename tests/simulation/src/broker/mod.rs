@@ -7,6 +7,7 @@ mod broker_connection;
 mod broker_scenario;
 mod session;
 mod shared_subscriptions;
+mod trunk_pipe;
 
 pub(crate) use broker_connection::{BrokerConnection, BrokerConnectionEvent};
 pub(crate) use broker_scenario::BrokerScenario;

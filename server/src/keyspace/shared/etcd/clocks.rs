@@ -1,7 +1,7 @@
 //! Comparison of the nodes' wall clocks. etcd does not report a clock of its own.
 use super::members::Members;
 use super::store::Store;
-use super::{REQUEST_TIMEOUT, transactions};
+use super::{REQUEST_TIMEOUT, limits, transactions};
 use crate::keyspace::shared::{
     CLOCK_LIFETIME, ClockReadings, EngineError, EngineEvent, EngineRequestId,
 };
@@ -32,7 +32,7 @@ pub(super) async fn compare(
     });
     let taken = match telling.await {
         Ok(true) => Ok(()),
-        Err(error) if transactions::is_full(&error) => Err(EngineError::Full),
+        Err(error) if limits::is_full(&error) => Err(EngineError::Full),
         result => {
             tracing::debug!(?result, "etcd was not told what the clock shows");
             return;

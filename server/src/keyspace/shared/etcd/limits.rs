@@ -1,4 +1,4 @@
-//! Errors of etcd about messages that are too large.
+//! Errors of etcd about its limits: messages that are too large, and a full database.
 use etcd_client::Error;
 
 fn contains_any(error: &Error, texts: &[&str]) -> bool {
@@ -17,4 +17,9 @@ pub(super) fn is_request_too_large(error: &Error) -> bool {
 /// Returns whether the request, or the answer to it, was too large.
 pub(super) fn is_message_too_large(error: &Error) -> bool {
     is_request_too_large(error) || contains_any(error, &["message length too large"])
+}
+
+/// Returns whether the database of etcd is full.
+pub(super) fn is_full(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("database space exceeded"))
 }

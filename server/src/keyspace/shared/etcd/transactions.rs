@@ -2,7 +2,7 @@
 use super::commit_grouping::CommitGrouping;
 use super::connection::is_unsent;
 use super::key_names::{KeyNames, decode_floor, encode_floor};
-use super::limits::{is_message_too_large, is_request_too_large};
+use super::limits::{is_full, is_message_too_large, is_request_too_large};
 use super::members::Members;
 use super::ranges::is_timed_out;
 use super::reply_lease::ReplyLease;
@@ -480,10 +480,6 @@ fn outcome_of(response: &TxnResponse, at: Revision) -> CommitOutcome {
         Ok(seen) => CommitOutcome::Conflict(seen),
         Err(error) => CommitOutcome::Failed(error),
     }
-}
-
-pub(super) fn is_full(error: &Error) -> bool {
-    matches!(error, Error::GRpcStatus(status) if status.message().contains("database space exceeded"))
 }
 
 /// Returns the verdict of an error. Few errors mean that the commit was certainly not made.
