@@ -20,7 +20,7 @@ use super::property::RequestProperties;
 ///     let mut stream = BytesMut::new();
 ///     header.encode(u32::MAX, &mut stream, 0, |_| {})?;
 ///     if let Some(Packet::Publish(publish)) = decoder.decode(&mut stream, u32::MAX)? {
-///         let read = reader.read(&publish, decoder.recognized());
+///         let read = reader.read(&publish, decoder.common_prefix());
 ///         assert_eq!(read, RequestProperties::parse(publish.user_properties()));
 ///     }
 /// }

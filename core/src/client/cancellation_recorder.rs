@@ -3,7 +3,7 @@ use crate::error::Outcome;
 use std::cell::Cell;
 
 thread_local! {
-    /// Outcome of the requests dropped on this thread since the innermost [`CancellationRecorder::arm`].
+    /// Outcome of the requests dropped on this thread since the innermost [`CancellationRecorder::begin`].
     static NOTED: Cell<Option<Outcome>> = const { Cell::new(None) };
 }
 
@@ -11,13 +11,13 @@ thread_local! {
 /// whose callers can cancel a call.
 ///
 /// ```
-/// use statestore::{Abandoned, Outcome};
+/// use statestore::{CancellationRecorder, Outcome};
 ///
 /// # let future = std::future::pending::<()>();
-/// let abandoned = Abandoned::begin();
+/// let recorder = CancellationRecorder::begin();
 /// drop(future);
 /// // No request was under way in it, so nothing is known.
-/// assert_eq!(abandoned.outcome(), None);
+/// assert_eq!(recorder.outcome(), None);
 /// ```
 #[derive(Debug)]
 pub struct CancellationRecorder {
@@ -33,7 +33,7 @@ impl CancellationRecorder {
         }
     }
 
-    /// Returns the outcome of the requests dropped on this thread since the last [`arm`](Self::arm).
+    /// Returns the outcome of the requests dropped on this thread since the last [`begin`](Self::begin).
     ///
     /// - [`Outcome::NotDone`]: no request was or will be executed, or the executed ones are harmless, such as reads.
     /// - [`Outcome::Unknown`]: at least one request may have changed something.
