@@ -22,7 +22,7 @@
 //! # How long a guard is valid
 //!
 //! The validity starts just before the request that took or last renewed the lease is sent. It lasts for the duration of the
-//! lease less a [safety margin](LeaseOptions::lease_validity). The store starts to count when the request arrives, which is later, so
+//! lease less a [safety margin](LeaseOptions::validity). The store starts to count when the request arrives, which is later, so
 //! its lease ends later. Time is measured on the monotonic clock, so jumps of the wall clock have no effect. A response that
 //! arrives after the end does not make the guard valid again.
 //!

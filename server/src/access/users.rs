@@ -39,7 +39,7 @@ pub struct Users {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsersSource {
-    /// A file of [users](Users::parse_line).
+    /// A file of [users](Users::read).
     Users(PathBuf),
     /// The file of the [password](Users::with_password_file) of one user.
     Password {
