@@ -58,7 +58,7 @@ type InspectFn = Box<dyn FnOnce(&mut Hub, ClockReading) + Send>;
 
 impl fmt::Debug for InspectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inspection")
+        f.write_str("InspectRequest")
     }
 }
 

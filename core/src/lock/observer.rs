@@ -271,7 +271,7 @@ impl<S: Observable> HolderQuery<S> {
 
 impl<S: Observable> Debug for HolderQuery<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asking")
+        f.write_str("HolderQuery")
     }
 }
 
