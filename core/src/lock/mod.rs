@@ -1,6 +1,6 @@
 //! Leases, locks and elections that detect their loss, and compare-and-set by version ("Locking and fencing tokens").
 //!
-//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock_waiter); both return a [`Guard`]. The guard renews
+//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both return a [`Guard`]. The guard renews
 //! the lease automatically, and ends *before* the store can give the lease to another client. It sends its fencing token with
 //! every write, so that the store rejects a write that arrives too late. An [`Election`] is a lock whose holder publishes a
 //! value. [`Client::update`](crate::Client::update) changes one key without any lock.

@@ -25,7 +25,7 @@ pub trait Observable: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn holder(holding: &Self::Holding) -> &Holder;
 
-    /// Returns whether `found` must be reported after `last_reported`.
+    /// Returns whether `found` must be reported after `known`.
     #[doc(hidden)]
     fn is_change(known: &Self::Holding, found: &Self::Holding) -> bool;
 }

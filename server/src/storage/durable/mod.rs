@@ -272,7 +272,7 @@ impl DurableStorage {
         }
     }
 
-    /// Makes the spare the durable log after `active_log`.
+    /// Makes the spare the durable log after `active`.
     fn begin_log(
         &mut self,
         active: &mut ActiveLog,
