@@ -317,7 +317,9 @@ impl Header {
                         match is_struct {
                             true if ty.starts_with("const") => format!("call.options::<{of}>()"),
                             true => format!("call.filled::<{of}>()"),
-                            false => format!("call.out_value::<{}>(\"{name}\")", self.rust_type(of)),
+                            false => {
+                                format!("call.out_value::<{}>(\"{name}\")", self.rust_type(of))
+                            }
                         }
                     }
                 },

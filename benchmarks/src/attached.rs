@@ -2,18 +2,18 @@
 //! bytes. Both share the broker, which does most of the work.
 
 use crate::{
-    load::{COLUMNS, measured},
+    load::{COLUMNS, run_measured},
     mqtt::Mqtt,
-    plan::Plan,
+    plan::BenchmarkPlan,
     process::{Mosquitto, Server},
-    raw::Raw,
+    raw_load::RawLoad,
     table::Table,
 };
 use bytes::BytesMut;
 use statestore_protocol::{
     mqtt::{
         Connect, Limits, Publish, PublishHeader, Subscription,
-        session::{Event, Session, SessionConfig, Subscriptions, Terms},
+        session::{Event, PublishOptions, Session, SessionConfig, Subscriptions},
     },
     property, topic,
 };
@@ -30,27 +30,27 @@ const KEYS: u64 = 1000;
 const ANSWER: &[u8] = b"$100\r\nvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\r\n";
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     for in_flight in [1, 64] {
         let (with_store, with_echo) = (Mosquitto::start(), Mosquitto::start());
         let server = Server::attached(&plan.statestored, &with_store);
-        echo(&with_echo);
+        start_service(&with_echo);
         let mix = plan.mix(in_flight, KEYS);
         let row = |broker: &Mosquitto| {
-            let mut raw = Raw::connect(broker.port(), 1, |number| Mqtt::new("bench", number));
+            let mut raw = RawLoad::connect(broker.port(), 1, |number| Mqtt::new("bench", number));
             // Every key exists, so that each answer has the same length.
-            raw.run(crate::load::Mix {
-                sets_of_100: 100,
+            raw.run(crate::load::Workload {
+                set_percentage: 100,
                 ..mix
             });
             raw
         };
         let (mut store, mut service) = (row(&with_store), row(&with_echo));
         let mut table = Table::new(&COLUMNS);
-        let ours = table.row("statestored", || measured(&server, || store.run(mix)));
+        let ours = table.row("statestored", || run_measured(&server, || store.run(mix)));
         // The cost of the service is in the client's column, because it is a thread of the client.
         let theirs = table.row("a service that answers at once", || {
-            measured(with_echo.server(), || service.run(mix))
+            run_measured(with_echo.server(), || service.run(mix))
         });
         table.ratio("statestored / service", ours, theirs);
         let title = format!("Through a Mosquitto, one connection, {in_flight} in flight");
@@ -59,7 +59,7 @@ pub fn measure(plan: &Plan) {
 }
 
 /// A service on a thread of its own, until its broker ends.
-fn echo(broker: &Mosquitto) {
+fn start_service(broker: &Mosquitto) {
     let port = broker.port();
     let (ready, is_ready) = mpsc::channel();
     thread::spawn(move || serve(port, &ready));
@@ -88,7 +88,7 @@ fn serve(port: u16, ready: &mpsc::Sender<()>) {
     let mut chunk = vec![0; 64 * 1024];
     let mut is_told = false;
     loop {
-        while session.room() > 0
+        while session.capacity() > 0
             && let Some(request) = waiting.pop_front()
         {
             let header = PublishHeader {
@@ -101,7 +101,7 @@ fn serve(port: u16, ready: &mpsc::Sender<()>) {
                 ],
                 ..PublishHeader::default()
             };
-            let terms = Terms {
+            let terms = PublishOptions {
                 tag: (),
                 deadline_ms: u64::MAX,
                 is_harmless: true,

@@ -2,7 +2,7 @@
 
 use crate::{
     load::micros,
-    plan::Plan,
+    plan::BenchmarkPlan,
     process::Server,
     table::{Column, Table},
 };
@@ -21,7 +21,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     let builds = plan.builds();
     let [now, before] = &builds[..] else {
         println!("\nWithout a build to compare with (--before), builds are not compared.");

@@ -1,12 +1,12 @@
 //! Server against server as the number of connections grows, with one request in flight on each, from bare sockets.
 
 use crate::{
-    load::{self, COLUMNS, measured},
+    load::{self, COLUMNS, run_measured},
     mqtt::Mqtt,
-    own::Own,
-    plan::{Plan, one_thread},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, one_thread},
     process::{Server, open_files},
-    raw::Raw,
+    raw_load::RawLoad,
     redis::{self, Resp},
     socket::Wire,
     table::Table,
@@ -23,8 +23,8 @@ const TITLE: &str = "Bare sockets, 1 in flight on each, by number of connections
 
 /// Measures and prints, for as many connections as the process may open. Each round opens its own connections, so that only those
 /// of one row exist at a time.
-pub fn measure(plan: &Plan) {
-    let redis = &redis::filled(KEYS);
+pub fn measure(plan: &BenchmarkPlan) {
+    let redis = &redis::start_filled(KEYS);
     let builds = plan.builds();
     let servers: Vec<_> = builds
         .iter()
@@ -32,7 +32,7 @@ pub fn measure(plan: &Plan) {
         .collect();
     for (_, server) in &servers {
         one_thread().block_on(async {
-            load::fill(&Own::connect(server.port, "bench-own").await, 0..KEYS).await;
+            load::fill(&OwnClient::connect(server.port, "bench-own").await, 0..KEYS).await;
         });
     }
     // Each connection has a client id of its own: the server would repeat former answers to a client of a former round.
@@ -67,11 +67,11 @@ pub fn measure(plan: &Plan) {
 
 /// Runs a round with this number of new connections.
 fn round<W: Wire>(
-    plan: &Plan,
+    plan: &BenchmarkPlan,
     server: &Server,
     connections: usize,
     wire: impl FnMut(usize) -> W,
 ) -> Vec<f64> {
-    let mut raw = Raw::connect(server.port, connections, wire);
-    measured(server, || raw.run(plan.mix(1, KEYS)))
+    let mut raw = RawLoad::connect(server.port, connections, wire);
+    run_measured(server, || raw.run(plan.mix(1, KEYS)))
 }

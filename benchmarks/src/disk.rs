@@ -2,8 +2,8 @@
 
 use crate::{
     load::{micros, quantile},
-    plan::Plan,
-    process::Folder,
+    plan::BenchmarkPlan,
+    process::DataFolder,
     table::{Column, Table},
 };
 use std::{
@@ -27,8 +27,8 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
-    let folder = Folder::new("disk");
+pub fn measure(plan: &BenchmarkPlan) {
+    let folder = DataFolder::new("disk");
     fs::create_dir_all(folder.path()).expect("a folder");
     let path = &folder.path().join("file");
     let mut table = Table::new(&COLUMNS);

@@ -2,20 +2,20 @@
 
 use crate::{
     disk,
-    load::{self, COLUMNS, Mix, measured},
-    own::Own,
-    plan::{Plan, thread_per_core},
-    process::Folder,
+    load::{self, COLUMNS, Workload, run_measured},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, thread_per_core},
+    process::DataFolder,
     table::Table,
 };
 const KEYS: u64 = 10_000;
 const IN_FLIGHT: usize = 256;
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
-    for (name, sets_of_100) in [("half GET, half SET", 50), ("SET only", 100)] {
-        let mix = Mix {
-            sets_of_100,
+pub fn measure(plan: &BenchmarkPlan) {
+    for (name, set_percentage) in [("half GET, half SET", 50), ("SET only", 100)] {
+        let mix = Workload {
+            set_percentage,
             ..plan.mix(IN_FLIGHT, KEYS)
         };
         let title = format!("Durable storage against memory, {IN_FLIGHT} in flight, {name}");
@@ -24,12 +24,12 @@ pub fn measure(plan: &Plan) {
     disk::measure(plan);
 }
 
-fn storages(plan: &Plan, title: &str, mix: Mix) {
+fn storages(plan: &BenchmarkPlan, title: &str, mix: Workload) {
     let runtime = &thread_per_core();
     // The folders are dropped after the servers.
     let (mut folders, mut servers) = (Vec::new(), Vec::new());
     for (number, build) in plan.builds().iter().enumerate() {
-        let folder = Folder::new(&number.to_string());
+        let folder = DataFolder::new(&number.to_string());
         servers.push((format!("memory{}", build.mark), build.in_memory(&[])));
         servers.push((
             format!("durable{}", build.mark),
@@ -40,10 +40,10 @@ fn storages(plan: &Plan, title: &str, mix: Mix) {
     let mut table = Table::new(&COLUMNS);
     let mut rows = Vec::new();
     for (name, server) in &servers {
-        let client = runtime.block_on(Own::connect(server.port, "bench-durable"));
+        let client = runtime.block_on(OwnClient::connect(server.port, "bench-durable"));
         runtime.block_on(load::fill(&client, 0..KEYS));
         rows.push(table.row(name, move || {
-            measured(server, || {
+            run_measured(server, || {
                 runtime.block_on(load::run(std::slice::from_ref(&client), mix))
             })
         }));

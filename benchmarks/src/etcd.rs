@@ -1,10 +1,10 @@
 //! Servers over an etcd of one member, with a client of etcd as peer.
 
 use crate::{
-    load::{self, COLUMNS, Done, Mix, Target, VALUE, measured},
-    own::Own,
-    plan::{Plan, thread_per_core},
-    process::{Folder, Server},
+    load::{self, COLUMNS, LoadResult, Target, VALUE, Workload, run_measured},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, thread_per_core},
+    process::{DataFolder, Server},
     table::Table,
 };
 use etcd_client::{Client, Compare, CompareOp, KvClient, Txn, TxnOp};
@@ -14,9 +14,9 @@ use tokio::runtime::Runtime;
 const KEYS: u64 = 10_000;
 
 /// A client of etcd. A SET is a transaction by itself: a compare and a put.
-struct Direct(KvClient);
+struct EtcdClient(KvClient);
 
-impl Direct {
+impl EtcdClient {
     async fn connect(port: u16) -> Arc<Self> {
         let client = Client::connect([format!("http://127.0.0.1:{port}")], None).await;
         Arc::new(Self(client.expect("etcd answers").kv_client()))
@@ -27,7 +27,7 @@ fn name(key: &[u8]) -> Vec<u8> {
     [b"direct/", key].concat()
 }
 
-impl Target for Direct {
+impl Target for EtcdClient {
     async fn set(&self, key: &[u8], value: &[u8]) {
         let name = name(key);
         // The compare has the form of one with an earlier read; it always succeeds.
@@ -48,9 +48,9 @@ impl Target for Direct {
 }
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     let runtime = &thread_per_core();
-    let folder = Folder::new("etcd");
+    let folder = DataFolder::new("etcd");
     let etcd = Server::etcd(folder.path());
     let builds = plan.builds();
     let nodes: Vec<_> = builds
@@ -60,16 +60,16 @@ pub fn measure(plan: &Plan) {
             (
                 which,
                 build.mark,
-                Server::over(&build.binary, "etcd", &etcd, ""),
+                Server::with_engine(&build.binary, "etcd", &etcd, ""),
             )
         })
         .collect();
     let first = &nodes[0].2;
     runtime.block_on(async {
-        load::fill(&Direct::connect(etcd.port).await, 0..KEYS).await;
-        load::fill(&Own::connect(first.port, "bench-fill").await, 0..KEYS).await;
+        load::fill(&EtcdClient::connect(etcd.port).await, 0..KEYS).await;
+        load::fill(&OwnClient::connect(first.port, "bench-fill").await, 0..KEYS).await;
     });
-    for (in_flight, sets_of_100, what) in [
+    for (in_flight, set_percentage, what) in [
         (1, 0, "GET"),
         (1, 100, "SET"),
         (64, 100, "SET"),
@@ -77,8 +77,8 @@ pub fn measure(plan: &Plan) {
         (256, 100, "SET"),
         (256, 50, "half GET, half SET"),
     ] {
-        let mix = Mix {
-            sets_of_100,
+        let mix = Workload {
+            set_percentage,
             ..plan.mix(in_flight, KEYS)
         };
         let title = format!("Over an etcd of one member, {in_flight} in flight, {what}");
@@ -89,23 +89,23 @@ pub fn measure(plan: &Plan) {
 }
 
 fn table(
-    plan: &Plan,
+    plan: &BenchmarkPlan,
     title: &str,
     runtime: &Runtime,
     etcd: &Server,
     nodes: &[(&str, &str, Server)],
-    mix: Mix,
+    mix: Workload,
 ) {
     let mut table = Table::new(&COLUMNS);
-    let direct = runtime.block_on(Direct::connect(etcd.port));
+    let direct = runtime.block_on(EtcdClient::connect(etcd.port));
     let peer = table.row("client of etcd", move || {
-        measured(etcd, || run(runtime, &[Arc::clone(&direct)], mix))
+        run_measured(etcd, || run(runtime, &[Arc::clone(&direct)], mix))
     });
     let mut own = Vec::new();
     for (which, mark, server) in nodes.iter().filter(|(which, ..)| which.is_empty()) {
-        let client = runtime.block_on(Own::connect(server.port, "bench-own"));
+        let client = runtime.block_on(OwnClient::connect(server.port, "bench-own"));
         let row = table.row(format!("own client, {which}statestored{mark}"), move || {
-            measured(server, || run(runtime, &[Arc::clone(&client)], mix))
+            run_measured(server, || run(runtime, &[Arc::clone(&client)], mix))
         });
         table.ratio(format!("statestored{mark} / client of etcd"), row, peer);
         own.push(row);
@@ -116,18 +116,18 @@ fn table(
     // The load is shared: each node has half of it.
     let (one, other) = (&nodes[0].2, &nodes[1].2);
     if mix.in_flight > 1 {
-        let half = Mix {
+        let half = Workload {
             in_flight: mix.in_flight / 2,
             ..mix
         };
         let clients = runtime.block_on(async {
-            let one = Own::connect(one.port, "bench-one").await;
-            [one, Own::connect(other.port, "bench-other").await]
+            let one = OwnClient::connect(one.port, "bench-one").await;
+            [one, OwnClient::connect(other.port, "bench-other").await]
         });
         let two = table.row("own clients, two statestored", move || {
             let before = other.cpu();
             let mut requests = 0;
-            let mut numbers = measured(one, || {
+            let mut numbers = run_measured(one, || {
                 let done = run(runtime, &clients, half);
                 requests = done.latencies.len();
                 done
@@ -143,6 +143,6 @@ fn table(
     table.print(title, plan.rounds);
 }
 
-fn run<T: Target>(runtime: &Runtime, targets: &[Arc<T>], mix: Mix) -> Done {
+fn run<T: Target>(runtime: &Runtime, targets: &[Arc<T>], mix: Workload) -> LoadResult {
     runtime.block_on(load::run(targets, mix))
 }

@@ -3,8 +3,8 @@
 
 use crate::{
     load::key,
-    own::Own,
-    plan::{Plan, thread_per_core},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, thread_per_core},
     process::Server,
     redis,
     table::{Column, Table},
@@ -26,7 +26,7 @@ const COLUMNS: [Column; 2] = [
 ];
 
 /// Sets or deletes a key, in pieces of [`BATCH`].
-pub enum Step<'a> {
+pub enum WriteStep<'a> {
     /// SET with this value.
     Set(&'a [u8]),
     /// DEL.
@@ -34,7 +34,7 @@ pub enum Step<'a> {
 }
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     let builds = plan.builds();
     let runtime = &thread_per_core();
     let mut table = Table::new(&COLUMNS);
@@ -42,17 +42,17 @@ pub fn measure(plan: &Plan) {
     for build in &builds {
         let row = table.row(format!("statestored{}", build.mark), move || {
             let server = build.in_memory(&[]);
-            let client = runtime.block_on(Own::connect(server.port, "bench-fragmentation"));
-            resident(&server, |step, keys| {
-                runtime.block_on(carry_out(&client, step, keys));
+            let client = runtime.block_on(OwnClient::connect(server.port, "bench-fragmentation"));
+            measure_resident(&server, |step, keys| {
+                runtime.block_on(run_step(&client, step, keys));
             })
         });
         rows.push(row);
     }
     let peer = table.row("Redis", || {
         let server = Server::redis();
-        resident(&server, |step, keys| {
-            redis::carry_out(server.port, step, keys);
+        measure_resident(&server, |step, keys| {
+            redis::run_step(server.port, step, keys);
         })
     });
     table.ratio("statestored / Redis", rows[0], peer);
@@ -62,7 +62,7 @@ pub fn measure(plan: &Plan) {
 }
 
 /// Fills a server stage by stage; returns its numbers for [`COLUMNS`].
-fn resident(server: &Server, mut carry_out: impl FnMut(&Step<'_>, &[u64])) -> Vec<f64> {
+fn measure_resident(server: &Server, mut run_step: impl FnMut(&WriteStep<'_>, &[u64])) -> Vec<f64> {
     let mut stages = Vec::new();
     let mut next = 0;
     for (value_bytes, count) in STAGES {
@@ -70,22 +70,22 @@ fn resident(server: &Server, mut carry_out: impl FnMut(&Step<'_>, &[u64])) -> Ve
         let keys: Vec<u64> = (next..next + count).collect();
         next += count;
         for keys in keys.chunks(BATCH) {
-            carry_out(&Step::Set(&value), keys);
+            run_step(&WriteStep::Set(&value), keys);
         }
         stages.push(server.resident_bytes() as f64);
         let gone: Vec<u64> = keys.into_iter().filter(|it| it % KEPT != 0).collect();
         for keys in gone.chunks(BATCH) {
-            carry_out(&Step::Del, keys);
+            run_step(&WriteStep::Del, keys);
         }
     }
     let most = stages.iter().copied().fold(0.0, f64::max);
     vec![most / stages[0], most / f64::from(1 << 20)]
 }
 
-async fn carry_out(client: &Arc<Own>, step: &Step<'_>, keys: &[u64]) {
+async fn run_step(client: &Arc<OwnClient>, step: &WriteStep<'_>, keys: &[u64]) {
     let value = match step {
-        Step::Set(value) => Some(Arc::from(*value)),
-        Step::Del => None,
+        WriteStep::Set(value) => Some(Arc::from(*value)),
+        WriteStep::Del => None,
     };
     let requests = keys.iter().map(|&i| {
         let (client, value): (_, Option<Arc<[u8]>>) = (client.clone(), value.clone());

@@ -8,7 +8,7 @@
 use crate::{
     load::{Request, micros, quantile},
     mqtt::Mqtt,
-    plan::{Build, Plan},
+    plan::{BenchmarkPlan, ServerBuild},
     process::{self, Server, open_files},
     socket::{Message, ReadBuffer, Socket, Wire},
     table::{Column, Table},
@@ -52,7 +52,7 @@ const COLUMNS: [Column; 8] = [
 ];
 
 /// Measures and prints, if the process may open that many files.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     let title = format!("{WATCHERS} idle connections that watch one key, {SETS} SETs of it");
     let needed = WATCHERS + OTHER_FILES;
     let allowed = open_files();
@@ -77,7 +77,7 @@ pub fn measure(plan: &Plan) {
 }
 
 /// Runs a round with a server of its own; returns its numbers for [`COLUMNS`].
-fn round(build: &Build, rest: Duration) -> Vec<f64> {
+fn round(build: &ServerBuild, rest: Duration) -> Vec<f64> {
     let server = build.in_memory(&[]);
     let mut writer = Client::connect(&server, "writer");
     let set = Request {
@@ -86,10 +86,10 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
     };
     writer.send(set);
     writer.wait();
-    let reader = Reader::start(Client::connect(&server, "reader"));
+    let reader = GetThread::start(Client::connect(&server, "reader"));
 
     let before = server.resident_bytes();
-    let mut watchers = Watchers::connect(&server);
+    let mut watchers = WatcherConnections::connect(&server);
     let quiet = Instant::now();
     thread::sleep(rest);
     let resident = server.resident_bytes().saturating_sub(before) as f64 / WATCHERS as f64;
@@ -137,14 +137,14 @@ fn round(build: &Build, rest: Duration) -> Vec<f64> {
 }
 
 /// All watching connections.
-struct Watchers {
+struct WatcherConnections {
     sockets: Vec<Socket<Mqtt>>,
     poll: Poll,
     events: Events,
     buffer: ReadBuffer,
 }
 
-impl Watchers {
+impl WatcherConnections {
     /// Connects all watchers; returns when each watch has been granted.
     fn connect(server: &Server) -> Self {
         let poll = Poll::new().expect("a poll");
@@ -235,18 +235,18 @@ impl Client {
 }
 
 /// A GET of the other client.
-struct Get {
+struct GetSample {
     sent: Instant,
     latency: Duration,
 }
 
 /// The thread of the other client.
-struct Reader {
+struct GetThread {
     is_over: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Vec<Get>>,
+    thread: thread::JoinHandle<Vec<GetSample>>,
 }
 
-impl Reader {
+impl GetThread {
     fn start(mut client: Client) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let stop = is_over.clone();
@@ -263,7 +263,7 @@ impl Reader {
                 let answers = client.receive(next.saturating_duration_since(now));
                 for sent in waiting.drain(..answers) {
                     let latency = sent.elapsed();
-                    gets.push(Get { sent, latency });
+                    gets.push(GetSample { sent, latency });
                 }
             }
             gets
@@ -271,7 +271,7 @@ impl Reader {
         Self { is_over, thread }
     }
 
-    fn stop(self) -> Vec<Get> {
+    fn stop(self) -> Vec<GetSample> {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().expect("no GET fails")
     }

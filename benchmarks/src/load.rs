@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The columns of the numbers that [`measured`] returns.
+/// The columns of the numbers that [`run_measured`] returns.
 pub const COLUMNS: [Column; 5] = [
     Column::new("req/s", "", 0),
     Column::new("p50", " µs", 0),
@@ -35,7 +35,7 @@ pub struct Workload {
     /// Time after which no further request is sent.
     pub time: Duration,
     /// Number of SETs in 100 requests.
-    pub sets_of_100: u64,
+    pub set_percentage: u64,
     /// Number of keys to draw from.
     pub keys: u64,
 }
@@ -56,7 +56,7 @@ impl Workload {
             .wrapping_mul(0x9E37_79B9_7F4A_7C15)
             .rotate_left(29);
         Request {
-            is_set: (spread >> 40) % 100 < self.sets_of_100,
+            is_set: (spread >> 40) % 100 < self.set_percentage,
             key: key(spread % self.keys),
         }
     }
@@ -78,7 +78,7 @@ pub const VALUE: [u8; 100] = [b'v'; 100];
 
 /// The result of a loop.
 #[derive(Debug)]
-pub struct Done {
+pub struct LoadResult {
     /// Time from the first request to the last answer.
     pub elapsed: Duration,
     /// Latency of each request, in nanoseconds.
@@ -93,7 +93,7 @@ pub fn quantile(latencies: &mut [u64], part: f64) -> Duration {
 }
 
 /// Runs a loop against `server`, and returns its numbers for [`COLUMNS`].
-pub fn measured(server: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
+pub fn run_measured(server: &Server, run: impl FnOnce() -> LoadResult) -> Vec<f64> {
     let before = (process::own_cpu(), server.cpu());
     let mut done = run();
     let after = (process::own_cpu(), server.cpu());
@@ -114,7 +114,7 @@ pub fn micros(time: Duration) -> f64 {
 }
 
 /// Runs the mix against all targets.
-pub async fn run<T: Target>(targets: &[Arc<T>], mix: Workload) -> Done {
+pub async fn run<T: Target>(targets: &[Arc<T>], mix: Workload) -> LoadResult {
     let next = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let tasks: Vec<_> = targets
@@ -144,7 +144,7 @@ pub async fn run<T: Target>(targets: &[Arc<T>], mix: Workload) -> Done {
     for task in tasks {
         parts.push(task.await.expect("no request fails"));
     }
-    Done {
+    LoadResult {
         elapsed: start.elapsed(),
         latencies: parts.concat(),
     }

@@ -20,10 +20,10 @@ mod million;
 mod mqtt;
 #[cfg(feature = "engines")]
 mod over_redis;
-mod own;
+mod own_client;
 mod plan;
 mod process;
-mod raw;
+mod raw_load;
 mod redis;
 #[path = "../../core/benches/client/results.rs"]
 mod results;
@@ -33,10 +33,10 @@ mod socket;
 mod spread;
 #[path = "../../core/benches/client/table.rs"]
 mod table;
-mod vendor;
+mod vendor_client;
 
 use clap::{Parser, ValueEnum};
-use plan::Plan;
+use plan::BenchmarkPlan;
 use std::{path::PathBuf, time::Duration};
 
 #[derive(Parser)]
@@ -49,7 +49,7 @@ use std::{path::PathBuf, time::Duration};
 struct Arguments {
     /// What to measure.
     #[arg(value_enum, default_value = "all")]
-    what: Vec<What>,
+    what: Vec<Benchmark>,
     /// Rounds of each row.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -62,7 +62,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum What {
+enum Benchmark {
     /// Everything below.
     All,
     /// Our client, the vendor's and a bare socket to Redis: 1 to 256 in flight on one connection.
@@ -96,9 +96,9 @@ enum What {
     Redis,
 }
 
-impl What {
+impl Benchmark {
     /// Whether the measurement is part of `all`.
-    fn is_of_all(self, plan: &Plan) -> bool {
+    fn is_part_of_all(self, plan: &BenchmarkPlan) -> bool {
         match self {
             Self::Builds => plan.before.is_some(),
             Self::Attached => false,
@@ -109,37 +109,37 @@ impl What {
     }
 }
 
-type Measurement = fn(&Plan);
+type MeasureFn = fn(&BenchmarkPlan);
 
 fn main() {
     let arguments = Arguments::parse();
-    let plan = Plan {
+    let plan = BenchmarkPlan {
         rounds: arguments.rounds.into(),
         time: Duration::from_secs_f64(arguments.seconds),
         statestored: process::statestored_binary(),
         before: arguments.before,
     };
-    let measurements: &[(What, Measurement)] = &[
-        (What::Clients, clients::measure),
-        (What::Servers, servers::measure),
-        (What::Connections, connections::measure),
-        (What::Attached, attached::measure),
-        (What::Durable, durable::measure),
-        (What::Idle, idle::measure),
-        (What::Flat, flat::measure),
-        (What::Memory, memory::measure),
-        (What::Fragmentation, fragmentation::measure),
-        (What::Million, million::measure),
-        (What::Builds, builds::measure),
+    let measurements: &[(Benchmark, MeasureFn)] = &[
+        (Benchmark::Clients, clients::measure),
+        (Benchmark::Servers, servers::measure),
+        (Benchmark::Connections, connections::measure),
+        (Benchmark::Attached, attached::measure),
+        (Benchmark::Durable, durable::measure),
+        (Benchmark::Idle, idle::measure),
+        (Benchmark::Flat, flat::measure),
+        (Benchmark::Memory, memory::measure),
+        (Benchmark::Fragmentation, fragmentation::measure),
+        (Benchmark::Million, million::measure),
+        (Benchmark::Builds, builds::measure),
         #[cfg(feature = "engines")]
-        (What::Etcd, etcd::measure),
+        (Benchmark::Etcd, etcd::measure),
         #[cfg(feature = "engines")]
-        (What::Redis, over_redis::measure),
+        (Benchmark::Redis, over_redis::measure),
     ];
     for (what, measure) in measurements {
         let is_named = arguments.what.contains(what);
-        let is_of_all = arguments.what.contains(&What::All) && what.is_of_all(&plan);
-        if is_named || is_of_all {
+        let is_part_of_all = arguments.what.contains(&Benchmark::All) && what.is_part_of_all(&plan);
+        if is_named || is_part_of_all {
             measure(&plan);
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::{
     load::{self, key},
-    own::Own,
-    plan::{Plan, thread_per_core},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, thread_per_core},
     process::Server,
     redis,
     table::{Column, Table},
@@ -20,7 +20,7 @@ const COLUMNS: [Column; 2] = [
 ];
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     let builds = plan.builds();
     let runtime = &thread_per_core();
     let mut table = Table::new(&COLUMNS);
@@ -30,16 +30,16 @@ pub fn measure(plan: &Plan) {
             let name = format!("statestored{}, {keys} keys", build.mark);
             rows.push(table.row(name, move || {
                 let server = build.in_memory(&[]);
-                loaded(&server, keys, |port| {
+                measure_loaded(&server, keys, |port| {
                     runtime.block_on(async {
-                        let client = Own::connect(port, "bench-memory").await;
+                        let client = OwnClient::connect(port, "bench-memory").await;
                         load::fill(&client, 0..keys).await;
                     });
                 })
             }));
         }
         let peer = table.row(format!("Redis, {keys} keys"), move || {
-            loaded(&Server::redis(), keys, |port| redis::load(port, keys))
+            measure_loaded(&Server::redis(), keys, |port| redis::load(port, keys))
         });
         table.ratio(format!("statestored / Redis, {keys} keys"), rows[0], peer);
     }
@@ -52,7 +52,7 @@ pub fn measure(plan: &Plan) {
 }
 
 /// Loads a server; returns its numbers for [`COLUMNS`].
-fn loaded(server: &Server, keys: u64, load: impl FnOnce(u16)) -> Vec<f64> {
+fn measure_loaded(server: &Server, keys: u64, load: impl FnOnce(u16)) -> Vec<f64> {
     let before = server.resident_bytes();
     load(server.port);
     let more = server.resident_bytes().saturating_sub(before);

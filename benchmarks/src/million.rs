@@ -1,9 +1,9 @@
 //! SCAN of one million keys during SETs. A single run.
 
 use crate::{
-    load::{self, Mix},
-    own::Own,
-    plan::{Plan, thread_per_core},
+    load::{self, Workload},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, thread_per_core},
 };
 use std::{
     sync::Arc,
@@ -13,24 +13,24 @@ use std::{
 const KEYS: u64 = 1_000_000;
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
+pub fn measure(plan: &BenchmarkPlan) {
     println!("\n### SCAN of one million keys");
     let server = plan.builds()[0].in_memory(&[]);
     // The runtime ends, with its writers, before the server does.
     let runtime = thread_per_core();
     runtime.block_on(async {
-        let client = Own::connect(server.port, "bench-million").await;
+        let client = OwnClient::connect(server.port, "bench-million").await;
         load::fill(&client, 0..KEYS).await;
         scan(client).await;
     });
 }
 
-async fn scan(client: Arc<Own>) {
-    const WRITERS: Mix = Mix {
+async fn scan(client: Arc<OwnClient>) {
+    const WRITERS: Workload = Workload {
         in_flight: 32,
         // The writers run until they are stopped.
         time: Duration::MAX,
-        sets_of_100: 100,
+        set_percentage: 100,
         keys: KEYS,
     };
     let writers = {

@@ -1,14 +1,14 @@
 //! A server, and two servers, over a Redis. The peers are a client of Redis, and bare sockets to the same Redis.
 
 use crate::{
-    load::{self, Done, Mix, Target, VALUE, micros},
+    load::{self, LoadResult, Target, VALUE, Workload, micros},
     mqtt::Mqtt,
-    own::Own,
-    plan::{Plan, one_thread},
+    own_client::OwnClient,
+    plan::{BenchmarkPlan, one_thread},
     process::Server,
-    raw::Raw,
-    redis::{Resp, filled},
-    table::{Column, Row, Table},
+    raw_load::RawLoad,
+    redis::{Resp, start_filled},
+    table::{Column, RowId, Table},
 };
 use redis::{Client, aio::MultiplexedConnection, cmd};
 use std::{path::Path, slice, sync::Arc, time::Duration};
@@ -26,9 +26,9 @@ const COLUMNS: [Column; 6] = [
 ];
 
 /// A client of Redis that batches waiting requests on one connection, as statestored does.
-struct Direct(MultiplexedConnection);
+struct RedisClient(MultiplexedConnection);
 
-impl Direct {
+impl RedisClient {
     async fn connect(port: u16) -> Arc<Self> {
         let client = Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
         let connection = client.get_multiplexed_async_connection().await;
@@ -36,7 +36,7 @@ impl Direct {
     }
 }
 
-impl Target for Direct {
+impl Target for RedisClient {
     async fn set(&self, key: &[u8], value: &[u8]) {
         let mut connection = self.0.clone();
         let mut set = cmd("SET");
@@ -54,17 +54,17 @@ impl Target for Direct {
 
 /// Servers of a build: one over a store of its own, and two over another store, because each server follows all changes of its
 /// store.
-struct Nodes<'a> {
+struct ServerSet<'a> {
     mark: &'a str,
     alone: Server,
     both: [Server; 2],
 }
 
-impl<'a> Nodes<'a> {
+impl<'a> ServerSet<'a> {
     fn new(mark: &'a str, binary: &Path, redis: &Server, number: usize) -> Self {
         let over = |store| {
             let below = format!("?prefix={store}-{number}");
-            Server::over(binary, "redis", redis, &below)
+            Server::with_engine(binary, "redis", redis, &below)
         };
         Self {
             mark,
@@ -75,24 +75,24 @@ impl<'a> Nodes<'a> {
 }
 
 /// Measures and prints.
-pub fn measure(plan: &Plan) {
-    let redis = filled(KEYS);
+pub fn measure(plan: &BenchmarkPlan) {
+    let redis = start_filled(KEYS);
     let builds = plan.builds();
     let nodes: Vec<_> = builds
         .iter()
         .enumerate()
-        .map(|(number, build)| Nodes::new(build.mark, &build.binary, &redis, number))
+        .map(|(number, build)| ServerSet::new(build.mark, &build.binary, &redis, number))
         .collect();
     let runtime = one_thread();
     runtime.block_on(async {
-        for Nodes { alone, both, .. } in &nodes {
+        for ServerSet { alone, both, .. } in &nodes {
             for server in [alone, &both[0]] {
-                let client = Own::connect(server.port, "bench-fill").await;
+                let client = OwnClient::connect(server.port, "bench-fill").await;
                 load::fill(&client, 0..KEYS).await;
             }
         }
     });
-    for (in_flight, sets_of_100, what) in [
+    for (in_flight, set_percentage, what) in [
         (256, 0, "GET"),
         (256, 100, "SET"),
         (256, 50, "half GET, half SET"),
@@ -100,8 +100,8 @@ pub fn measure(plan: &Plan) {
         (1, 0, "GET"),
         (1, 100, "SET"),
     ] {
-        let mix = Mix {
-            sets_of_100,
+        let mix = Workload {
+            set_percentage,
             ..plan.mix(in_flight, KEYS)
         };
         let title = format!("Over a Redis, {in_flight} in flight, {what}");
@@ -110,46 +110,46 @@ pub fn measure(plan: &Plan) {
 }
 
 fn table<'a>(
-    plan: &Plan,
+    plan: &BenchmarkPlan,
     title: &str,
     (runtime, redis): (&'a Runtime, &'a Server),
-    nodes: &'a [Nodes<'a>],
-    mix: Mix,
+    nodes: &'a [ServerSet<'a>],
+    mix: Workload,
 ) {
     let mut table = Table::new(&COLUMNS);
-    let direct = runtime.block_on(Direct::connect(redis.port));
+    let direct = runtime.block_on(RedisClient::connect(redis.port));
     let client = table.row("client of Redis", move || {
         let clients = [Arc::clone(&direct)];
-        measured(&[], redis, || runtime.block_on(load::run(&clients, mix)))
+        run_measured(&[], redis, || runtime.block_on(load::run(&clients, mix)))
     });
-    let mut raw = Raw::connect(redis.port, 1, |_| Resp);
+    let mut raw = RawLoad::connect(redis.port, 1, |_| Resp);
     let bare = table.row("Redis, bare sockets", move || {
-        measured(&[], redis, || raw.run(mix))
+        run_measured(&[], redis, || raw.run(mix))
     });
-    let mut ones: Vec<[Row; 2]> = Vec::new();
-    for Nodes { mark, alone, both } in nodes {
-        let own = runtime.block_on(Own::connect(alone.port, "bench-own"));
+    let mut ones: Vec<[RowId; 2]> = Vec::new();
+    for ServerSet { mark, alone, both } in nodes {
+        let own = runtime.block_on(OwnClient::connect(alone.port, "bench-own"));
         let one_own = table.row(format!("own client, statestored{mark}"), move || {
             let clients = [Arc::clone(&own)];
-            measured(slice::from_ref(alone), redis, || {
+            run_measured(slice::from_ref(alone), redis, || {
                 runtime.block_on(load::run(&clients, mix))
             })
         });
-        let mut raw = Raw::connect(alone.port, 1, |number| Mqtt::new("bench", number));
+        let mut raw = RawLoad::connect(alone.port, 1, |number| Mqtt::new("bench", number));
         let one = table.row(format!("statestored{mark}, bare sockets"), move || {
-            measured(slice::from_ref(alone), redis, || raw.run(mix))
+            run_measured(slice::from_ref(alone), redis, || raw.run(mix))
         });
         ones.push([one_own, one]);
         if mix.in_flight > 1 {
             // The load is shared: each node has half of it.
-            let half = Mix {
+            let half = Workload {
                 in_flight: mix.in_flight / 2,
                 ..mix
             };
             let ports = both.iter().map(|server| server.port);
-            let mut raw = Raw::connect_each(ports, |number| Mqtt::new("bench-both", number));
+            let mut raw = RawLoad::connect_each(ports, |number| Mqtt::new("bench-both", number));
             let both = table.row(format!("two statestored{mark}, bare sockets"), move || {
-                measured(both, redis, || raw.run(half))
+                run_measured(both, redis, || raw.run(half))
             });
             table.ratio(format!("two statestored{mark} / one"), both, one);
         }
@@ -172,11 +172,11 @@ fn table<'a>(
 }
 
 /// Returns the result of a loop, and its cost for these servers and for Redis.
-fn measured(nodes: &[Server], redis: &Server, run: impl FnOnce() -> Done) -> Vec<f64> {
+fn run_measured(nodes: &[Server], redis: &Server, run: impl FnOnce() -> LoadResult) -> Vec<f64> {
     let cpu = || nodes.iter().map(Server::cpu).sum::<Duration>();
     let before = cpu();
     let mut requests = 0;
-    let mut numbers = load::measured(redis, || {
+    let mut numbers = load::run_measured(redis, || {
         let done = run();
         requests = done.latencies.len();
         done

@@ -1,6 +1,6 @@
 //! Settings that all measurements share.
 
-use crate::{load::Mix, process::Server};
+use crate::{load::Workload, process::Server};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The extent of the measurements, and the builds to measure.
 #[derive(Debug)]
-pub struct Plan {
+pub struct BenchmarkPlan {
     /// Rounds of each row.
     pub rounds: usize,
     /// Duration of each round.
@@ -22,21 +22,21 @@ pub struct Plan {
 
 /// A build of the server, and its mark in the names of rows.
 #[derive(Debug, Clone)]
-pub struct Build {
+pub struct ServerBuild {
     /// Suffix of the row: empty, or a mark of the former build.
     pub mark: &'static str,
     /// Path of its `statestored`.
     pub binary: PathBuf,
 }
 
-impl Plan {
+impl BenchmarkPlan {
     /// Returns the builds of the server to be measured: this one, and the former one if there is one.
-    pub fn builds(&self) -> Vec<Build> {
-        let now = Build {
+    pub fn builds(&self) -> Vec<ServerBuild> {
+        let now = ServerBuild {
             mark: "",
             binary: self.statestored.clone(),
         };
-        let before = self.before.as_ref().map(|folder| Build {
+        let before = self.before.as_ref().map(|folder| ServerBuild {
             mark: ", server before",
             binary: folder.join("statestored"),
         });
@@ -52,17 +52,17 @@ impl Plan {
     }
 
     /// Returns a mix of half GET, half SET, on this number of keys.
-    pub fn mix(&self, in_flight: usize, keys: u64) -> Mix {
-        Mix {
+    pub fn mix(&self, in_flight: usize, keys: u64) -> Workload {
+        Workload {
             in_flight,
             time: self.time,
-            sets_of_100: 50,
+            set_percentage: 50,
             keys,
         }
     }
 }
 
-impl Build {
+impl ServerBuild {
     /// Starts the server with memory storage.
     pub fn in_memory(&self, more: &[&str]) -> Server {
         Server::statestored(&self.binary, None, more)

@@ -28,20 +28,20 @@ impl Server {
             None => command.args(["--storage", "memory"]),
         };
         command.args(more);
-        Self::listening(command)
+        Self::start_listening(command)
     }
 
     /// Starts `statestored` with its entries in an engine: `etcd` or `redis`.
     #[cfg(feature = "engines")]
-    pub fn over(binary: &Path, kind: &str, engine: &Server, below: &str) -> Self {
+    pub fn with_engine(binary: &Path, kind: &str, engine: &Server, below: &str) -> Self {
         let mut command = Command::new(binary);
         let storage = format!("{kind}://127.0.0.1:{}{below}", engine.port);
         command.args(["--storage", &storage]);
-        Self::listening(command)
+        Self::start_listening(command)
     }
 
     /// Starts `statestored` and waits until it listens.
-    fn listening(mut command: Command) -> Self {
+    fn start_listening(mut command: Command) -> Self {
         command.args(["--listen", "tcp://127.0.0.1:0", "--log", "warn"]);
         let mut child = command
             .stdout(Stdio::piped())
@@ -91,7 +91,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed (apt-get install redis-server)");
-        Self { child, port }.serving("redis-server")
+        Self { child, port }.wait_until_serving("redis-server")
     }
 
     /// Starts `etcd` with one member and its data in this folder.
@@ -135,11 +135,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("etcd is installed (apt-get install etcd-server)");
-        Self { child, port }.serving("etcd")
+        Self { child, port }.wait_until_serving("etcd")
     }
 
     /// Waits until the server accepts connections.
-    fn serving(mut self, name: &str) -> Self {
+    fn wait_until_serving(mut self, name: &str) -> Self {
         let port = self.port;
         let deadline = Instant::now() + PEER_START;
         while let Err(error) = TcpStream::connect(("127.0.0.1", port)) {
@@ -184,14 +184,14 @@ impl Drop for Server {
 #[derive(Debug)]
 pub struct Mosquitto {
     server: Server,
-    _folder: Folder,
+    _folder: DataFolder,
 }
 
 impl Mosquitto {
     /// Starts a broker.
     pub fn start() -> Self {
         let port = free_port();
-        let folder = Folder::new(&format!("mosquitto-{port}"));
+        let folder = DataFolder::new(&format!("mosquitto-{port}"));
         std::fs::create_dir(folder.path()).expect("a folder");
         let config = folder.path().join("mosquitto.conf");
         let lines = format!(
@@ -210,7 +210,7 @@ impl Mosquitto {
             .spawn()
             .expect("mosquitto is installed (apt-get install mosquitto)");
         Self {
-            server: Server { child, port }.serving("mosquitto"),
+            server: Server { child, port }.wait_until_serving("mosquitto"),
             _folder: folder,
         }
     }
@@ -228,9 +228,9 @@ impl Mosquitto {
 
 /// A folder for the data of a server; removed when dropped.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub struct DataFolder(PathBuf);
 
-impl Folder {
+impl DataFolder {
     /// Chooses a folder that no other run has; the folder is not created yet.
     pub fn new(name: &str) -> Self {
         let name = format!("statestore-bench-{}-{name}", std::process::id());
@@ -243,7 +243,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for DataFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -1,7 +1,7 @@
 //! Redis as a peer: RESP by hand.
 
 use crate::{
-    fragmentation::Step,
+    fragmentation::WriteStep,
     load::{Request, VALUE, key},
     process::Server,
     socket::{Message, Wire},
@@ -55,7 +55,7 @@ fn set(key: &[u8; 16], out: &mut Vec<u8>) {
 }
 
 /// Starts a server that holds this number of keys.
-pub fn filled(keys: u64) -> Server {
+pub fn start_filled(keys: u64) -> Server {
     let server = Server::redis();
     load(server.port, keys);
     server
@@ -82,7 +82,7 @@ pub fn load(port: u16, keys: u64) {
 }
 
 /// Sets or deletes keys and returns when all are acknowledged.
-pub fn carry_out(port: u16, step: &Step<'_>, keys: &[u64]) {
+pub fn run_step(port: u16, step: &WriteStep<'_>, keys: &[u64]) {
     let stream = TcpStream::connect(("127.0.0.1", port)).expect("redis answers");
     let mut answers = BufReader::new(stream.try_clone().expect("clone"));
     let sender = std::thread::scope(|scope| {
@@ -91,13 +91,13 @@ pub fn carry_out(port: u16, step: &Step<'_>, keys: &[u64]) {
             for &i in keys {
                 let mut request = Vec::new();
                 match step {
-                    Step::Set(value) => {
+                    WriteStep::Set(value) => {
                         request.extend_from_slice(b"*3\r\n$3\r\nSET\r\n$16\r\n");
                         request.extend_from_slice(&key(i));
                         write!(request, "\r\n${}\r\n", value.len()).expect("memory");
                         request.extend_from_slice(value);
                     }
-                    Step::Del => {
+                    WriteStep::Del => {
                         request.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n$16\r\n");
                         request.extend_from_slice(&key(i));
                     }

@@ -150,7 +150,7 @@ impl SupervisedCommand {
         }
     }
 
-    /// Confirms that the lock is held for as long as [`assured`](supervisor::assured) returns.
+    /// Confirms that the lock is held for as long as [`confirmed_duration`](supervisor::confirmed_duration) returns.
     pub(crate) fn confirm_lock(&self) {
         self.signal(CONFIRM);
     }

@@ -4,10 +4,10 @@
 //! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
 //! - The arguments of an export are read in [`input`], its results are written through [`output`]. [`outcome`] converts
 //!   the result of an operation to the enums of the header.
-//! - An object that a client [`client_object`] keeps the client. An export looks its object up once. The blocking function and
+//! - An object of a client, a [`client_object`], keeps that client. An export looks its object up once. The blocking function and
 //!   its twin read their arguments in the same function.
 //! - A [`callback`] is three words: a context, a function to call, and one to drop the context. A [`revocable_callback`]
-//!   callback can be revoked. A [`completion`] lends or passes an object to a callback.
+//!   can be revoked. A [`completion`] lends or passes an object to a callback.
 //!
 //! The rest is one file for each noun of the header.
 #![allow(non_camel_case_types, reason = "the names are those of the header")]

@@ -1,9 +1,9 @@
 //! Systems whose threads cannot be cancelled from outside.
 
 /// A guard that does nothing.
-pub(crate) struct Uncancellable;
+pub(crate) struct CancellationGuard;
 
-impl Uncancellable {
+impl CancellationGuard {
     pub(crate) fn begin() -> Self {
         Self
     }

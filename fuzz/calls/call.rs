@@ -1,11 +1,11 @@
 //! One call of the library: arguments that the fuzzer chooses, and what holds for every result.
-use crate::choices::Choices;
+use crate::checks;
 use crate::context::{Context, HAS_CLOSED, HAS_QUEUE};
 use crate::handles::{DATA, handles, kind};
 use crate::header::{
     FUNCTIONS, sst_client_close_async, sst_error_free, sst_error_status, sst_on_done,
 };
-use crate::kept;
+use crate::input::FuzzInput;
 use crate::outcome::{FORKED, INVALID_ARGUMENT, INVALID_HANDLE, Value, is_known};
 use std::ffi::c_void;
 use std::ptr;
@@ -18,11 +18,11 @@ pub(crate) static STEPS: AtomicUsize = AtomicUsize::new(0);
 pub(crate) static CONNECTS: AtomicUsize = AtomicUsize::new(0);
 
 /// What keeps a client open although nobody has it any more, and so can close it.
-pub(crate) static LOST: Mutex<Lost> = Mutex::new(Lost::Nothing);
+pub(crate) static LEFTOVER: Mutex<OpenLeftover> = Mutex::new(OpenLeftover::None);
 
 #[derive(PartialEq)]
-pub(crate) enum Lost {
-    Nothing,
+pub(crate) enum OpenLeftover {
+    None,
     /// A subscription, which goes on until its client is closed.
     Subscription,
     /// A client that is closed as soon as nothing of it is left.
@@ -33,7 +33,7 @@ pub(crate) enum Lost {
 const POISON: usize = usize::from_ne_bytes([0x5a; size_of::<usize>()]);
 
 /// Whether to print each call with its first handle and its status, for who looks at an input: `CALLS_VERBOSE=1`.
-static IS_TOLD: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_VERBOSE").is_some());
+static IS_VERBOSE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_VERBOSE").is_some());
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,12 +43,12 @@ pub(crate) enum Scope {
 }
 
 /// Makes the next call.
-pub(crate) fn make(choices: &mut Choices<'_>, scope: Scope) {
+pub(crate) fn make(choices: &mut FuzzInput<'_>, scope: Scope) {
     let at = choices.byte();
     let choices = choices.piece();
     match FUNCTIONS.get(at) {
         Some((name, function)) => function(&mut Call::new(name, choices, scope)),
-        None if scope == Scope::Program => kept::check(at - FUNCTIONS.len(), choices),
+        None if scope == Scope::Program => checks::check(at - FUNCTIONS.len(), choices),
         None => {}
     }
 }
@@ -57,11 +57,11 @@ pub(crate) fn make(choices: &mut Choices<'_>, scope: Scope) {
 pub(crate) fn make_named(name: &str, bytes: &[u8]) {
     let found = FUNCTIONS.iter().find(|known| known.0 == name);
     let (name, function) = found.expect("a function of the header");
-    function(&mut Call::new(name, Choices(bytes), Scope::Program));
+    function(&mut Call::new(name, FuzzInput(bytes), Scope::Program));
 }
 
 /// Where a result goes.
-enum Place {
+enum OutParameter {
     Handle(usize, Box<*mut c_void>),
     /// Its size, and what stands for none.
     Number(usize, u64, Box<u64>),
@@ -70,7 +70,7 @@ enum Place {
     Filled(Box<[u64]>, Vec<u64>, usize),
 }
 
-enum Guard {
+enum DataLock {
     None,
     Reading {
         _guard: RwLockReadGuard<'static, ()>,
@@ -82,22 +82,22 @@ enum Guard {
 
 pub(crate) struct Call<'a> {
     pub(crate) name: &'static str,
-    pub(crate) choices: Choices<'a>,
+    pub(crate) choices: FuzzInput<'a>,
     scope: Scope,
     /// What the arguments point to. It is gone after the call, so that nobody can go on using it.
     pub(crate) bytes: Vec<Box<[u8]>>,
     pub(crate) words: Vec<Box<[u64]>>,
     /// The first handle, with its kind, and whether it is certainly not good.
     first: Option<(usize, usize, bool)>,
-    places: Vec<Place>,
+    outputs: Vec<OutParameter>,
     contexts: Vec<&'static Context>,
-    guard: Guard,
+    guard: DataLock,
     /// A number that nobody gave is among the handles. It may look like one of a parent process.
     has_number: bool,
 }
 
 impl<'a> Call<'a> {
-    fn new(name: &'static str, choices: Choices<'a>, scope: Scope) -> Self {
+    fn new(name: &'static str, choices: FuzzInput<'a>, scope: Scope) -> Self {
         Self {
             name,
             choices,
@@ -105,9 +105,9 @@ impl<'a> Call<'a> {
             bytes: Vec::new(),
             words: Vec::new(),
             first: None,
-            places: Vec::new(),
+            outputs: Vec::new(),
             contexts: Vec::new(),
-            guard: Guard::None,
+            guard: DataLock::None,
             has_number: false,
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Call<'a> {
         let how = self.choices.byte();
         let handles = handles();
         let good: Vec<_> = handles.of_kind(of).collect();
-        let other = handles.good.iter().find(|known| known.0 != of);
+        let other = handles.live.iter().find(|known| known.0 != of);
         let freed = handles.freed.iter().rev().find(|known| known.0 == of);
         match how {
             0..200 if !good.is_empty() => (good[good.len() - 1 - how % good.len()], false),
@@ -147,45 +147,47 @@ impl<'a> Call<'a> {
     }
 
     /// Nobody wants the result.
-    fn is_unwanted(&mut self) -> bool {
+    fn omits_result(&mut self) -> bool {
         self.choices.byte() >= 240
     }
 
     pub(crate) fn error(&mut self) -> *mut c_void {
-        if self.is_unwanted() {
+        if self.omits_result() {
             return ptr::null_mut();
         }
         let mut place: Box<*mut c_void> = Box::new(ptr::without_provenance_mut(POISON));
         let address = (&raw mut *place).cast();
-        self.places.push(Place::Error(place));
+        self.outputs.push(OutParameter::Error(place));
         address
     }
 
     pub(crate) fn out_handle(&mut self, of: usize) -> *mut c_void {
-        if self.is_unwanted() {
+        if self.omits_result() {
             return ptr::null_mut();
         }
         let mut place: Box<*mut c_void> = Box::new(ptr::without_provenance_mut(POISON));
         let address = (&raw mut *place).cast();
-        self.places.push(Place::Handle(of, place));
+        self.outputs.push(OutParameter::Handle(of, place));
         address
     }
 
     pub(crate) fn out_value<T>(&mut self, name: &str) -> *mut c_void {
-        if self.is_unwanted() {
+        if self.omits_result() {
             return ptr::null_mut();
         }
         let none = if name == "fd" { 0xffff_ffff } else { 0 };
         let mut place = Box::new(POISON as u64);
         let address = (&raw mut *place).cast();
-        self.places.push(Place::Number(size_of::<T>(), none, place));
+        self.outputs
+            .push(OutParameter::Number(size_of::<T>(), none, place));
         address
     }
 
     pub(crate) fn out_struct(&mut self, mut place: Box<[u64]>, known: usize) -> *mut c_void {
         let address = place.as_mut_ptr().cast();
         let before = place.to_vec();
-        self.places.push(Place::Filled(place, before, known));
+        self.outputs
+            .push(OutParameter::Filled(place, before, known));
         address
     }
 
@@ -206,21 +208,21 @@ impl<'a> Call<'a> {
     }
 
     /// Whether nobody could ever end what this begins. A client that is freed is closed for that.
-    fn would_be_lost(&self) -> bool {
-        let mut lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
+    fn would_leave_open(&self) -> bool {
+        let mut lost = LEFTOVER.lock().unwrap_or_else(PoisonError::into_inner);
         let mut contexts = self.contexts.iter();
         if contexts.any(|context| context.is_subscription()) {
-            if *lost == Lost::Client {
+            if *lost == OpenLeftover::Client {
                 return true;
             }
-            *lost = Lost::Subscription;
+            *lost = OpenLeftover::Subscription;
         }
         let is_client = self.name == "sst_client_free";
         if let Some((of, client, _)) = self.first.filter(|_| is_client)
-            && handles().is_good(of, client)
+            && handles().is_live(of, client)
         {
-            if *lost != Lost::Subscription {
-                *lost = Lost::Client;
+            if *lost != OpenLeftover::Subscription {
+                *lost = OpenLeftover::Client;
                 return false;
             }
             let callback = sst_on_done {
@@ -246,7 +248,7 @@ impl<'a> Call<'a> {
         let is_refused = self.scope == Scope::Callback
             && waits.contains(&self.name)
             && CONNECTS.load(SeqCst) > 1;
-        if is_refused || self.would_be_lost() {
+        if is_refused || self.would_leave_open() {
             for context in self.contexts.drain(..) {
                 // Nobody was given it.
                 context.drops.store(usize::from(context.has_drop), SeqCst);
@@ -264,14 +266,14 @@ impl<'a> Call<'a> {
         }
         if self.name.ends_with("_free") {
             let (of, handle, _) = self.first.expect("what is freed");
-            let was_good = handles().give_up(of, handle);
+            let was_good = handles().remove(of, handle);
             if was_good && of != kind("client") && of != kind("queue") {
-                self.guard = Guard::Freeing {
+                self.guard = DataLock::Freeing {
                     _guard: DATA.write().unwrap_or_else(PoisonError::into_inner),
                 };
             }
-        } else if self.places.is_empty() {
-            self.guard = Guard::Reading {
+        } else if self.outputs.is_empty() {
+            self.guard = DataLock::Reading {
                 _guard: DATA.read().unwrap_or_else(PoisonError::into_inner),
             };
         }
@@ -282,15 +284,15 @@ impl<'a> Call<'a> {
     /// A function returned that gives nothing.
     pub(crate) fn ended(&mut self, (): ()) {
         STEPS.fetch_add(1, SeqCst);
-        self.guard = Guard::None;
+        self.guard = DataLock::None;
         if self.name.ends_with("_free") {
             let (of, handle, _) = self.first.expect("what is freed");
-            if handle != 0 && !handles().is_good(of, handle) {
+            if handle != 0 && !handles().is_live(of, handle) {
                 handles().freed.push((of, handle));
             }
         }
         for context in &self.contexts {
-            context.was_taken.store(true, SeqCst);
+            context.was_accepted.store(true, SeqCst);
         }
     }
 
@@ -300,23 +302,23 @@ impl<'a> Call<'a> {
         if self.first.is_some_and(|(_, _, is_bad)| is_bad) {
             assert!(is_none, "{} of no handle", self.name);
         }
-        self.guard = Guard::None;
+        self.guard = DataLock::None;
     }
 
     pub(crate) fn given(&mut self, of: usize, handle: *mut c_void) {
         STEPS.fetch_add(1, SeqCst);
-        self.guard = Guard::None;
+        self.guard = DataLock::None;
         if !handle.is_null() {
             assert!(!self.first.is_some_and(|(_, _, is_bad)| is_bad));
-            handles().take(of, handle);
+            handles().insert(of, handle);
         }
     }
 
     pub(crate) fn status(&mut self, status: u32) {
         STEPS.fetch_add(1, SeqCst);
-        self.guard = Guard::None;
+        self.guard = DataLock::None;
         let name = self.name;
-        if *IS_TOLD {
+        if *IS_VERBOSE {
             eprintln!("{:?} {name} {:?}: {status}", self.scope, self.first);
         }
         let may_be = is_known(status) || self.has_number && status == FORKED;
@@ -325,11 +327,11 @@ impl<'a> Call<'a> {
             let expected = [INVALID_ARGUMENT, INVALID_HANDLE];
             assert!(expected.contains(&status), "{name} gives {status}");
         }
-        for place in self.places.drain(..) {
+        for place in self.outputs.drain(..) {
             place.check(name, status);
         }
         for context in self.contexts.drain(..) {
-            context.was_taken.store(status == 0, SeqCst);
+            context.was_accepted.store(status == 0, SeqCst);
             let is_over = status != 0 || name == "sst_update";
             if context.has_drop && is_over {
                 assert_eq!(context.drops(), 1, "{name} gives {status}");
@@ -341,7 +343,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Place {
+impl OutParameter {
     fn check(self, name: &str, status: u32) {
         let is_ok = status == 0;
         match self {
@@ -352,7 +354,7 @@ impl Place {
                     assert!(is_ok || sst_error_status(*error) == status, "{name}");
                     // Some stay, to be used.
                     if !is_ok && handles().of_kind(kind("error")).count() < 4 {
-                        handles().take(kind("error"), *error);
+                        handles().insert(kind("error"), *error);
                     } else {
                         sst_error_free(*error);
                     }
@@ -364,7 +366,7 @@ impl Place {
                 let is_begun = of == kind("operation") || of == kind("subscription");
                 assert!(!is_ok || !is_begun || !handle.is_null(), "{name}");
                 if !handle.is_null() {
-                    handles().take(of, *handle);
+                    handles().insert(of, *handle);
                 }
             }
             Self::Number(size, none, number) => {

@@ -1,11 +1,11 @@
 //! What callbacks are given: it counts how often they are called and dropped, and may call the library back.
 use crate::call::{self, Scope};
-use crate::choices::Choices;
 use crate::handles::{handles, kind};
 use crate::header::{
     sst_bytes_new, sst_bytes_slice, sst_entry_clone, sst_entry_value, sst_error_clone,
     sst_error_message, sst_error_status, sst_hlc_clone, sst_hlc_text, sst_observation_clone,
 };
+use crate::input::FuzzInput;
 use crate::outcome::{is_known, read, read_text};
 use std::ffi::c_void;
 use std::ptr;
@@ -28,7 +28,7 @@ pub(crate) struct Context {
     pub(crate) has_drop: bool,
     /// It is the callback of an operation.
     pub(crate) is_once: bool,
-    pub(crate) was_taken: AtomicBool,
+    pub(crate) was_accepted: AtomicBool,
     /// Who handed it over, and whether that was another callback.
     thread: ThreadId,
     is_nested: bool,
@@ -53,7 +53,7 @@ impl Context {
             has_call: how % 16 != 15,
             has_drop: how / 16 != 15,
             is_once,
-            was_taken: AtomicBool::new(false),
+            was_accepted: AtomicBool::new(false),
             thread: std::thread::current().id(),
             is_nested,
             is_called: AtomicBool::new(false),
@@ -86,13 +86,13 @@ impl Context {
     }
 
     /// What holds after everything was closed.
-    fn check(&self) {
+    fn check_counts(&self) {
         let (calls, drops) = (self.calls.load(SeqCst), self.drops());
         assert_eq!(drops, usize::from(self.has_drop), "{}: dropped", self.name);
         if !self.is_once {
             return;
         }
-        let expected = usize::from(self.has_call && self.was_taken.load(SeqCst));
+        let expected = usize::from(self.has_call && self.was_accepted.load(SeqCst));
         if HAS_CLOSED.load(SeqCst) {
             assert!(calls <= expected, "{}: called {calls} times", self.name);
         } else {
@@ -106,7 +106,7 @@ fn all() -> std::sync::MutexGuard<'static, Vec<usize>> {
 }
 
 /// Those that are not dropped yet.
-pub(crate) fn waiting() -> Vec<&'static str> {
+pub(crate) fn undropped() -> Vec<&'static str> {
     let all = all();
     let all = all.iter().map(|context| known(*context));
     all.filter(|it| it.has_drop && it.drops() == 0)
@@ -122,7 +122,7 @@ fn known(context: usize) -> &'static Context {
 /// Checks all that an input had, and frees them. Nothing of the library may run any more.
 pub(crate) fn end() {
     for context in std::mem::take(&mut *all()) {
-        known(context).check();
+        known(context).check_counts();
         // SAFETY: it was leaked when it was made, and nobody has it any more.
         drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<Context>(context)) });
     }
@@ -213,7 +213,7 @@ impl CallbackInvocation {
             }
         };
         if !clone.is_null() {
-            handles().take(of, clone);
+            handles().insert(of, clone);
         }
         // Once the context is dropped, it is certainly freed.
         let mut lent = self.context.lent.lock().unwrap();
@@ -225,7 +225,7 @@ impl CallbackInvocation {
     pub(crate) fn given(&mut self, kind: usize, handle: *mut c_void) {
         if !handle.is_null() {
             assert_eq!(self.status, 0, "a result of what failed");
-            handles().take(kind, handle);
+            handles().insert(kind, handle);
         }
     }
 
@@ -251,7 +251,7 @@ impl CallbackInvocation {
         let is_free = self.context.name != "sst_on_thread" && !IS_ENDING.load(SeqCst);
         let plan = std::mem::take(&mut *self.context.plan.lock().unwrap());
         if is_free && !plan.is_empty() {
-            let mut choices = Choices(&plan);
+            let mut choices = FuzzInput(&plan);
             call::make(&mut choices, Scope::Callback);
             *self.context.plan.lock().unwrap() = choices.0.to_vec();
         }

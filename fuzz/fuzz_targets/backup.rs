@@ -1,16 +1,16 @@
 //! A backup of any bytes; or, so that more than its checksums is reached, of a frame with any payload behind a right header.
 #![no_main]
-#[path = "../content.rs"]
-mod content;
+#[path = "../record_set.rs"]
+mod record_set;
 
-use content::{Content, SALT};
 use libfuzzer_sys::fuzz_target;
+use record_set::{RecordSet, SALT};
 use statestored::storage::StorageError;
 use statestored::storage::backup::{self, BackupReader};
 use std::path::Path;
 
-fn read(bytes: &[u8]) -> Result<Content, StorageError> {
-    let mut content = Content::default();
+fn read(bytes: &[u8]) -> Result<RecordSet, StorageError> {
+    let mut content = RecordSet::default();
     content.floor = BackupReader::new(Path::new("fuzz"), bytes)?.records(&mut content)?;
     Ok(content)
 }
@@ -18,7 +18,7 @@ fn read(bytes: &[u8]) -> Result<Content, StorageError> {
 /// A backup of these payloads. Its header does not announce what is in them, which is found at the end only.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    backup::write(&mut Content::default(), &mut bytes, &|| true).expect("it can be written");
+    backup::write(&mut RecordSet::default(), &mut bytes, &|| true).expect("it can be written");
     bytes.truncate(bytes.len() - 40);
     let mut fields = Vec::new();
     fields.extend_from_slice(&1_u64.to_le_bytes());
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     if kind & 1 == 1 {
-        let mut found = Content::default();
+        let mut found = RecordSet::default();
         let bytes = framed(rest);
         let reader = BackupReader::new(Path::new("fuzz"), &bytes[..]).expect("a right header");
         // The trailer is missing, so it never ends well.

@@ -8,16 +8,16 @@
 mod arguments;
 #[path = "../calls/call.rs"]
 mod call;
-#[path = "../calls/choices.rs"]
-mod choices;
+#[path = "../calls/checks.rs"]
+mod checks;
+#[path = "../calls/cleanup.rs"]
+mod cleanup;
 #[path = "../calls/context.rs"]
 mod context;
-#[path = "../calls/ending.rs"]
-mod ending;
 #[path = "../calls/handles.rs"]
 mod handles;
-#[path = "../calls/kept.rs"]
-mod kept;
+#[path = "../calls/input.rs"]
+mod input;
 #[path = "../calls/outcome.rs"]
 mod outcome;
 #[path = "../calls/server.rs"]
@@ -34,19 +34,19 @@ mod header {
 }
 
 use call::{Scope, make, make_named};
-use choices::Choices;
+use input::FuzzInput;
 use libfuzzer_sys::fuzz_target;
 // Whose functions the header declares.
 use statestore_abi as _;
 
 /// As many calls as a moment is enough for.
-const MOST: usize = 40;
+const MAX_CALLS: usize = 40;
 
 fuzz_target!(|input: &[u8]| {
-    let mut choices = Choices(input);
+    let mut choices = FuzzInput(input);
     let (begins, ends) = (choices.byte(), choices.byte());
     server::begin();
-    ending::prepare();
+    cleanup::prepare();
     // The server, settings of the right size, ten fields that are not there, and the queue.
     let with_queue: &[u8] = &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
     for at in 0..begins % 3 {
@@ -58,11 +58,11 @@ fuzz_target!(|input: &[u8]| {
             if begins & 4 == 4 { with_queue } else { &[] },
         );
     }
-    for _ in 0..MOST {
+    for _ in 0..MAX_CALLS {
         if choices.0.is_empty() {
             break;
         }
         make(&mut choices, Scope::Program);
     }
-    ending::end(ends);
+    cleanup::end(ends);
 });

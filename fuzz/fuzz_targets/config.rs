@@ -2,7 +2,7 @@
 //! reading.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestored::config::Layers;
+use statestored::config::ConfigLayers;
 use std::ffi::OsString;
 use std::fs;
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
     fs::write(&path, file).expect("a file");
     let mut line: Vec<OsString> = vec!["statestored".into(), "--config".into(), path.into()];
     line.extend(arguments.lines().map(Into::into));
-    let layers = Layers::new(line);
+    let layers = ConfigLayers::new(line);
     let read = || layers.read().map_err(|error| error.to_string());
     let (once, again) = (read(), read());
     assert_eq!(once.as_ref().err(), again.as_ref().err());

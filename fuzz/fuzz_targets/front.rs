@@ -8,8 +8,8 @@ use statestore_protocol::mqtt::{
     Subscription, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{Closing, ConnectionId, Hub, HubConfig};
-use statestored::service::{Now, Service, ServiceConfig};
+use statestored::hub::{CloseAction, ConnectionId, Hub, HubConfig};
+use statestored::service::{ClockReading, Service, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,9 +19,9 @@ const LEVELS: [&str; 6] = ["x", "y", "", "+", "#", "$x"];
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What the fuzzer decides, byte by byte.
-struct Choices<'a>(&'a [u8]);
+struct FuzzInput<'a>(&'a [u8]);
 
-impl<'a> Choices<'a> {
+impl<'a> FuzzInput<'a> {
     fn byte(&mut self) -> Option<usize> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -46,7 +46,7 @@ impl<'a> Choices<'a> {
 
 /// The client's end of a connection.
 #[derive(Default)]
-struct End {
+struct ClientConnection {
     client: Option<&'static str>,
     is_connected: bool,
     unread: BytesMut,
@@ -60,44 +60,44 @@ struct End {
     answers: Vec<Bytes>,
 }
 
-struct World {
+struct HubSimulation {
     hub: Hub,
-    now: Now,
-    ends: BTreeMap<ConnectionId, End>,
+    now: ClockReading,
+    connections: BTreeMap<ConnectionId, ClientConnection>,
     keys: BTreeMap<usize, Vec<u8>>,
     filters: BTreeMap<&'static str, BTreeSet<String>>,
     /// Any bytes were sent: nobody knows any more what they did.
-    is_wild: bool,
+    has_arbitrary_bytes: bool,
     sent: u16,
 }
 
-impl World {
+impl HubSimulation {
     fn new() -> Self {
         Self {
             hub: Hub::new(
                 HubConfig::default(),
                 Service::embedded(ServiceConfig::default()),
             ),
-            now: Now {
+            now: ClockReading {
                 wall_ms: 1_700_000_000_000,
                 mono_ms: 5_000,
             },
-            ends: BTreeMap::new(),
+            connections: BTreeMap::new(),
             keys: BTreeMap::new(),
             filters: BTreeMap::new(),
-            is_wild: false,
+            has_arbitrary_bytes: false,
             sent: 0,
         }
     }
 
     /// One of the connections.
-    fn pick(&self, choices: &mut Choices<'_>) -> Option<ConnectionId> {
-        let at = choices.byte()? % self.ends.len().max(1);
-        self.ends.keys().nth(at).copied()
+    fn pick(&self, choices: &mut FuzzInput<'_>) -> Option<ConnectionId> {
+        let at = choices.byte()? % self.connections.len().max(1);
+        self.connections.keys().nth(at).copied()
     }
 
     fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
-        if let Some(end) = self.ends.get_mut(&id) {
+        if let Some(end) = self.connections.get_mut(&id) {
             end.unread.extend_from_slice(bytes);
         }
         self.settle();
@@ -107,9 +107,9 @@ impl World {
     fn settle(&mut self) {
         loop {
             let mut is_quiet = true;
-            let ids: Vec<_> = self.ends.keys().copied().collect();
+            let ids: Vec<_> = self.connections.keys().copied().collect();
             for id in ids {
-                let Some(end) = self.ends.get_mut(&id) else {
+                let Some(end) = self.connections.get_mut(&id) else {
                     continue;
                 };
                 let before = end.unread.len();
@@ -124,7 +124,7 @@ impl World {
                 }
                 assert!(output.is_empty(), "whole packets");
                 let mut left = BytesMut::new();
-                if self.hub.closing(id) != Closing::No {
+                if self.hub.close_action(id) != CloseAction::KeepOpen {
                     self.hub.take_output(id, &mut left, self.now);
                     self.lose(id);
                     is_quiet = false;
@@ -145,7 +145,7 @@ impl World {
     }
 
     fn take(&mut self, id: ConnectionId, packet: Packet) {
-        let Some(end) = self.ends.get_mut(&id) else {
+        let Some(end) = self.connections.get_mut(&id) else {
             return;
         };
         match packet {
@@ -158,8 +158,10 @@ impl World {
             }
             // It may be refused without a CONNACK, or end before it had one.
             Packet::Disconnect(_) => {}
-            _ if !end.is_connected => assert!(self.is_wild, "nothing comes before CONNACK"),
-            Packet::PubAck(puback) if !self.is_wild => {
+            _ if !end.is_connected => {
+                assert!(self.has_arbitrary_bytes, "nothing comes before CONNACK")
+            }
+            Packet::PubAck(puback) if !self.has_arbitrary_bytes => {
                 assert_eq!(
                     end.published.pop_front(),
                     Some(puback.packet_id),
@@ -176,7 +178,10 @@ impl World {
                     let filters = end.client.and_then(|client| self.filters.get(client));
                     let is_wanted =
                         filters.is_some_and(|all| all.iter().any(|filter| matches(filter, &name)));
-                    assert!(self.is_wild || is_wanted, "{name:?} was not subscribed");
+                    assert!(
+                        self.has_arbitrary_bytes || is_wanted,
+                        "{name:?} was not subscribed"
+                    );
                     end.messages.push((name, payload));
                 }
             }
@@ -186,18 +191,18 @@ impl World {
 
     fn lose(&mut self, id: ConnectionId) {
         self.hub.closed(id, self.now);
-        self.ends.remove(&id);
+        self.connections.remove(&id);
     }
 
-    fn step(&mut self, choices: &mut Choices<'_>) -> Option<()> {
-        for end in self.ends.values_mut() {
+    fn step(&mut self, choices: &mut FuzzInput<'_>) -> Option<()> {
+        for end in self.connections.values_mut() {
             end.messages.clear();
             end.answers.clear();
         }
         match choices.byte()? % 10 {
-            0 if self.ends.len() < 3 => {
+            0 if self.connections.len() < 3 => {
                 if let Some(id) = self.hub.opened(PEER, self.now) {
-                    self.ends.insert(id, End::default());
+                    self.connections.insert(id, ClientConnection::default());
                 }
             }
             1 => self.connect(choices)?,
@@ -226,12 +231,12 @@ impl World {
             8 => {
                 let id = self.pick(choices)?;
                 let count = choices.byte()?;
-                self.is_wild = true;
+                self.has_arbitrary_bytes = true;
                 self.send(id, choices.bytes(count));
             }
             _ => {
                 let id = self.pick(choices)?;
-                if let Some(packet_id) = self.ends.get_mut(&id)?.received.pop_front() {
+                if let Some(packet_id) = self.connections.get_mut(&id)?.received.pop_front() {
                     let mut out = BytesMut::new();
                     PubAck::success(packet_id)
                         .encode(MAX, &mut out)
@@ -243,11 +248,11 @@ impl World {
         Some(())
     }
 
-    fn connect(&mut self, choices: &mut Choices<'_>) -> Option<()> {
+    fn connect(&mut self, choices: &mut FuzzInput<'_>) -> Option<()> {
         let id = self.pick(choices)?;
         let (which, how) = (choices.byte()?, choices.byte()?);
         let client = CLIENTS[which % CLIENTS.len()];
-        let end = self.ends.get_mut(&id)?;
+        let end = self.connections.get_mut(&id)?;
         if end.client.is_some() {
             return Some(());
         }
@@ -267,17 +272,20 @@ impl World {
     /// The connection, the client on it, and an identifier for its next PUBLISH.
     fn sender(
         &mut self,
-        choices: &mut Choices<'_>,
+        choices: &mut FuzzInput<'_>,
     ) -> Option<(ConnectionId, &'static str, PacketId)> {
         let id = self.pick(choices)?;
         self.sent = self.sent.checked_add(1)?;
         let packet_id = PacketId::new(self.sent)?;
-        let end = self.ends.get_mut(&id).filter(|end| end.is_connected)?;
+        let end = self
+            .connections
+            .get_mut(&id)
+            .filter(|end| end.is_connected)?;
         end.published.push_back(packet_id);
         Some((id, end.client?, packet_id))
     }
 
-    fn request(&mut self, choices: &mut Choices<'_>) -> Option<()> {
+    fn request(&mut self, choices: &mut FuzzInput<'_>) -> Option<()> {
         let (verb, key, value) = (choices.byte()? % 3, choices.byte()? % 3, choices.byte()?);
         let (id, client, packet_id) = self.sender(choices)?;
         let (key_text, value) = (format!("k{key}"), format!("{value}").into_bytes());
@@ -321,18 +329,18 @@ impl World {
             .encode(MAX, &mut out, payload.len(), write)
             .expect("small");
         self.send(id, &out);
-        if !self.is_wild {
-            let end = self.ends.get(&id).expect("no reason to end");
+        if !self.has_arbitrary_bytes {
+            let end = self.connections.get(&id).expect("no reason to end");
             assert_eq!(end.answers, [expected]);
             assert!(end.published.is_empty(), "it is acknowledged");
         }
         Some(())
     }
 
-    fn subscribe(&mut self, choices: &mut Choices<'_>) -> Option<()> {
+    fn subscribe(&mut self, choices: &mut FuzzInput<'_>) -> Option<()> {
         let filter = choices.levels(true)?;
         let id = self.pick(choices)?;
-        let end = self.ends.get(&id).filter(|end| end.is_connected)?;
+        let end = self.connections.get(&id).filter(|end| end.is_connected)?;
         let client = end.client?;
         let subscribe = Subscribe {
             packet_id: PacketId::new(60_000)?,
@@ -349,7 +357,7 @@ impl World {
         Some(())
     }
 
-    fn message(&mut self, choices: &mut Choices<'_>) -> Option<()> {
+    fn message(&mut self, choices: &mut FuzzInput<'_>) -> Option<()> {
         let name = choices.levels(false)?;
         if name.is_empty() {
             return Some(());
@@ -367,10 +375,10 @@ impl World {
             .encode(MAX, &mut out, payload.len(), write)
             .expect("small");
         self.send(id, &out);
-        if self.is_wild {
+        if self.has_arbitrary_bytes {
             return Some(());
         }
-        for end in self.ends.values().filter(|end| end.is_connected) {
+        for end in self.connections.values().filter(|end| end.is_connected) {
             let filters = end.client.and_then(|client| self.filters.get(client));
             let wants = filters.is_some_and(|all| all.iter().any(|filter| matches(filter, &name)));
             let times = end.messages.iter().filter(|(_, it)| *it == payload).count();
@@ -411,8 +419,8 @@ fn matches(filter: &str, name: &str) -> bool {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let mut world = World::new();
-    let mut choices = Choices(input);
+    let mut world = HubSimulation::new();
+    let mut choices = FuzzInput(input);
     for _ in 0..200 {
         if choices.0.is_empty() {
             break;

@@ -1,18 +1,18 @@
 //! Any text as an export: what is taken is written and taken again as the same.
 #![no_main]
-#[path = "../content.rs"]
-mod content;
+#[path = "../record_set.rs"]
+mod record_set;
 
-use content::Content;
 use libfuzzer_sys::fuzz_target;
+use record_set::RecordSet;
 use statestored::storage::StorageError;
 use statestored::storage::json_lines::{self, JsonLinesReader};
 use std::path::Path;
 
 const HEADER: &str = r#"{"statestore_export":1,"made":"","records":"#;
 
-fn read(text: &[u8]) -> Result<Content, StorageError> {
-    let mut content = Content::default();
+fn read(text: &[u8]) -> Result<RecordSet, StorageError> {
+    let mut content = RecordSet::default();
     content.floor = JsonLinesReader::new(Path::new("fuzz"), text)?.records(&mut content)?;
     Ok(content)
 }

@@ -82,7 +82,7 @@ fn check(packet: &Packet) {
 
 /// All that a PUBLISH says.
 #[derive(Debug, PartialEq)]
-struct Fields {
+struct PublishFields {
     topic: Vec<u8>,
     qos: u8,
     packet_id: u16,
@@ -99,8 +99,8 @@ struct Fields {
     user_properties: Vec<(String, String)>,
 }
 
-fn fields(publish: &Publish) -> Fields {
-    Fields {
+fn fields(publish: &Publish) -> PublishFields {
+    PublishFields {
         topic: publish.topic().into(),
         qos: publish.qos() as u8,
         packet_id: publish.packet_id().map_or(0, |id| id.get()),
@@ -132,7 +132,7 @@ fn compare(publish: &Publish, bytes: &[u8]) {
         panic!("{publish:?} is {read:?} for others");
     };
     let properties = read.properties.unwrap_or_default();
-    let theirs = Fields {
+    let theirs = PublishFields {
         topic: read.topic.to_vec(),
         qos: read.qos as u8,
         packet_id: read.pkid,

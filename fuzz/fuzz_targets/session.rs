@@ -2,7 +2,9 @@
 #![no_main]
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use statestore_protocol::mqtt::session::{Event, Session, SessionConfig, Subscriptions, Terms};
+use statestore_protocol::mqtt::session::{
+    Event, PublishOptions, Session, SessionConfig, Subscriptions,
+};
 use statestore_protocol::mqtt::{
     ConnAck, Connect, Limits, PublishHeader, ReasonCode, Subscription,
 };
@@ -53,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
                     &header,
                     0,
                     |_| {},
-                    Terms {
+                    PublishOptions {
                         tag: published,
                         deadline_ms: now_ms,
                         is_harmless: false,

@@ -1,14 +1,14 @@
 //! A data folder of format 1 whose files were changed: it opens, and then has versions of each key that its history has, or it is
 //! refused; and what has opened once opens again with the same.
 #![no_main]
-#[path = "../content.rs"]
-mod content;
+#[path = "../record_set.rs"]
+mod record_set;
 
-use content::Content;
 use libfuzzer_sys::fuzz_target;
+use record_set::RecordSet;
 use statestored::storage::durable::check;
 use statestored::storage::{
-    DurableOptions, DurableStorage, Receive, RecordView, Restore, Storage, StorageError,
+    DurableOptions, DurableStorage, RecordReceiver, RecordView, Restore, Storage, StorageError,
 };
 use std::path::Path;
 use tempfile::TempDir;
@@ -36,17 +36,17 @@ const FILES: [(&str, &[u8]); 5] = [
     ),
 ];
 
-fn load(folder: &Path) -> Result<Content, StorageError> {
+fn load(folder: &Path) -> Result<RecordSet, StorageError> {
     let mut storage = DurableStorage::open(folder, DurableOptions { log_bytes: 1_000 })?;
-    let mut content = Content::default();
-    content.floor = storage.load(&mut Keeping(&mut content))?;
+    let mut content = RecordSet::default();
+    content.floor = storage.load(&mut RecordCollector(&mut content))?;
     Ok(content)
 }
 
 /// Notes what a start hands over.
-struct Keeping<'a>(&'a mut Content);
+struct RecordCollector<'a>(&'a mut RecordSet);
 
-impl Restore for Keeping<'_> {
+impl Restore for RecordCollector<'_> {
     fn put(&mut self, record: &RecordView<'_>) {
         self.delete(record.key);
         self.0.record(record).expect("there is room");

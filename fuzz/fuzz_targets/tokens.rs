@@ -1,8 +1,8 @@
 //! What says who somebody is: files of keys and of users, and tokens, of any bytes. A token that the key has not signed is nobody's.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestored::access::{Tokens, Users};
-use statestored::service::Now;
+use statestored::access::{TokenVerifier, Users};
+use statestored::service::ClockReading;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -12,20 +12,20 @@ use tempfile::TempDir;
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"one","use":"sig","alg":"ES256",
 "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
 
-static SIGNED: LazyLock<Tokens> = LazyLock::new(|| {
+static SIGNED: LazyLock<TokenVerifier> = LazyLock::new(|| {
     // Time stands still, so the file is not looked at again.
     let folder = TempDir::new().expect("a folder");
     tokens(folder.path(), KEYS.as_bytes()).expect("a key")
 });
 
-fn tokens(folder: &Path, keys: &[u8]) -> Option<Tokens> {
+fn tokens(folder: &Path, keys: &[u8]) -> Option<TokenVerifier> {
     let path = folder.join("keys.json");
     fs::write(&path, keys).expect("a file");
-    Tokens::new(&path, "issuer", ["audience".into()], 0).ok()
+    TokenVerifier::new(&path, "issuer", ["audience".into()], 0).ok()
 }
 
 fuzz_target!(|data: &[u8]| {
-    let now = Now {
+    let now = ClockReading {
         wall_ms: 1_700_000_000_000,
         mono_ms: 0,
     };

@@ -24,7 +24,7 @@ step_engines() {
   PATH="$(valkey):$PATH" cargo_test --test redis -- --skip secure::
   PATH="$newer" cargo_test --test etcd
   # Over Debian's etcd (3.4), what is the same over every engine.
-  cargo_test --test etcd -- every_engine:: model:: vectors:: rules:: conditions:: secure::who_may_compact
+  cargo_test --test etcd -- every_engine:: model:: vectors:: rules:: conditions:: secure::compaction_resumes_after_the_permission_is_restored
   venv "$python" tests/mqtt/requirements.txt
   venv "$deploy" deploy/requirements.txt
   "$deploy/bin/python" deploy/trial.py "$(dirname "$server")"

@@ -1,6 +1,6 @@
 //! Cost of TLS: requests on one connection compared with plain TCP, and the effect of many handshakes on other clients.
 //!
-//! `cargo bench -p statestored --bench listener_config`
+//! `cargo bench -p statestored --bench doors`
 //!
 //! The rounds of both kinds of connections alternate, and a ratio is that of two consecutive rounds: a shared machine may be twice as
 //! fast a minute later.

@@ -58,7 +58,7 @@ type InspectFn = Box<dyn FnOnce(&mut Hub, ClockReading) + Send>;
 
 impl fmt::Debug for InspectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inspection")
+        f.write_str("InspectRequest")
     }
 }
 
@@ -172,7 +172,7 @@ pub struct ServerHandle {
     stalled_reloads: Arc<Semaphore>,
 }
 
-/// Creates a handle that reloads from `reload_source`, and the receiver of its commands.
+/// Creates a handle that reloads from `origin`, and the receiver of its commands.
 pub(crate) fn channel(origin: ReloadSource) -> (ServerHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
     let control = ServerHandle {

@@ -42,7 +42,7 @@ impl WaitOptions<'_> {
 
 impl std::fmt::Debug for WaitOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wait")
+        f.debug_struct("WaitOptions")
             .field("deadline", &self.deadline)
             .field("interrupt", &self.interrupt.is_some())
             .field("for_event", &self.for_event)

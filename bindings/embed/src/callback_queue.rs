@@ -58,7 +58,7 @@ impl CallbackQueueSet {
         self.signal.raw_fd()
     }
 
-    /// Notifies `released_hook` when no thread runs the lanes: at once, or as soon as the current runner has stopped.
+    /// Notifies `waiting` when no thread runs the lanes: at once, or as soon as the current runner has stopped.
     pub(crate) fn notify_when_released(&self, waiting: Arc<dyn ReleasedHook>) {
         {
             let mut state = self.state();

@@ -250,7 +250,7 @@ impl Client {
     /// Operations begin in the order of submission. This thread, which may be an event loop or hold an interpreter lock, spends
     /// no time on the request.
     ///
-    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `operation_descriptor` describes
+    /// The operation ends exactly once: with the result of the future, or with one of these errors, in which `action` describes
     /// the attempt: [`ErrorKind::Cancelled`]; [`ErrorKind::Closed`] (the client was closed, or the runtime is gone);
     /// [`ErrorKind::Internal`] (it panicked, and the client is unusable).
     ///
@@ -311,7 +311,7 @@ impl Client {
         })
     }
 
-    /// Begins an operation, whatever it does; `task_future` is asked for it once.
+    /// Begins an operation, whatever it does; `body` is asked for it once.
     fn begin(
         &self,
         kind: OperationKind,

@@ -350,7 +350,7 @@ impl Client {
     /// Closes the client like [`close`](Self::close), until a deadline; closing then continues in the background.
     ///
     /// # Errors
-    /// The errors of [`close`](Self::close), and [`WaitError::WaitTimeoutResult`].
+    /// The errors of [`close`](Self::close), and [`WaitError::TimedOut`].
     pub fn close_within(&self, deadline: Instant) -> Result<(), WaitError> {
         self.close(WaitOptions {
             deadline: Some(deadline),

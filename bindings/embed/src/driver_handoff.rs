@@ -4,7 +4,7 @@
 //! avoids the switch to another thread and back, which would be most of its cost. While several threads wait, the runtime's own
 //! thread serves them all.
 //!
-//! This file only knows that the runtime can be [driven](DriveRuntime), so that `tests/handoff` can try every order in which threads
+//! This file only knows that the runtime can be [driven](DriveRuntime), so that `tests/baton` can try every order in which threads
 //! hand it over.
 use crate::executor::{Dependent, Executor, ExitReason, Poller};
 use crate::sync::{self, Condvar, Mutex, MutexGuard};

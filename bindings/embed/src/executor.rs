@@ -63,7 +63,7 @@ struct ReadyQueue {
 
 impl fmt::Debug for ReadyQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ready")
+        f.debug_struct("ReadyQueue")
             .field("tasks", &self.tasks)
             .field("is_asked", &self.is_handoff_requested)
             .field("is_stopping", &self.is_stopping)

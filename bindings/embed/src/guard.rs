@@ -38,7 +38,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Calls `with_guard` with the held lease; `None` if it is released or being released.
+    /// Calls `look` with the held lease; `None` if it is released or being released.
     fn with_guard<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
         if self.end_reason.get().is_some() {
             return None;

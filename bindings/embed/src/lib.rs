@@ -65,7 +65,7 @@
 //!
 //! # Driving the runtime
 //! The runtime's own thread drives it, or a thread that waits for a result takes over meanwhile. A waiting thread does not take
-//! over if several wait, or if it waits for an [event](WaitOptions::for_event), which may never come. `tests/driver_handoff` tries every order
+//! over if several wait, or if it waits for an [event](WaitOptions::for_event), which may never come. `tests/baton` tries every order
 //! in which threads hand the runtime over.
 //!
 //! # Forks

@@ -17,7 +17,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Begins an operation; `into_future` is called once to create its future.
+    /// Begins an operation; `body` is called once to create its future.
     pub(crate) fn begin(
         home: &Arc<ClientContext>,
         kind: OperationKind,

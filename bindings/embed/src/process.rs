@@ -83,7 +83,7 @@ pub struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Creates the value for the first process; `init` creates the values of its children.
+    /// Creates the value for the first process; `make` creates the values of its children.
     pub const fn new(mine: T, make: fn() -> T) -> Self {
         Self {
             value: mine,

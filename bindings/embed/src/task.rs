@@ -46,7 +46,7 @@ enum TaskState {
 }
 
 impl Task {
-    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `future` receives the reason handle, which reports
+    /// Creates a task for [scheduling](crate::executor::Executor::schedule). `body` receives the reason handle, which reports
     /// why the task ended.
     pub(crate) fn new(
         home: Arc<ClientContext>,

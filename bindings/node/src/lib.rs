@@ -7,12 +7,12 @@
 //! # From a call to its promise
 //! 1. The face calls a method here, on the thread of its event loop. [`OperationTable::submit`](operation_table::OperationTable) begins the operation and
 //!    returns its number, under which the face keeps its promise; or the error, if it could not begin.
-//! 2. The result is posted to the mailbox of the client, on the runtime's thread. The first one rings the
-//!    [bell](event_loop_waker::Bell), which calls into the event loop; further ones only join the queue.
+//! 2. The result is posted to the mailbox of the client, on the runtime's thread. The first one calls the
+//!    [waker](event_loop_waker::EventLoopWaker), which calls into the event loop; further ones only join the queue.
 //! 3. The face calls [`drain`](client::NativeClient::drain), which turns a bounded number of results into JavaScript
 //!    values, and settles the promises.
 //!
-//! The bell is the only JavaScript value that is kept across calls. An environment that ends with operations under way
+//! The waker is the only JavaScript value that is kept across calls. An environment that ends with operations under way
 //! leaves nothing behind.
 #![allow(
     unreachable_pub,

@@ -25,7 +25,7 @@ pub struct NativeLog {
 
 #[napi]
 impl NativeLog {
-    /// Forwards all records of this process of at least `level` to this object, in place of another log. `wake` is called when
+    /// Forwards all records of this process of at least `level` to this object, in place of another log. `ring` is called when
     /// there are records to [drain](Self::drain). It does not keep the process alive.
     #[napi(constructor)]
     pub fn new(env: &Env, level: String, ring: Function<'_, (), ()>) -> Result<Self> {

@@ -25,7 +25,7 @@ pub(crate) enum Reply {
     Entries(Vec<Option<Entry>>),
     /// A list of the value and the milliseconds that it has left or null, and the version; or null.
     Remaining(Option<Entry>),
-    /// A list with the two places of [`RemainingTime`](Self::RemainingTime) for each.
+    /// A list with the two places of [`Remaining`](Self::Remaining) for each.
     AllRemaining(Vec<Option<Entry>>),
     /// A list: conditions, remaining times, the most operations or null, eventual reads.
     Capabilities(Capabilities),

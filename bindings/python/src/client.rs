@@ -384,7 +384,7 @@ impl Client {
         self.shared.wrap(py, "Pipeline", pipeline)
     }
 
-    /// Follows a key from now on: an `Observer`, whose observations are `SetArguments`, `Deleted`, `Resync` and `Lagged`. Changes
+    /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
     /// after this call are not missed.
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
@@ -426,7 +426,7 @@ impl Client {
             })
     }
 
-    /// Changes a key by what it holds, without a lock: `AppliedOperation` (true), or `Unchanged` (false).
+    /// Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
     ///
     /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
     /// is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.

@@ -34,7 +34,7 @@ impl Locks {
 
 #[pymethods]
 impl Locks {
-    /// The lease of this name, which is a key of the store: a `LeaseArguments`. Nothing is sent.
+    /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
     ///
     /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
     /// own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it

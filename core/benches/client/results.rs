@@ -4,7 +4,7 @@ use crate::table::{BenchmarkRow, Column, Ratio};
 use serde_json::{Value, json};
 use std::{env, fs::OpenOptions, io::Write};
 
-/// Names the file that each table is appended to, as a line of JSON; `scripts/bench --append_results` sets it.
+/// Names the file that each table is appended to, as a line of JSON; `scripts/bench --keep` sets it.
 const FILE: &str = "BENCH_RESULTS";
 
 /// Appends every number of every round, if there is a file for it.

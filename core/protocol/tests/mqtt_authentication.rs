@@ -290,6 +290,6 @@ fn debug_output_does_not_show_the_data() {
 fn debug_output_of_a_session_omits_the_data() {
     let client = Client::connected(Some("token"));
     let text = format!("{:?}", client.session);
-    assert!(text.contains("Authentication {"), "{text}");
+    assert!(text.contains("AuthExchange {"), "{text}");
     assert!(text.contains(METHOD) && !text.contains("token"), "{text}");
 }

@@ -18,7 +18,7 @@ pub(super) struct EndpointSelector<'a> {
 }
 
 impl<'a> EndpointSelector<'a> {
-    /// Starts the first round at the first broker. `endpoints` must not be empty.
+    /// Starts the first round at the first broker. `all` must not be empty.
     pub(super) fn new(all: &'a [Endpoint]) -> Self {
         Self {
             endpoints: all,

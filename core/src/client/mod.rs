@@ -138,8 +138,8 @@ impl Client {
     /// Dropping the future cancels the attempt. A session that the broker created meanwhile ends when it expires.
     ///
     /// # Errors
-    /// Returns the first failure; with [several brokers](Settings::also), after all have failed. The kinds are
-    /// [`ErrorKind::UnreachableError`], [`ErrorKind::ConnectionRefused`], [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`]
+    /// Returns the first failure; with [several brokers](Settings::add_address), after all have failed. The kinds are
+    /// [`ErrorKind::Unreachable`], [`ErrorKind::ConnectionRefused`], [`ErrorKind::NotAuthenticated`], [`ErrorKind::Untrusted`]
     /// and [`ErrorKind::InvalidSettings`]. Only later failures are retried automatically, unless [`Settings::connect_limit`] is
     /// set.
     ///

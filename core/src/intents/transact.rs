@@ -18,7 +18,7 @@ use std::time::Duration;
 /// # Errors
 /// - [`ErrorKind::InvalidArgument`] and [`ErrorKind::Unsupported`]: the transaction is not possible through intents.
 /// - The errors of the requests.
-/// - [`ErrorKind::WaitTimeoutResult`]: the transaction took too long.
+/// - [`ErrorKind::TimedOut`]: the transaction took too long.
 ///
 /// The outcome is [`Outcome::Unknown`] only if the content of the register is not known.
 pub async fn transact<S: Store>(

@@ -44,7 +44,7 @@ impl Client {
     /// - [`ErrorKind::LockHeld`]: another client still holds the lock when the wait ends.
     /// - [`ErrorKind::NotALock`]: the key holds something other than a lease.
     /// - [`ErrorKind::InvalidArgument`]: the name or the options are invalid; no request is sent.
-    /// - [`ErrorKind::WaitTimeoutResult`]: the store did not respond.
+    /// - [`ErrorKind::TimedOut`]: the store did not respond.
     ///
     /// A lost connection is no error while there is time to wait. Afterwards, the error is that of the connection.
     pub async fn lock_with(
@@ -157,7 +157,7 @@ impl Client {
     /// # Errors
     /// - The errors of [`set`](Self::set) and [`get`](Self::get). At the time-out, the error is that of the last request that
     ///   failed for a transient reason.
-    /// - [`ErrorKind::WaitTimeoutResult`]: other clients changed the key each time.
+    /// - [`ErrorKind::TimedOut`]: other clients changed the key each time.
     /// - [`ErrorKind::FencingTokenRequired`]: the key is fenced.
     /// - [`ErrorKind::FencingTokenLower`]: on a store without conditions on versions, a token ahead of the clock protects the
     ///   key. That ends within a minute.

@@ -130,7 +130,7 @@ impl Leadership {
     /// Resigns as [`resign`](Self::resign) does, and waits for `timeout` at most. The release then continues in the background.
     ///
     /// # Errors
-    /// Returns the errors of [`resign`](Self::resign), or [`ErrorKind::WaitTimeoutResult`] with an unknown outcome at the time-out.
+    /// Returns the errors of [`resign`](Self::resign), or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out.
     pub async fn resign_within(self, timeout: Duration) -> Result<Release, Error> {
         let deadline = Deadline::after(timeout);
         self.withdraw(&deadline).await;

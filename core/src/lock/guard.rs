@@ -151,7 +151,7 @@ impl Guard {
     /// Stops the renewal and releases the lease, and waits for `timeout` at most.
     ///
     /// # Errors
-    /// Returns the error of the store, or [`ErrorKind::WaitTimeoutResult`] with an unknown outcome at the time-out. The release then
+    /// Returns the error of the store, or [`ErrorKind::TimedOut`] with an unknown outcome at the time-out. The release then
     /// continues in the background, and the lease expires at the latest.
     pub async fn release_within(self, timeout: Duration) -> Result<Release, Error> {
         // A lost lease is released in the background.

@@ -1,6 +1,6 @@
 //! Leases, locks and elections that detect their loss, and compare-and-set by version ("Locking and fencing tokens").
 //!
-//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock_waiter); both return a [`Guard`]. The guard renews
+//! A [`Lease`] is taken in one attempt, a lock is [waited for](crate::Client::lock); both return a [`Guard`]. The guard renews
 //! the lease automatically, and ends *before* the store can give the lease to another client. It sends its fencing token with
 //! every write, so that the store rejects a write that arrives too late. An [`Election`] is a lock whose holder publishes a
 //! value. [`Client::update`](crate::Client::update) changes one key without any lock.
@@ -22,7 +22,7 @@
 //! # How long a guard is valid
 //!
 //! The validity starts just before the request that took or last renewed the lease is sent. It lasts for the duration of the
-//! lease less a [safety margin](LeaseOptions::lease_validity). The store starts to count when the request arrives, which is later, so
+//! lease less a [safety margin](LeaseOptions::validity). The store starts to count when the request arrives, which is later, so
 //! its lease ends later. Time is measured on the monotonic clock, so jumps of the wall clock have no effect. A response that
 //! arrives after the end does not make the guard valid again.
 //!

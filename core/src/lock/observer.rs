@@ -25,7 +25,7 @@ pub trait Observable: sealed::Sealed + Clone + Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn holder(holding: &Self::Holding) -> &Holder;
 
-    /// Returns whether `found` must be reported after `last_reported`.
+    /// Returns whether `found` must be reported after `known`.
     #[doc(hidden)]
     fn is_change(known: &Self::Holding, found: &Self::Holding) -> bool;
 }
@@ -271,7 +271,7 @@ impl<S: Observable> HolderQuery<S> {
 
 impl<S: Observable> Debug for HolderQuery<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asking")
+        f.write_str("HolderQuery")
     }
 }
 

@@ -269,7 +269,7 @@ impl Exchange {
                     });
                     return;
                 }
-                // A copy, because the response moves into the requests together with its correlation data.
+                // A copy, because the response moves into the request table together with its correlation data.
                 let correlation = publish.correlation_data();
                 let Some(correlation) = correlation.and_then(|it| <[u8; 16]>::try_from(it).ok())
                 else {

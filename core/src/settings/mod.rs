@@ -218,7 +218,7 @@ impl Settings {
         self
     }
 
-    /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::UnreachableError`] (default:
+    /// Sets whether a call that begins while the connection is lost fails at once with [`ErrorKind::Unreachable`] (default:
     /// `false`). By default, it waits for the connection until its time-out.
     ///
     /// A call that fails this way is not executed, and its source is the error that ended the connection. A call that was under

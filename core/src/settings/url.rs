@@ -172,7 +172,7 @@ fn without_zone(text: Cow<'_, str>) -> Result<(Cow<'_, str>, Option<String>), Er
     Ok((text.into(), Some(zone)))
 }
 
-/// Parses `//[set_credentials[:password]@]host[:port][,host[:port]]...`.
+/// Parses `//[user[:password]@]host[:port][,host[:port]]...`.
 fn parse_brokers(
     uri: &Uri<&str>,
     zone: Option<&str>,
@@ -239,7 +239,7 @@ fn host_and_port(
     Ok((host, port.unwrap_or(default_port)))
 }
 
-/// Parses `//[set_credentials[:password]@]/path`.
+/// Parses `//[user[:password]@]/path`.
 fn parse_socket(uri: &Uri<&str>) -> Result<Settings, Error> {
     let no_path = || invalid(NO_PATH);
     let authority = uri.authority().ok_or_else(no_path)?;

@@ -30,7 +30,7 @@ impl<T> Table<T> {
         Self::holding(1 << 24)
     }
 
-    /// Makes a table that holds at most `capacity` objects.
+    /// Makes a table that holds at most `most` objects.
     pub(crate) const fn with_capacity(most: usize) -> Self {
         Self(RwLock::new(TableState {
             objects: BTreeMap::new(),

@@ -41,7 +41,7 @@ impl<T> Table<T> {
         Self::with_capacity(1 << SLOT_BITS)
     }
 
-    /// Makes a table that holds at most `capacity` objects.
+    /// Makes a table that holds at most `most` objects.
     pub(crate) const fn with_capacity(most: usize) -> Self {
         Self(RwLock::new(TableState {
             slots: Vec::new(),

@@ -127,7 +127,7 @@ impl LoginStep {
 pub(crate) enum LoginPacing {
     /// At once: a password cannot be guessed by it, or not before the client has answered a challenge.
     Unthrottled,
-    /// In turn: the login waits in line first. True if the check is a [job](LoginStep::VerificationJob).
+    /// In turn: the login waits in line first. True if the check is a [job](LoginStep::Verify).
     Throttled(bool),
 }
 

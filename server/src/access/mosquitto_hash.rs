@@ -75,7 +75,7 @@ impl fmt::Debug for MosquittoHash {
 mod tests {
     use super::*;
 
-    /// Written by `mosquitto_passwd` of Mosquitto 2.0.11 for the password `salt_and_hash`.
+    /// Written by `mosquitto_passwd` of Mosquitto 2.0.11 for the password `secret`.
     const WRITTEN: &str = "$7$101$CueZz0BsBOIKqFwd$7QM/nmnzfxUlNb0P1ipZuct58Mh5V9ZkxXdxubCEKqn2G260sfvUp4RLECQJRPzqhTdzqq38vMspR27CSP4Ijg==";
 
     #[test]

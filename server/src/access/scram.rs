@@ -267,7 +267,7 @@ impl ScramExchange {
 impl fmt::Debug for ScramExchange {
     /// Omits keys and nonces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange")
+        f.debug_struct("ScramExchange")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }

@@ -39,7 +39,7 @@ pub struct Users {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsersSource {
-    /// A file of [users](Users::parse_line).
+    /// A file of [users](Users::read).
     Users(PathBuf),
     /// The file of the [password](Users::with_password_file) of one user.
     Password {
@@ -130,7 +130,7 @@ impl Users {
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
     /// - the password itself, which causes a warning. Hashes of other forms are rejected.
     ///
-    /// A line `#scram-decoy_salt_key:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
+    /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
     /// derived from the first hash. Empty lines and other lines that begin with `#` are ignored. The password is
     /// everything after the first `:`.
     pub fn read(path: &Path) -> Result<Self, UsersError> {

@@ -13,7 +13,7 @@ pub(super) struct BlockingLimiter {
 }
 
 impl BlockingLimiter {
-    /// Creates the guard. `time_limit` limits the time of each call, including its wait.
+    /// Creates the guard. `patience` limits the time of each call, including its wait.
     pub(super) fn with_timeout(patience: Duration) -> Self {
         Self {
             lock: Arc::default(),

@@ -124,7 +124,7 @@ impl AdminListener {
         })
     }
 
-    /// Starts to answer requests, while the server still loads the stored entries. `server_handle` reaches that server.
+    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server.
     pub(crate) fn start(
         self,
         control: ServerHandle,

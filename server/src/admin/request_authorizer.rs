@@ -3,7 +3,7 @@
 //! | check | against |
 //! |---|---|
 //! | `Host` names an address of this port, `localhost`, or a configured name; checks of health in HTTP/1.0 need none | DNS rebinding |
-//! | `Origin` is the same host, and `Sec-OfferedKeys-Site` this site | requests that another page has a browser send |
+//! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
 //! | `Authorization: Bearer` has the token, never a cookie | the same, and clients without the token |
 //! | no `Transfer-Encoding`, and no body but with POST | request smuggling |
 use super::config::AdminConfig;

@@ -173,7 +173,7 @@ fn rotate_after(mut addresses: Vec<SocketAddr>, tried: Option<SocketAddr>) -> Ve
     addresses
 }
 
-/// Connects to the first address that accepts. `last_address` is the address of the latest attempt, even if the call is cancelled.
+/// Connects to the first address that accepts. `tried` is the address of the latest attempt, even if the call is cancelled.
 async fn connect_any(
     addresses: Vec<SocketAddr>,
     tried: &mut Option<SocketAddr>,

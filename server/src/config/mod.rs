@@ -131,7 +131,7 @@ impl fmt::Debug for ProcessSettings {
 
 impl fmt::Debug for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
+        f.write_str("ConfigSource")
     }
 }
 

@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// Ends a turn that began with `record_input` bytes of input. The caller counts the connection's memory next.
+    /// Ends a turn that began with `offered` bytes of input. The caller counts the connection's memory next.
     pub(crate) fn end_quantum(&mut self, offered: usize, input: &mut BytesMut) {
         if offered - input.len() > LARGE_INPUT_BYTES && !input.is_empty() {
             // Without the copy, a few bytes would keep all the memory of the input before them.

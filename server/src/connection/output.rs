@@ -215,7 +215,7 @@ impl Output {
         }
     }
 
-    /// Returns the stage of the write `commit_index`, and creates it if necessary.
+    /// Returns the stage of the write `sequence`, and creates it if necessary.
     fn held_for(&mut self, sequence: u64) -> &mut HeldPackets {
         let index = match self.held.back() {
             Some(last) if last.commit_index == sequence => self.held.len() - 1,

@@ -121,7 +121,7 @@ impl MessageFanout {
 }
 
 impl Hub {
-    /// Returns whether a fan-out waits for its turn, or a session waits to be judged after a [change](Self::begin_change).
+    /// Returns whether a fan-out waits for its turn, or a session waits to be judged after a [change](Self::begin_access_change).
     pub fn has_work(&self) -> bool {
         !self.fanout_queue.is_empty() || self.is_review_pending()
     }

@@ -28,7 +28,7 @@
 //! - [`next_verification`](Hub::next_verification) is a login to be verified on another thread, since that takes long;
 //! - [`next_wakeup`](Hub::next_wakeup) is when to call [`tick`](Hub::tick).
 //!
-//! A driver reports that too much waits for the storage with [`set_storage_full`](Hub::set_storage_full). The same calls always give the
+//! A driver reports that too much waits for the storage with [`set_storage_backlogged`](Hub::set_storage_backlogged). The same calls always give the
 //! same bytes.
 //!
 //! # Scope

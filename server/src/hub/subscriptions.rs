@@ -5,7 +5,7 @@
 //! there cost nothing.
 //!
 //! Matching walks a tree along the levels of the topic. A filter that differs from the topic at its end only is walked to that end, and
-//! there may be many. So a [`TopicSearch`] goes on [in slices](SubscriptionTree::topic_search), between which subscriptions may come and go.
+//! there may be many. So a [`TopicSearch`] goes on [in slices](SubscriptionTree::search), between which subscriptions may come and go.
 mod matched_subscribers;
 mod node;
 mod topic_search;

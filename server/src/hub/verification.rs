@@ -148,7 +148,7 @@ impl VerificationQueue {
 
 impl Hub {
     /// Returns the next login to be [verified](Verification::run), if any waits. A driver runs it soon and on another thread, since its
-    /// connection waits for the [result](Self::verified). It has few of them under way at a time.
+    /// connection waits for the [result](Self::finish_verification). It has few of them under way at a time.
     pub fn next_verification(&mut self, now: ClockReading) -> Option<Verification> {
         let verification = loop {
             let Some(place) = self.verifications.next_index() else {

@@ -206,7 +206,7 @@ pub trait Keyspace: Debug + Send {
     /// Executes all operations of a transaction in order, or none of them.
     ///
     /// The conditions and the quota of an operation take the effects of earlier operations into account. Ends with
-    /// [`Reply::TransactionOutcomeObject`], or with [`Reply::Rejected`] for the first operation that cannot be executed.
+    /// [`Reply::Transacted`], or with [`Reply::Rejected`] for the first operation that cannot be executed.
     ///
     /// The changes take effect at one moment for all clients. They are reported one after the other, without other changes
     /// between them. A keyspace that cannot do that rejects transactions, and does not [announce](Self::capabilities) them.

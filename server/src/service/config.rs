@@ -33,7 +33,7 @@ pub struct ServiceConfig {
     /// Maximum that the hub grants, so that every request that a client can redeliver is covered.
     pub replay_per_client: usize,
     /// Whether a storage keeps changes. If so, there are [batches](super::Service::take_batch), and outcomes wait for
-    /// [`durable`](super::Service::durable).
+    /// [`mark_durable`](super::Service::mark_durable).
     pub is_durable: bool,
     /// Keys that the storage keeps.
     pub retention: Retention,

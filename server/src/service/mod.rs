@@ -1,4 +1,4 @@
-//! The state store as a service: a request comes in an [`RequestEnvelope`], and has one [`Outcome`], at once or later.
+//! The state store as a service: a request comes in a [`RequestEnvelope`], and has one [`Outcome`], at once or later.
 //!
 //! ```text
 //!                     envelope: client, principal, request and deadline
@@ -16,7 +16,7 @@
 //! The service has no knowledge of connections, sessions, MQTT or disks, nor of where entries are stored. Clients are
 //! names, and waiters for a commit are numbers. The hub calls the service, one call at a time:
 //!
-//! - [`ask`](Service::ask) executes a request. The outcome is returned at once if the [keyspace](crate::keyspace) has
+//! - [`submit`](Service::submit) executes a request. The outcome is returned at once if the [keyspace](crate::keyspace) has
 //!   it at once, as the embedded keyspace does. Otherwise [`take_outcome`](Service::take_outcome) returns it later
 //!   under its [`Ticket`]. Outcomes come in order for each key, and out of order across keys. An outcome may have to
 //!   wait until its [`CommitIndex`] is durable.
@@ -257,7 +257,7 @@ impl Service {
         self.keyspace.poll_events(context)
     }
 
-    /// Returns the next outcome of a request that [had no outcome](RequestProgress::Later) when it was asked.
+    /// Returns the next outcome of a request that [had no outcome](RequestProgress::Pending) when it was asked.
     pub fn take_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         self.pending_requests.take_outcome()
     }
@@ -377,7 +377,7 @@ impl Service {
         self.replay.forget_client(client);
     }
 
-    /// Forgets the response with this [number](ReplyEnvelope::answer). The client has received it, and the acknowledgement
+    /// Forgets the response with this [number](ReplyEnvelope::replay_number). The client has received it, and the acknowledgement
     /// of its request before it, so the client does not deliver the request again.
     pub fn forget_reply(&mut self, client: &str, answer: u64) {
         self.replay.forget(client, answer);

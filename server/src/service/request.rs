@@ -55,7 +55,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Result of [`ask`](super::Service::ask).
+/// Result of [`submit`](super::Service::submit).
 #[derive(Debug)]
 pub enum RequestProgress {
     /// The outcome, known at once.
@@ -119,7 +119,7 @@ pub struct ReplyEnvelope {
     /// State of the store that the response reveals.
     pub revealed: RevealedState,
     /// Number under which the response is remembered for a redelivery, until
-    /// [`answer_received`](super::Service::answer_received).
+    /// [`forget_reply`](super::Service::forget_reply).
     pub replay_number: Option<u64>,
 }
 

@@ -297,7 +297,7 @@ impl Drop for Committer {
     }
 }
 
-/// Waits until the thread ends, but not longer than `shutdown_timeout`. Returns whether it has ended.
+/// Waits until the thread ends, but not longer than `patience`. Returns whether it has ended.
 fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
     let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
     let first = patience.min(SHUTDOWN_LOG_DELAY);

@@ -13,7 +13,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Creates the description of a problem. `problem` follows the path, like "is damaged: it is empty"; the advice
+    /// Creates the description of a problem. `what` follows the path, like "is damaged: it is empty"; the advice
     /// follows "nothing was changed".
     pub(super) fn new(path: &Path, what: String, advice: &'static str) -> Self {
         Self {

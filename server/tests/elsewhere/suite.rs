@@ -352,27 +352,27 @@ macro_rules! suite {
     };
     ($engine:ty) => {
         $crate::elsewhere::suite::suite! { $engine:
-            what_one_node_stores_the_others_have
-            a_transaction_is_one_for_all_nodes
-            a_transaction_is_told_in_the_order_of_its_operations
-            observers_of_every_node_are_told_and_an_end_is_told_once
-            an_end_is_told_once_though_its_server_was_killed
+            a_write_at_one_node_is_visible_at_all_nodes
+            a_transaction_is_atomic_at_all_nodes
+            notifications_of_a_transaction_follow_its_operation_order
+            observers_at_every_node_are_notified_and_expiry_only_once
+            an_expiry_is_notified_once_although_its_server_was_killed
             a_lock_has_one_holder_on_all_nodes
             updates_through_all_nodes_lose_nothing
-            pages_have_all_keys_once_and_leave_out_what_was_deleted
-            while_the_engine_is_stopped_nothing_is_promised_and_then_all_goes_on
-            nodes_and_the_engine_begin_anew_with_what_there_was
-            requests_are_refused_before_their_deadline_and_readiness_says_why
-            a_change_of_a_known_key_is_refused_while_the_engine_is_away
-            an_entry_that_expires_always_has_time_left
-            a_server_whose_clock_is_far_ahead_gives_no_versions_and_ends_nothing_early
-            a_step_of_the_clock_of_a_server_that_is_alone_is_noticed
-            what_the_engine_has_not_confirmed_is_not_answered
-            each_request_is_given_its_own_answer_though_answers_are_torn_or_late
-            a_watch_that_ends_before_it_has_begun_is_answered
-            operators_see_what_there_is_and_delete_it
-            a_backup_is_the_store_at_one_revision_with_versions_fences_and_ends
-            a_backup_that_the_engine_ends_is_an_error_and_no_file
+            scans_return_each_existing_key_once
+            requests_fail_while_the_engine_is_paused_and_resume_afterwards
+            data_survives_restarts_of_nodes_and_engine
+            requests_are_refused_before_their_deadline_and_readiness_reports_the_reason
+            a_write_to_a_cached_key_is_refused_while_the_engine_is_unavailable
+            the_remaining_time_is_never_missing_or_zero
+            a_server_with_a_fast_clock_assigns_no_versions_and_expires_nothing_early
+            a_single_server_detects_a_clock_step
+            unconfirmed_commits_are_not_answered
+            responses_match_their_requests_when_replies_are_torn_or_late
+            a_watch_that_ends_before_it_is_established_is_answered
+            operators_list_and_delete_entries
+            a_backup_is_a_consistent_snapshot_with_versions_fences_and_expiries
+            a_backup_aborted_by_the_engine_is_an_error_without_a_file
             a_backup_is_served_from_an_engine_as_from_a_data_folder
             a_restore_that_is_refused_or_fails_changes_nothing
             a_server_rejects_a_store_that_a_restore_did_not_finish

@@ -66,7 +66,7 @@ struct ChangeObserver(Box<dyn Fn(&StoreChange) + Send>);
 
 impl fmt::Debug for ChangeObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Witness")
+        f.write_str("ChangeObserver")
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct ManualMachine(Arc<Mutex<MachineState>>);
 
 impl std::fmt::Debug for ManualMachine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Hand")
+        out.write_str("ManualMachine")
     }
 }
 
@@ -181,7 +181,7 @@ struct ManualTask(SharedJob);
 
 impl std::fmt::Debug for ManualTask {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Begun")
+        out.write_str("ManualTask")
     }
 }
 

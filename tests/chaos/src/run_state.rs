@@ -94,7 +94,7 @@ impl RunState {
         self.results.borrow().clone()
     }
 
-    /// Checks the results so far. A key counts as over if `is_finishing` returns true for it.
+    /// Checks the results so far. A key counts as over if `is_over` returns true for it.
     pub fn check(&self, is_over: impl Fn(&str) -> bool) -> usize {
         let settled = self.history.borrow_mut().check_finished(is_over);
         for (lock, holdings) in LOCKS.iter().zip(&self.holdings) {

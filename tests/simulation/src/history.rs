@@ -81,7 +81,7 @@ pub(crate) struct Operation {
     /// Timeout of the call.
     pub(crate) timeout_ms: u64,
     pub(crate) completion: Option<(u64, CallResult)>,
-    /// Span from its start to its end in the [order](crate::world::World::stamp) of all events.
+    /// Span from its start to its end in the [order](crate::simulation::Simulation::stamp) of all events.
     pub(crate) span: (u64, u64),
     /// Positions at which the server took its request from the connection.
     pub(crate) taken: Vec<u64>,

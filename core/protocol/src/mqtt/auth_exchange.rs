@@ -105,7 +105,7 @@ impl AuthExchange {
 impl fmt::Debug for AuthExchange {
     /// Omits the authentication data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authentication")
+        f.debug_struct("AuthExchange")
             .field("method", &self.sent.as_ref().map(|(method, _)| method))
             .field("again", &self.reauthenticating)
             .field("challenged", &self.challenged)

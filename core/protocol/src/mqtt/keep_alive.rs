@@ -118,7 +118,7 @@ impl ClientKeepAlive {
     }
 
     /// Returns the action that is due now. `awaits` is true if an answer is pending. The next output must contain a
-    /// PINGREQ after [`KeepAliveAction::PingState`].
+    /// PINGREQ after [`KeepAliveAction::Ping`].
     pub fn poll(&mut self, awaits: bool, now_ms: u64) -> KeepAliveAction {
         if self.wake_at_ms(awaits).is_none_or(|at_ms| now_ms < at_ms) {
             return KeepAliveAction::Nothing;

@@ -104,7 +104,7 @@ impl RequestTable {
         }
     }
 
-    /// Adds a request. With [`Admission::Granted`], send it or [give it up](Self::give_up) at once; otherwise [supply](Self::supply) its
+    /// Adds a request. With [`Admission::Granted`], send it or [discard](Self::discard) it at once; otherwise [supply](Self::supply) its
     /// encoding.
     pub(crate) fn submit(
         &mut self,

@@ -1,5 +1,5 @@
 //! Results of opening and reading a small database when one of its files was damaged.
-use crate::engines::{Fault, open};
+use crate::engines::{BenchError, open};
 use crate::{mix, pair};
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 const FILLED: u64 = 20_000;
 
 /// Damages each file in turn, in copies of one database that was killed, and prints the outcomes.
-pub(crate) fn run(name: &str, base: &Path) -> Result<(), Fault> {
+pub(crate) fn run(name: &str, base: &Path) -> Result<(), BenchError> {
     let (whole, copy) = (base.join("whole"), base.join("copy"));
     fs::create_dir_all(&whole)?;
     let program = std::env::current_exe()?;
@@ -72,7 +72,7 @@ fn cases(bytes: &[u8]) -> Vec<(&'static str, Option<Vec<u8>>)> {
 }
 
 /// Makes the database, and leaves it as a kill would.
-pub(crate) fn fill(name: &str, directory: &Path) -> Result<(), Fault> {
+pub(crate) fn fill(name: &str, directory: &Path) -> Result<(), BenchError> {
     let mut engine = open(name, directory)?;
     for start in (0..FILLED).step_by(100) {
         let pairs: Vec<_> = (start..start + 100).map(|key| pair(key, key)).collect();
@@ -126,7 +126,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn copy_tree(from: &Path, to: &Path) -> Result<(), Fault> {
+fn copy_tree(from: &Path, to: &Path) -> Result<(), BenchError> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -4,24 +4,24 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-pub(crate) type Fault = Box<dyn std::error::Error>;
-pub(crate) type Pair = ([u8; 16], [u8; 100]);
+pub(crate) type BenchError = Box<dyn std::error::Error>;
+pub(crate) type KeyValue = ([u8; 16], [u8; 100]);
 
 /// The operations that the store needs from an engine.
 pub(crate) trait Engine {
     /// Writes all pairs as one atomic step; durable when it returns.
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault>;
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError>;
     /// Reads everything back, each key once. Called first if at all.
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault>;
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError>;
 }
 
 /// The names that [`open`] knows.
 pub(crate) const NAMES: [&str; 6] = ["append", "durable", "fjall", "redb", "redb-rows", "lmdb"];
 
-pub(crate) fn open(name: &str, directory: &Path) -> Result<Box<dyn Engine>, Fault> {
+pub(crate) fn open(name: &str, directory: &Path) -> Result<Box<dyn Engine>, BenchError> {
     Ok(match name {
-        "append" => Box::new(Append::open(directory)?),
-        "durable" => Box::new(Durable::open(directory)?),
+        "append" => Box::new(AppendLog::open(directory)?),
+        "durable" => Box::new(DurableEngine::open(directory)?),
         "fjall" => Box::new(Fjall::open(directory)?),
         "redb" => Box::new(Redb(open_redb(directory)?)),
         "redb-rows" => Box::new(RedbRows(open_redb(directory)?, Vec::new())),
@@ -31,10 +31,10 @@ pub(crate) fn open(name: &str, directory: &Path) -> Result<Box<dyn Engine>, Faul
 }
 
 /// The storage that statestored uses.
-struct Durable(statestored::storage::DurableStorage);
+struct DurableEngine(statestored::storage::DurableStorage);
 
-impl Durable {
-    fn open(directory: &Path) -> Result<Self, Fault> {
+impl DurableEngine {
+    fn open(directory: &Path) -> Result<Self, BenchError> {
         use statestored::storage::{DurableOptions, DurableStorage};
         Ok(Self(DurableStorage::open(
             directory,
@@ -43,11 +43,11 @@ impl Durable {
     }
 }
 
-impl Engine for Durable {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+impl Engine for DurableEngine {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         use bytes::Bytes;
         use statestored::storage::{Batch, Record, Storage, Write};
-        let put = |(key, value): &Pair| {
+        let put = |(key, value): &KeyValue| {
             Write::Put(Record {
                 key: Bytes::copy_from_slice(key),
                 value: Bytes::copy_from_slice(value),
@@ -63,7 +63,7 @@ impl Engine for Durable {
         Ok(self.0.commit(&[batch])?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         use statestored::storage::{RecordView, Restore, Storage};
         struct Each<'a>(&'a mut dyn FnMut(&[u8], &[u8]));
         impl Restore for Each<'_> {
@@ -81,14 +81,14 @@ impl Engine for Durable {
 struct Redb(redb::Database);
 const TABLE: redb::TableDefinition<&[u8], &[u8]> = redb::TableDefinition::new("pairs");
 
-fn open_redb(directory: &Path) -> Result<redb::Database, Fault> {
+fn open_redb(directory: &Path) -> Result<redb::Database, BenchError> {
     let mut builder = redb::Database::builder();
     builder.set_cache_size(64 << 20);
     Ok(builder.create(directory.join("redb"))?)
 }
 
 impl Engine for Redb {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         let write = self.0.begin_write()?;
         {
             let mut table = write.open_table(TABLE)?;
@@ -99,7 +99,7 @@ impl Engine for Redb {
         Ok(write.commit()?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         use redb::{ReadableDatabase, ReadableTable};
         for row in self.0.begin_read()?.open_table(TABLE)?.iter()? {
             let (key, value) = row?;
@@ -114,7 +114,7 @@ struct RedbRows(redb::Database, Vec<u8>);
 const ROWS: redb::TableDefinition<u64, &[u8]> = redb::TableDefinition::new("rows");
 
 impl Engine for RedbRows {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         use redb::ReadableTable;
         concatenate(pairs, &mut self.1);
         let write = self.0.begin_write()?;
@@ -126,7 +126,7 @@ impl Engine for RedbRows {
         Ok(write.commit()?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         use redb::{ReadableDatabase, ReadableTable};
         let mut last = HashMap::new();
         for row in self.0.begin_read()?.open_table(ROWS)?.iter()? {
@@ -142,7 +142,7 @@ impl Engine for RedbRows {
 struct Fjall(fjall::Database, fjall::Keyspace);
 
 impl Fjall {
-    fn open(directory: &Path) -> Result<Self, Fault> {
+    fn open(directory: &Path) -> Result<Self, BenchError> {
         let builder = fjall::Database::builder(directory);
         let database = builder.worker_threads(1).cache_size(16 << 20).open()?;
         let pairs = database.keyspace("pairs", fjall::KeyspaceCreateOptions::default)?;
@@ -151,7 +151,7 @@ impl Fjall {
 }
 
 impl Engine for Fjall {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         let mut batch = self
             .0
             .batch()
@@ -162,7 +162,7 @@ impl Engine for Fjall {
         Ok(batch.commit()?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         for guard in self.1.iter() {
             let (key, value) = guard.into_inner()?;
             visit(&key, &value);
@@ -177,7 +177,7 @@ struct Lmdb(
 );
 
 impl Lmdb {
-    fn open(directory: &Path) -> Result<Self, Fault> {
+    fn open(directory: &Path) -> Result<Self, BenchError> {
         let mut options = heed::EnvOpenOptions::new();
         options.map_size(8 << 30);
         // SAFETY: the files are not modified while they are mapped; the damage is done before.
@@ -190,7 +190,7 @@ impl Lmdb {
 }
 
 impl Engine for Lmdb {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         let mut write = self.0.write_txn()?;
         for (key, value) in pairs {
             self.1.put(&mut write, key, value)?;
@@ -198,7 +198,7 @@ impl Engine for Lmdb {
         Ok(write.commit()?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         let read = self.0.read_txn()?;
         for row in self.1.iter(&read)? {
             let (key, value) = row?;
@@ -209,14 +209,14 @@ impl Engine for Lmdb {
 }
 
 /// The floor: one append and one fdatasync per commit, no checks, no merging.
-struct Append {
+struct AppendLog {
     file: File,
     path: PathBuf,
     buffer: Vec<u8>,
 }
 
-impl Append {
-    fn open(directory: &Path) -> Result<Self, Fault> {
+impl AppendLog {
+    fn open(directory: &Path) -> Result<Self, BenchError> {
         let path = directory.join("log");
         let file = File::options().create(true).append(true).open(&path)?;
         Ok(Self {
@@ -227,14 +227,14 @@ impl Append {
     }
 }
 
-impl Engine for Append {
-    fn commit(&mut self, pairs: &[Pair]) -> Result<(), Fault> {
+impl Engine for AppendLog {
+    fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         concatenate(pairs, &mut self.buffer);
         self.file.write_all(&self.buffer)?;
         Ok(self.file.sync_data()?)
     }
 
-    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Fault> {
+    fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
         let mut reader = BufReader::with_capacity(1 << 20, File::open(&self.path)?);
         let mut last = HashMap::new();
         let mut pair = [0; 116];
@@ -246,7 +246,7 @@ impl Engine for Append {
     }
 }
 
-fn concatenate(pairs: &[Pair], buffer: &mut Vec<u8>) {
+fn concatenate(pairs: &[KeyValue], buffer: &mut Vec<u8>) {
     buffer.clear();
     for (key, value) in pairs {
         buffer.extend_from_slice(key);

@@ -6,7 +6,7 @@
 mod damage;
 mod engines;
 
-use engines::{Fault, NAMES, Pair, open};
+use engines::{BenchError, KeyValue, NAMES, open};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ pub(crate) fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-pub(crate) fn pair(key: u64, content: u64) -> Pair {
+pub(crate) fn pair(key: u64, content: u64) -> KeyValue {
     let (mut k, mut v) = ([0; 16], [0; 100]);
     k[..8].copy_from_slice(&mix(key).to_be_bytes());
     k[8..].copy_from_slice(&key.to_be_bytes());
@@ -70,7 +70,7 @@ fn size_on_disk(path: &Path) -> u64 {
 }
 
 /// Adds the keys `from..keys`, in groups.
-fn grow(name: &str, directory: &Path, from: u64, keys: u64) -> Result<(), Fault> {
+fn grow(name: &str, directory: &Path, from: u64, keys: u64) -> Result<(), BenchError> {
     let mut engine = open(name, directory)?;
     for start in (from..keys).step_by(1000) {
         let end = (start + 1000).min(keys);
@@ -86,11 +86,11 @@ fn grow(name: &str, directory: &Path, from: u64, keys: u64) -> Result<(), Fault>
 }
 
 /// Overwrites random keys in commits of `size` records, and prints one row.
-fn cell(name: &str, directory: &Path, keys: u64, size: u64) -> Result<(), Fault> {
+fn run_cell(name: &str, directory: &Path, keys: u64, size: u64) -> Result<(), BenchError> {
     let mut engine = open(name, directory)?;
     let seed = mix(size ^ keys);
     let mut content = 0_u64;
-    let mut group = || -> Vec<Pair> {
+    let mut group = || -> Vec<KeyValue> {
         let next = |content: &mut u64| {
             *content += 1;
             pair(mix(seed ^ *content) % keys, seed ^ *content)
@@ -122,7 +122,7 @@ fn cell(name: &str, directory: &Path, keys: u64, size: u64) -> Result<(), Fault>
     Ok(())
 }
 
-fn load(name: &str, directory: &Path) -> Result<(), Fault> {
+fn load(name: &str, directory: &Path) -> Result<(), BenchError> {
     let before = process("status", "VmRSS");
     let begun = Instant::now();
     let mut engine = open(name, directory)?;
@@ -139,9 +139,9 @@ fn load(name: &str, directory: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-fn compare(base: &Path, names: &[&str]) -> Result<(), Fault> {
+fn compare(base: &Path, names: &[&str]) -> Result<(), BenchError> {
     let program = std::env::current_exe()?;
-    let run = |arguments: &[&str], name: &str| -> Result<(), Fault> {
+    let run = |arguments: &[&str], name: &str| -> Result<(), BenchError> {
         let directory = base.join(name);
         fs::create_dir_all(&directory)?;
         let mut command = Command::new(&program);
@@ -182,7 +182,7 @@ fn compare(base: &Path, names: &[&str]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn main() -> Result<(), Fault> {
+fn main() -> Result<(), BenchError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments
         .iter()
@@ -194,7 +194,7 @@ fn main() -> Result<(), Fault> {
             grow(name, Path::new(directory), from.parse()?, keys.parse()?)
         }
         ["cell", name, directory, keys, size] => {
-            cell(name, Path::new(directory), keys.parse()?, size.parse()?)
+            run_cell(name, Path::new(directory), keys.parse()?, size.parse()?)
         }
         ["load", name, directory] => load(name, Path::new(directory)),
         ["fill", name, directory] => damage::fill(name, Path::new(directory)),

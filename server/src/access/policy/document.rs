@@ -1,7 +1,7 @@
 //! The file of a policy.
 //!
 //! Several forms are accepted: the resource of Kubernetes (`apiVersion`, `kind: BrokerAuthorization`, `spec`), the
-//! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `parse_rules`
+//! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `rules`
 //! alone. Unknown fields are rejected, as a rule that is not understood could be one that matters.
 use super::keys::{KeyTemplate, KeyType};
 use super::template::Template;

@@ -20,7 +20,7 @@ struct LastRequest {
 }
 
 impl ClientActivity {
-    /// Creates an empty set. Clients are idle after `timeout_ms` milliseconds without a request.
+    /// Creates an empty set. Clients are idle after `after_ms` milliseconds without a request.
     pub(super) fn with_timeout(after_ms: u64) -> Self {
         Self {
             timeout_ms: after_ms,

@@ -121,7 +121,7 @@ impl SignatureContext {
         })
     }
 
-    /// Returns whether `finish_hex` is the signature, in hexadecimal digits.
+    /// Returns whether `digits` is the signature, in hexadecimal digits.
     pub(super) fn verify_hex(self, digits: &str) -> bool {
         let signed = self.0.sign();
         decode_hex(digits)

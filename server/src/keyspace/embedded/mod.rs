@@ -75,7 +75,7 @@ struct ChangeTarget<'a> {
 impl std::fmt::Debug for EmbeddedKeyspace {
     /// Writes no keys and values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Embedded")
+        f.debug_struct("EmbeddedKeyspace")
             .field("len", &self.len())
             .finish_non_exhaustive()
     }

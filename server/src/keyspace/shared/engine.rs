@@ -114,7 +114,7 @@ pub enum EngineRequest {
     /// - [`EngineEvent::WatchLost`], which ends the watch.
     Watch,
     /// Read the wall clocks of all nodes, and report this node's own. The engine drops the reading after [`CLOCK_LIFETIME`]. Ends with
-    /// [`EngineEvent::ClockComparison`], which [`EngineEvent::Writable`] may follow.
+    /// [`EngineEvent::Clocks`], which [`EngineEvent::Writable`] may follow.
     Clocks {
         /// The process that reports its clock.
         process: u128,
@@ -218,7 +218,7 @@ pub enum EngineEvent {
     Page(EngineRequestId, Result<RecordPage, Option<EngineError>>),
     /// The wall clocks of the nodes. If the engine did not answer, the error is `None`.
     Clocks(EngineRequestId, Result<ClockReadings, Option<EngineError>>),
-    /// Whether the engine accepts changes, as the [report of this node's clock](EngineRequest::ClockComparison) shows. The error is the reason why it does
+    /// Whether the engine accepts changes, as the [report of this node's clock](EngineRequest::Clocks) shows. The error is the reason why it does
     /// not.
     Writable(Result<(), EngineError>),
     /// A part of the snapshot's records.

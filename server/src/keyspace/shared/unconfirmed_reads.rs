@@ -18,7 +18,7 @@ use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::VecDeque;
 
-/// Maximum time in milliseconds for which reads gather, unless [`ask_gathered`](crate::keyspace::Keyspace::ask_gathered) is called before.
+/// Maximum time in milliseconds for which reads gather, unless [`flush_gathered`](crate::keyspace::Keyspace::flush_gathered) is called before.
 /// They gather longer only while [`MAX_IN_FLIGHT`] engine requests are in progress.
 const MAX_BUFFERED_MS: u64 = 2;
 const MAX_IN_FLIGHT: usize = 8;

@@ -13,7 +13,7 @@ const SYNC_BYTES: u64 = 4 << 20;
 /// Number of names to try. A name is taken with a probability of one in four thousand million.
 const ATTEMPTS: usize = 8;
 
-/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.temporary_path` in the folder of its final name. It is removed
+/// A file being written, for this user only, under a name like `NAME.1f2e3d4c.part` in the folder of its final name. It is removed
 /// if it is dropped before it is [kept](Self::persist).
 #[derive(Debug)]
 pub struct NewFile {
@@ -103,7 +103,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_persisted {
-            // A file that cannot be removed keeps its `.temporary_path` name, which no program looks for.
+            // A file that cannot be removed keeps its `.part` name, which no program looks for.
             let _ = self.disk.remove(&self.temporary_path);
         }
     }

@@ -55,7 +55,7 @@ impl CheckReport {
     }
 }
 
-/// Checks a data directory that no process uses; nothing in it is changed. `progressed` receives the number of bytes read since
+/// Checks a data directory that no process uses; nothing in it is changed. `read` receives the number of bytes read since
 /// the last call, and can stop the check with an error.
 ///
 /// # Errors

@@ -51,7 +51,7 @@ impl DurableStorage {
         }
     }
 
-    /// Returns the length of the sealed logs behind the commit `last`.
+    /// Returns the length of the sealed logs behind the commit `through`.
     pub(super) fn sealed_bytes(&self, through: u64) -> u64 {
         let logs = self.manifest.sealed.iter();
         logs.filter(|log| log.first > through)

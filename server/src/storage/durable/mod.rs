@@ -81,7 +81,7 @@ pub struct DurableStorage {
     manifest: Manifest,
     mark: AcknowledgementMark,
     acknowledged: AcknowledgedCommit,
-    /// The log being written. `None` before [`load_visitor`](Storage::load_visitor).
+    /// The log being written. `None` before [`load`](Storage::load).
     active: Option<ActiveLog>,
     /// Buffer of the frame being built; kept for its memory.
     frame: Vec<u8>,
@@ -272,7 +272,7 @@ impl DurableStorage {
         }
     }
 
-    /// Makes the spare the durable log after `active_log`.
+    /// Makes the spare the durable log after `active`.
     fn begin_log(
         &mut self,
         active: &mut ActiveLog,

@@ -33,7 +33,7 @@ impl ChangeVisitor for LogEndVisitor<'_> {
 }
 
 impl StoppedStore {
-    /// Opens the store. `progressed` receives the number of bytes read since the last call, and can stop the reading with an error.
+    /// Opens the store. `read` receives the number of bytes read since the last call, and can stop the reading with an error.
     ///
     /// # Errors
     /// [`StorageError::InUse`] if a server runs on it, [`StorageError::Damaged`] if it is no store or not as it was written.

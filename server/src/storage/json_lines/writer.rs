@@ -7,11 +7,11 @@ use serde::Serialize;
 use statestore_protocol::Hlc;
 use std::io;
 
-/// Writes all records as lines, and returns their number. Reads the records twice: first to count them, then to write them. `progressed`
+/// Writes all records as lines, and returns their number. Reads the records twice: first to count them, then to write them. `read`
 /// receives the number of bytes read since the last call, and can stop the export with an error.
 ///
 /// # Errors
-/// A record cannot be read, the export cannot be written, or `progressed` returns an error. The export is incomplete then.
+/// A record cannot be read, the export cannot be written, or `read` returns an error. The export is incomplete then.
 pub fn write(
     records: &mut dyn RecordSource,
     to: &mut dyn io::Write,

@@ -33,7 +33,7 @@ pub enum SessionError {
     #[error("the broker broke the protocol: it sent more messages than the Receive Maximum allows")]
     TooManyMessages,
     /// The broker has a session that this client knows nothing of, [MQTT-3.2.2-4]: the next connection is to begin a
-    /// [new one](super::Session::renew).
+    /// [new one](super::Session::force_clean_start).
     #[error("the broker has a session of an earlier client with this client id")]
     UnknownSession,
     /// The broker answers, but has not acknowledged a PUBLISH long after its deadline.

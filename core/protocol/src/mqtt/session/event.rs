@@ -40,7 +40,7 @@ pub enum Event<T> {
     /// The broker has accepted newer authentication data.
     Reauthenticated,
     /// A message arrived. It is acknowledged after the handler returned, unless the owner
-    /// [does that](super::Session::acknowledged_by_owner).
+    /// [does that](super::Session::with_manual_acks).
     Message {
         /// The message.
         publish: Publish,

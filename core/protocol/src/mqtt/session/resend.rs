@@ -12,7 +12,7 @@
 //! A new session has nothing to send again. Therefore:
 //! - An unwanted PUBLISH that no transport took completely is dropped and never sent.
 //! - If another unwanted PUBLISH would have to be sent again and may do harm, the next connection begins a new session
-//!   ([`would_do_harm`](Session::would_do_harm), [`renew`](Session::renew)). The exception is a session in which other
+//!   ([`would_resend_stale`](Session::would_resend_stale), [`force_clean_start`](Session::force_clean_start)). The exception is a session in which other
 //!   PUBLISHes in flight would lose their answers.
 //! - In that exception, it is sent again with the shortest Message Expiry, one second.
 use super::super::alias::OutboundAliases;

@@ -164,7 +164,7 @@ impl Hub {
         }
     }
 
-    /// Ends the watches of a client, unless the client is the user `unless`, on all servers of the group. `request_count` is the number of
+    /// Ends the watches of a client, unless the client is the user `unless`, on all servers of the group. `requests` is the number of
     /// messages that this server had received by then.
     pub(in crate::hub::broker) fn end_watches(
         &mut self,

@@ -10,10 +10,10 @@
 //! | `PREFIX/e/BUCKET/KEY` | a [record](super::Record) |
 //! | `PREFIX/k` | 32 random bytes: the [secret](super::Link::store_secret) of the store |
 //! | `PREFIX/x` | nothing: left by a server that found another store in place of its own |
-//! | `PREFIX/r/DIGEST` | the [answer](super::Place::Answer) to a request, under a lease that ends some time later |
+//! | `PREFIX/r/DIGEST` | the [answer](super::EngineKey::Reply) to a request, under a lease that ends some time later |
 //! | `PREFIX/c` | the revision up to which etcd may be compacted next time, in decimal digits |
 //! | `PREFIX/n/PROCESS` | the reading of a node's wall clock, in decimal digits, under a lease |
-//! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::Place::CommitFloor), 16 bytes |
+//! | `PREFIX/f/BUCKET` | wall clock and counter of the [floor](super::EngineKey::Floor), 16 bytes |
 //!
 //! A bucket is four hexadecimal digits. All floors exist from the first start on. If one is missing, data is missing, and requests get
 //! no answer.

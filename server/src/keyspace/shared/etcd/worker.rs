@@ -138,7 +138,7 @@ fn may_start_group(under_way: usize, waiting: usize) -> bool {
     }
 }
 
-/// Takes as many reads as fit one transaction of at most `limit` operations.
+/// Takes as many reads as fit one transaction of at most `most` operations.
 fn gather_reads(reads: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadRequest> {
     let mut group = Vec::new();
     let mut operations = 0;
@@ -152,7 +152,7 @@ fn gather_reads(reads: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadReque
     group
 }
 
-/// Takes at most `limit` units that fit one transaction, which must not put an engine key twice.
+/// Takes at most `most` units that fit one transaction, which must not put an engine key twice.
 fn gather_commits(
     commits: &mut VecDeque<(EngineRequestId, Arc<EngineCommit>)>,
     most: usize,

@@ -9,7 +9,7 @@
 //! | `{PREFIX}:revision` | the last revision |
 //! | `{PREFIX}:entries:SHELF` | hash: key → `REVISION:` and its [record](super::Record), of all keys of 128 buckets |
 //! | `{PREFIX}:keys:BUCKET` | set: the keys of a bucket that have records, for SCAN |
-//! | `{PREFIX}:answer:DIGEST` | the [answer](super::Place::Answer) to a request; expires some time later |
+//! | `{PREFIX}:answer:DIGEST` | the [answer](super::EngineKey::Reply) to a request; expires some time later |
 //! | `{PREFIX}:floors` | hash: bucket → `REVISION:WALL_MS:COUNTER` |
 //! | `{PREFIX}:changes` | stream: for each revision the changed keys with their records, empty for a purged one; under an empty key, the order in which they are reported |
 //! | `{PREFIX}:clocks` | hash: node → the reading of its wall clock, and that of Redis at the time, both in milliseconds |

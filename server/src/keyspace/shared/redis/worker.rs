@@ -254,7 +254,7 @@ async fn reconnect_to_store(
     }
 }
 
-/// Takes as many questions as fit a group of `limit` keys, at least one.
+/// Takes as many questions as fit a group of `most` keys, at least one.
 fn gather(queue: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadRequest> {
     let mut group = Vec::new();
     let mut count = 0;

@@ -2,7 +2,7 @@
 //! compared by it.
 
 use crate::{
-    load::{Done, Mix},
+    load::{LoadResult, Workload},
     socket::{Message, ReadBuffer, Socket, Wire},
 };
 use mio::{Events, Poll};
@@ -15,8 +15,8 @@ use std::{
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to one server.
-pub struct Raw<W> {
-    lanes: Vec<Lane<W>>,
+pub struct RawLoad<W> {
+    connections: Vec<RawConnection<W>>,
     poll: Poll,
     events: Events,
     buffer: ReadBuffer,
@@ -25,13 +25,13 @@ pub struct Raw<W> {
 }
 
 /// A connection.
-struct Lane<W> {
+struct RawConnection<W> {
     socket: Socket<W>,
     /// Times at which the unanswered requests were sent, in their order.
     sent: VecDeque<Instant>,
 }
 
-impl<W: Wire> Raw<W> {
+impl<W: Wire> RawLoad<W> {
     /// Opens this number of connections to a server on this machine.
     pub fn connect(port: u16, connections: usize, wire: impl FnMut(usize) -> W) -> Self {
         Self::connect_each(std::iter::repeat_n(port, connections), wire)
@@ -43,19 +43,19 @@ impl<W: Wire> Raw<W> {
         mut wire: impl FnMut(usize) -> W,
     ) -> Self {
         let poll = Poll::new().expect("a poll");
-        let lanes = ports
+        let connections = ports
             .enumerate()
             .map(|(number, port)| {
                 let mut socket = Socket::open(port, wire(number));
                 socket.register(poll.registry(), number);
-                Lane {
+                RawConnection {
                     socket,
                     sent: VecDeque::new(),
                 }
             })
             .collect();
         Self {
-            lanes,
+            connections,
             poll,
             events: Events::with_capacity(1024),
             buffer: ReadBuffer::default(),
@@ -65,11 +65,11 @@ impl<W: Wire> Raw<W> {
 
     /// Runs the mix with this number of requests in flight on each connection. Each answer is followed by a request; those of one
     /// connection are written together.
-    pub fn run(&mut self, mix: Mix) -> Done {
+    pub fn run(&mut self, mix: Workload) -> LoadResult {
         let start = Instant::now();
         let mut latencies = Vec::new();
         let mut waiting = 0;
-        for lane in &mut self.lanes {
+        for lane in &mut self.connections {
             waiting += mix.in_flight;
             lane.send(mix.in_flight, mix, &mut self.number);
         }
@@ -79,7 +79,7 @@ impl<W: Wire> Raw<W> {
                 .expect("a poll");
             assert!(!self.events.is_empty(), "{waiting} requests get no answer");
             for event in &self.events {
-                let lane = &mut self.lanes[event.token().0];
+                let lane = &mut self.connections[event.token().0];
                 let answers = lane.receive(&mut self.buffer, &mut latencies);
                 if start.elapsed() < mix.time {
                     lane.send(answers, mix, &mut self.number);
@@ -89,15 +89,15 @@ impl<W: Wire> Raw<W> {
                 }
             }
         }
-        Done {
+        LoadResult {
             elapsed: start.elapsed(),
             latencies,
         }
     }
 }
 
-impl<W: Wire> Lane<W> {
-    fn send(&mut self, requests: usize, mix: Mix, number: &mut u64) {
+impl<W: Wire> RawConnection<W> {
+    fn send(&mut self, requests: usize, mix: Workload, number: &mut u64) {
         let now = Instant::now();
         for _ in 0..requests {
             let request = mix.request(*number);

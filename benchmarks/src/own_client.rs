@@ -5,9 +5,9 @@ use statestore::{Client, Settings};
 use std::sync::Arc;
 
 /// A connected client of this project.
-pub struct Own(pub Client);
+pub struct OwnClient(pub Client);
 
-impl Own {
+impl OwnClient {
     /// Connects.
     pub async fn connect(port: u16, client_id: &str) -> Arc<Self> {
         let url = format!("mqtt://127.0.0.1:{port}?client_id={client_id}");
@@ -25,7 +25,7 @@ impl Own {
     }
 }
 
-impl Target for Own {
+impl Target for OwnClient {
     async fn set(&self, key: &[u8], value: &[u8]) {
         self.0.set(key, value).await.expect("set");
     }

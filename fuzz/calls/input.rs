@@ -1,9 +1,9 @@
 //! What the fuzzer decides. Where it decided nothing more, everything is 0, which stands for what makes sense.
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FuzzInput<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Choices<'a> {
+impl<'a> FuzzInput<'a> {
     pub(crate) fn byte(&mut self) -> usize {
         let Some((first, rest)) = self.0.split_first() else {
             return 0;

@@ -1,5 +1,4 @@
 //! What the library promises of a few calls one after the other, on a key that nobody else has.
-use crate::choices::Choices;
 use crate::handles::{handles, kind};
 use crate::header::{
     sst_compare_and_set, sst_del, sst_entry_free, sst_entry_value, sst_entry_version, sst_get,
@@ -10,6 +9,7 @@ use crate::header::{
     sst_transaction_free, sst_transaction_new, sst_transaction_outcome_free,
     sst_transaction_outcome_is_applied, sst_transaction_outcome_len, sst_transaction_set, sst_vdel,
 };
+use crate::input::FuzzInput;
 use crate::outcome::{is_known, read};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -24,35 +24,35 @@ fn succeeded(status: u32) -> Option<()> {
     (status == OK).then_some(())
 }
 
-struct Key {
+struct CheckedKey {
     client: *mut c_void,
     name: Vec<u8>,
 }
 
 /// Makes one of the checks, if there is a client.
-pub(crate) fn check(which: usize, mut choices: Choices<'_>) {
+pub(crate) fn check(which: usize, mut choices: FuzzInput<'_>) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let Some(client) = handles().of_kind(kind("client")).next() else {
         return;
     };
-    let key = Key {
+    let key = CheckedKey {
         client: std::ptr::without_provenance_mut(client),
         name: format!("kept/{}", NEXT.fetch_add(1, Relaxed)).into_bytes(),
     };
     let value = choices.piece().0;
     let checks = [
-        Key::stored,
-        Key::compared,
-        Key::transacted,
-        Key::guarded,
-        Key::observed,
-        Key::scanned,
+        CheckedKey::check_set_get_del,
+        CheckedKey::check_compare_and_set,
+        CheckedKey::check_transact,
+        CheckedKey::check_guard,
+        CheckedKey::check_observe,
+        CheckedKey::check_scan,
     ];
     // SAFETY: handles are numbers, and all places are here.
     let _ = unsafe { checks[which % checks.len()](&key, value) };
 }
 
-impl Key {
+impl CheckedKey {
     fn parts(&self) -> (*mut c_void, usize) {
         (address(&self.name), self.name.len())
     }
@@ -86,14 +86,14 @@ impl Key {
                 key,
                 len,
                 null_mut(),
-                place(&mut entry),
+                out_pointer(&mut entry),
                 null_mut(),
             ))?;
             if entry.is_null() {
                 return Some(None);
             }
             assert_eq!(
-                sst_entry_version(entry, place(&mut version), null_mut()),
+                sst_entry_version(entry, out_pointer(&mut version), null_mut()),
                 OK
             );
             let value = read(sst_entry_value(entry));
@@ -102,7 +102,7 @@ impl Key {
         }
     }
 
-    unsafe fn holds(&self, value: &[u8], version: *mut c_void) -> Option<()> {
+    unsafe fn expect_value(&self, value: &[u8], version: *mut c_void) -> Option<()> {
         unsafe {
             let found = self.get();
             if let Some(found) = found {
@@ -119,14 +119,14 @@ impl Key {
         Some(())
     }
 
-    unsafe fn stored(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_set_get_del(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let (mut version, mut result) = (null_mut(), 9_u32);
         let other = [value, b"!"].concat();
         let result_place = (&raw mut result).cast();
         unsafe {
             succeeded(self.set(value, &mut version))?;
-            self.holds(value, version)?;
+            self.expect_value(value, version)?;
             let other = (address(&other), other.len());
             succeeded(sst_vdel(
                 self.client,
@@ -165,11 +165,11 @@ impl Key {
         Some(())
     }
 
-    unsafe fn compared(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_compare_and_set(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let (mut version, mut result) = (null_mut(), 9_u32);
         let mut put = |expected: *const sst_slice| unsafe {
-            let version = place(&mut version);
+            let version = out_pointer(&mut version);
             let result = (&raw mut result).cast();
             let status = sst_compare_and_set(
                 self.client,
@@ -187,7 +187,7 @@ impl Key {
         };
         put(null())?;
         assert_eq!(result, 1, "it was absent");
-        unsafe { self.holds(value, version)? };
+        unsafe { self.expect_value(value, version)? };
         let mut put_again = || unsafe {
             let result = (&raw mut result).cast();
             let wrong = sst_slice {
@@ -214,12 +214,12 @@ impl Key {
         Some(())
     }
 
-    unsafe fn transacted(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_transact(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let (mut sale, mut outcome) = (null_mut(), null_mut());
         let (data, value_len) = (address(value), value.len());
         unsafe {
-            assert_eq!(sst_transaction_new(place(&mut sale), null_mut()), OK);
+            assert_eq!(sst_transaction_new(out_pointer(&mut sale), null_mut()), OK);
             assert_eq!(
                 sst_transaction_set(sale, key, len, address(b"1"), 1, null_mut(), null_mut()),
                 OK
@@ -236,7 +236,7 @@ impl Key {
                 self.client,
                 sale,
                 null_mut(),
-                place(&mut outcome),
+                out_pointer(&mut outcome),
                 null_mut(),
             );
             sst_transaction_free(sale);
@@ -251,7 +251,7 @@ impl Key {
         Some(())
     }
 
-    unsafe fn guarded(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_guard(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let name = [&self.name[..], b"/lock"].concat();
         let options = sst_lock_options {
@@ -270,7 +270,7 @@ impl Key {
                 address(&name),
                 name.len(),
                 options,
-                place(&mut guard),
+                out_pointer(&mut guard),
                 null_mut(),
             ))?;
             let status = sst_guard_set(
@@ -281,12 +281,12 @@ impl Key {
                 value_len,
                 null_mut(),
                 null_mut(),
-                place(&mut version),
+                out_pointer(&mut version),
                 null_mut(),
             );
             let mut is_held = || {
                 succeeded(status)?;
-                self.holds(value, version)?;
+                self.expect_value(value, version)?;
                 let status = self.set(value, &mut null_mut());
                 assert!(
                     status == TOKEN_REQUIRED || succeeded(status).is_none(),
@@ -311,7 +311,7 @@ impl Key {
         }
     }
 
-    unsafe fn observed(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_observe(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let (mut observer, mut observation) = (null_mut(), null_mut());
         unsafe {
@@ -320,7 +320,7 @@ impl Key {
                 key,
                 len,
                 null_mut(),
-                place(&mut observer),
+                out_pointer(&mut observer),
                 null_mut(),
             ))?;
             let mut is_told = || {
@@ -328,7 +328,7 @@ impl Key {
                 succeeded(sst_observer_next(
                     observer,
                     1_000,
-                    place(&mut observation),
+                    out_pointer(&mut observation),
                     null_mut(),
                 ))?;
                 assert_eq!(read(sst_observation_value(observation)), value);
@@ -341,7 +341,7 @@ impl Key {
         }
     }
 
-    unsafe fn scanned(&self, value: &[u8]) -> Option<()> {
+    unsafe fn check_scan(&self, value: &[u8]) -> Option<()> {
         let (key, len) = self.parts();
         let (mut version, mut scan, mut keys) = (null_mut(), null_mut(), null_mut());
         unsafe {
@@ -352,10 +352,10 @@ impl Key {
                 key,
                 len,
                 null_mut(),
-                place(&mut scan),
+                out_pointer(&mut scan),
                 null_mut(),
             ))?;
-            let status = sst_scan_next_page(scan, place(&mut keys), null_mut());
+            let status = sst_scan_next_page(scan, out_pointer(&mut keys), null_mut());
             sst_scan_free(scan);
             succeeded(status)?;
             assert_eq!(sst_keys_len(keys), 1);
@@ -371,6 +371,6 @@ fn address(bytes: &[u8]) -> *mut c_void {
     bytes.as_ptr().cast_mut().cast()
 }
 
-fn place(handle: &mut *mut c_void) -> *mut c_void {
+fn out_pointer(handle: &mut *mut c_void) -> *mut c_void {
     (&raw mut *handle).cast()
 }

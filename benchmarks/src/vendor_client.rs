@@ -12,9 +12,9 @@ use std::{sync::Arc, time::Duration};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connected vendor client.
-pub struct Vendor(state_store::Client);
+pub struct VendorClient(state_store::Client);
 
-impl Vendor {
+impl VendorClient {
     /// Connects; its session runs on the current runtime.
     pub fn connect(port: u16, client_id: &str) -> Arc<Self> {
         let settings = MqttConnectionSettingsBuilder::default()
@@ -47,7 +47,7 @@ impl Vendor {
     }
 }
 
-impl Target for Vendor {
+impl Target for VendorClient {
     async fn set(&self, key: &[u8], value: &[u8]) {
         self.0
             .set(

@@ -1,17 +1,17 @@
 //! Records in memory, taken from one form and given to another.
-use statestored::storage::{Receive, Record, RecordView, Records, StorageError};
+use statestored::storage::{Record, RecordReceiver, RecordSource, RecordView, StorageError};
 
 /// What the checksums of a backup of it begin with.
 pub(crate) const SALT: u64 = 7;
 
 #[derive(Default, PartialEq, Debug)]
-pub(crate) struct Content {
+pub(crate) struct RecordSet {
     pub(crate) records: Vec<Record>,
     /// The highest version of a deletion.
     pub(crate) floor: Option<(u64, u64)>,
 }
 
-impl Receive for Content {
+impl RecordReceiver for RecordSet {
     fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
         self.records.push(Record {
             key: record.key.to_vec().into(),
@@ -24,8 +24,8 @@ impl Receive for Content {
     }
 }
 
-impl Records for Content {
-    fn records(&mut self, to: &mut dyn Receive) -> Result<Option<(u64, u64)>, StorageError> {
+impl RecordSource for RecordSet {
+    fn records(&mut self, to: &mut dyn RecordReceiver) -> Result<Option<(u64, u64)>, StorageError> {
         for record in &self.records {
             to.record(&record.view())?;
         }

@@ -1,5 +1,5 @@
 //! The end of an input: everything is closed and freed, and nothing is left.
-use crate::call::{CONNECTS, LOST, Lost, STEPS};
+use crate::call::{CONNECTS, LEFTOVER, OpenLeftover, STEPS};
 use crate::context::{self, HAS_CLOSED, HAS_QUEUE, IS_ENDING};
 use crate::handles::{handles, kind};
 use crate::header::{
@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use std::{fs, ptr, thread};
 
 /// Less than an input may take. Threads end by themselves, which takes longer where many wait for a processor.
-const LONG: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 /// What a process without clients has open.
-static OPEN: LazyLock<usize> = LazyLock::new(|| open().len());
+static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files().len());
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// What is open, but for pipes to another process: libFuzzer begins one that names functions.
-fn open() -> Vec<String> {
+fn open_files() -> Vec<String> {
     let all = fs::read_dir("/proc/self/fd").expect("there are some");
     let all = all.flatten().flat_map(|one| fs::read_link(one.path()));
     let all: Vec<_> = all.map(|name| name.display().to_string()).collect();
@@ -55,13 +55,13 @@ pub(crate) fn prepare() {
     static INTERRUPTER: Once = Once::new();
     INTERRUPTER.call_once(|| {
         thread::spawn(interrupt);
-        LazyLock::force(&OPEN);
+        LazyLock::force(&OPEN_FILES);
     });
     IS_ENDING.store(false, SeqCst);
     HAS_CLOSED.store(false, SeqCst);
     HAS_QUEUE.store(false, SeqCst);
     CONNECTS.store(0, SeqCst);
-    *LOST.lock().unwrap_or_else(PoisonError::into_inner) = Lost::Nothing;
+    *LEFTOVER.lock().unwrap_or_else(PoisonError::into_inner) = OpenLeftover::None;
     IS_RUNNING.store(true, SeqCst);
 }
 
@@ -82,10 +82,10 @@ fn interrupt() {
 }
 
 /// Waits for what ends by itself.
-fn until(what: impl Fn() -> bool, left: impl Fn() -> String) {
+fn wait_until(what: impl Fn() -> bool, left: impl Fn() -> String) {
     let began = Instant::now();
     while !what() {
-        assert!(began.elapsed() < LONG, "left: {}", left());
+        assert!(began.elapsed() < TIMEOUT, "left: {}", left());
         thread::sleep(Duration::from_micros(200));
     }
 }
@@ -94,32 +94,35 @@ pub(crate) fn end(how: usize) {
     IS_ENDING.store(true, SeqCst);
     let began = Instant::now();
     loop {
-        tell_nobody();
+        clear_process_callbacks();
         free_all(how);
-        let is_over = context::waiting().is_empty() && handles().good.is_empty();
+        let is_over = context::undropped().is_empty() && handles().live.is_empty();
         if is_over && threads().is_empty() {
             break;
         }
-        let left = || format!("{:?} {:?}", context::waiting(), threads());
-        assert!(began.elapsed() < LONG, "left: {}", left());
+        let left = || format!("{:?} {:?}", context::undropped(), threads());
+        assert!(began.elapsed() < TIMEOUT, "left: {}", left());
         thread::sleep(Duration::from_micros(200));
     }
-    until(|| open().len() <= *OPEN, || format!("{:?}", open()));
+    wait_until(
+        || open_files().len() <= *OPEN_FILES,
+        || format!("{:?}", open_files()),
+    );
     IS_RUNNING.store(false, SeqCst);
     for (of, freed) in std::mem::take(&mut handles().freed) {
-        assert!(is_gone(of, handle(freed)), "{} {freed:#x}", KINDS[of]);
+        assert!(is_invalid(of, handle(freed)), "{} {freed:#x}", KINDS[of]);
     }
     context::end();
 }
 
 /// Ends and frees all handles that there are, in an order that the input chose.
 fn free_all(how: usize) {
-    let mut all = handles().good.clone();
+    let mut all = handles().live.clone();
     if how & 1 == 1 {
         all.reverse();
     }
-    let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
-    let must_close = how & 8 == 0 || *lost == Lost::Subscription;
+    let lost = LEFTOVER.lock().unwrap_or_else(PoisonError::into_inner);
+    let must_close = how & 8 == 0 || *lost == OpenLeftover::Subscription;
     drop(lost);
     // SAFETY: handles are numbers.
     unsafe {
@@ -136,7 +139,7 @@ fn free_all(how: usize) {
             }
         }
         for (of, number) in all {
-            handles().give_up(of, number);
+            handles().remove(of, number);
             FREES[of](handle(number));
             handles().freed.push((of, number));
         }
@@ -144,7 +147,7 @@ fn free_all(how: usize) {
 }
 
 /// A callback may have begun to be told meanwhile.
-fn tell_nobody() {
+fn clear_process_callbacks() {
     // SAFETY: handles are numbers, and the callback has no function.
     unsafe {
         sst_log_off();
@@ -157,7 +160,7 @@ fn tell_nobody() {
 }
 
 /// Whether a handle that was freed, or lent for a call that is over, stands for nothing.
-fn is_gone(of: usize, handle: *mut c_void) -> bool {
+fn is_invalid(of: usize, handle: *mut c_void) -> bool {
     // SAFETY: handles are numbers, and there is a place for the state.
     unsafe {
         match KINDS[of] {
