@@ -1923,6 +1923,32 @@ enum sst_status sst_guard_leave_async(const struct sst_guard *guard,
 // sst_guard_wait_lost_async() is called then.
 void sst_guard_free(struct sst_guard *guard);
 
+// Computes a new value of a key from its present one, as sst_update() does, and protects the key.
+//
+// From now on, writes and deletions of the key need this guard's token or a higher one.
+//
+// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease
+// is certain. Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more;
+// SST_FENCING_TOKEN_LOWER if a newer holder has written the key.
+enum sst_status sst_guard_update(const struct sst_guard *guard,
+                                 const void *key,
+                                 size_t key_len,
+                                 const struct sst_update_options *options,
+                                 struct sst_changer changer,
+                                 enum sst_update_result *result,
+                                 struct sst_hlc **version,
+                                 struct sst_error **error);
+
+// Begins sst_guard_update(). `changer` is dropped before `callback` is called.
+enum sst_status sst_guard_update_async(const struct sst_guard *guard,
+                                       const void *key,
+                                       size_t key_len,
+                                       const struct sst_update_options *options,
+                                       struct sst_changer changer,
+                                       struct sst_on_update callback,
+                                       struct sst_operation **operation,
+                                       struct sst_error **error);
+
 // Stores a value and protects the key: from now on, writes and deletions need this guard's token or a higher one.
 //
 // The options must not have a fencing token. `*version` is the same as for sst_set().
@@ -1997,32 +2023,6 @@ enum sst_status sst_guard_vdel_async(const struct sst_guard *guard,
                                      struct sst_on_del callback,
                                      struct sst_operation **operation,
                                      struct sst_error **error);
-
-// Computes a new value of a key from its present one, as sst_update() does, and protects the key.
-//
-// From now on, writes and deletions of the key need this guard's token or a higher one.
-//
-// Blocks: until it is done, at most for the time-out, and while `changer` runs; no request takes longer than the lease
-// is certain. Errors: as sst_update(); SST_LOCK_LOST if the lease is not certainly held any more;
-// SST_FENCING_TOKEN_LOWER if a newer holder has written the key.
-enum sst_status sst_guard_update(const struct sst_guard *guard,
-                                 const void *key,
-                                 size_t key_len,
-                                 const struct sst_update_options *options,
-                                 struct sst_changer changer,
-                                 enum sst_update_result *result,
-                                 struct sst_hlc **version,
-                                 struct sst_error **error);
-
-// Begins sst_guard_update(). `changer` is dropped before `callback` is called.
-enum sst_status sst_guard_update_async(const struct sst_guard *guard,
-                                       const void *key,
-                                       size_t key_len,
-                                       const struct sst_update_options *options,
-                                       struct sst_changer changer,
-                                       struct sst_on_update callback,
-                                       struct sst_operation **operation,
-                                       struct sst_error **error);
 
 // Returns the word of a reason, as in other languages: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for
 // SST_NOT_LOST, "unknown" for an unknown number.
