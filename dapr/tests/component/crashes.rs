@@ -191,11 +191,7 @@ async fn the_store_is_killed_in_the_middle_of_transactions() {
 /// A process that serves a durable store in a folder: this program again, with a test that does so.
 fn start_store(folder: &Path) -> Store {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "crashes::serve_store_subprocess",
-            "--nocapture",
-        ])
+        .args(["--exact", "crashes::serve_store_subprocess", "--nocapture"])
         .env(FOLDER, folder)
         .stdout(Stdio::piped())
         .spawn()

@@ -22,7 +22,9 @@ pub(crate) struct ChallengeResponse {
 impl std::fmt::Debug for ChallengeResponse {
     /// Omits the response, which is secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ChallengeResponse").field(&self.exchange).finish()
+        f.debug_tuple("ChallengeResponse")
+            .field(&self.exchange)
+            .finish()
     }
 }
 

@@ -20,10 +20,7 @@ fn a_key_watched_through_several_servers_is_notified_once() {
 #[test]
 fn watches_survive_the_group_leader() {
     let redis = Redis::start();
-    keeping::watches_survive_the_group_leader(&format!(
-        "redis://127.0.0.1:{}",
-        redis.port
-    ));
+    keeping::watches_survive_the_group_leader(&format!("redis://127.0.0.1:{}", redis.port));
 }
 
 #[test]
