@@ -96,26 +96,27 @@
 //! Each file uses only those below it.
 //!
 //! ```text
-//!  verbs · lock · queue               requests of a client · leases and elections · callbacks that the program runs itself
-//!  guard · scan · subscription        held leases · keys of a scan · callbacks for a feed
+//!  requests · lock · queue            requests of a client · leases and elections · callbacks that the program runs itself
+//!  guard · scan · subscription        held leases · keys of a scan · callbacks for an event stream
 //!  work_outcome                       outcome of work under a lease
-//!  feed                               streams of events
-//!  closing                            closing a client
+//!  event_stream                       streams of events
+//!  close                              closing a client
 //!  callbacks                          the callback thread of a client
 //!  client                             one client: connect, submit, wait
 //!  operation · blocking               two ways to run a future: in the background, on a waiting thread
 //!  task                               an operation as the executor sees it
-//!  lane                               callbacks that wait until the program runs them
+//!  callback_queue                     callbacks that wait until the program runs them
 //!  dispatcher                         callbacks that a thread runs
-//!  home                               state that the operations of one client share
+//!  client_context                     state that the operations of one client share
 //!  runtime                            ownership of the runtime: all clients of the process, each with a share
 //!  waiter                             a waiting thread, which may drive the runtime
-//!  baton                              hand-over of the runtime between that thread and its own
+//!  driver_handoff                     hand-over of the runtime between that thread and its own
 //!  executor                           tasks that can make progress, on the driving thread
 //!  log                                log records for the foreign side
 //!  mailbox                            queue from the runtime to the foreign side
-//!  admission · registry · batch       limit of operations · tasks under way · one wake-up for many results
-//!  alarm                              wakers that wait for the same event
+//!  operation_limiter · registry       limit of operations · tasks under way
+//!  batch                              one wake-up for many results
+//!  waker_set                          wakers that wait for the same event
 //!  thread                             threads, the library's and others
 //!  process                            forks
 //!  cause · sync · signal              causes of an early end · locks and the time · descriptors

@@ -1,9 +1,9 @@
 //! Authentication and authorization: which clients may connect, and on whose behalf they act.
 //!
 //! ```text
-//!   CONNECT ─▶ Logins: when? ─▶ Authenticator: who? ─▶ Login (Principal) ─▶ session ─▶ every request
-//!                                 │           ▲
-//!                                 └──▶ Job ───┘  slow checks, on another thread
+//!   CONNECT ─▶ LoginThrottle: when? ─▶ Authenticator: who? ─▶ Login (Principal) ─▶ session ─▶ every request
+//!                                        │                   ▲
+//!                                        └─▶ VerificationJob ┘  slow checks, on another thread
 //! ```
 //!
 //! This module has no knowledge of connections or sessions. An [`Authenticator`] holds what is accepted: users and

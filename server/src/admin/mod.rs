@@ -1,15 +1,15 @@
 //! The HTTP port for operators: metrics, health, a page, and a few changes.
 //!
 //! ```text
-//!   Prometheus, probes,          gate: Host, Origin, token
-//!   browsers, statestore ─HTTP─▶ doors ──▶ gate ──▶ routes ─┬─ metrics   figures as text
-//!                                 few places                ├─ health    alive? ready?
-//!                                                           ├─ page      for people
-//!                                                           ├─ events    figures of every second
-//!                                                           └─ api       lists, and changes
-//!                                                                 │ Control: one small question at a time
-//!                                                                 ▼
-//!                                                          the thread that serves the clients
+//!   Prometheus, probes,          connection_limiter    Host, Origin, token
+//!   browsers, statestore ─HTTP─▶ http_server ──▶ request_authorizer ──▶ routes ─┬─ metrics   as text
+//!                                                                               ├─ health    alive? ready?
+//!                                                                               ├─ page      for people
+//!                                                                               ├─ events    metrics of every second
+//!                                                                               └─ api       lists, and changes
+//!                                                                                     │ ServerHandle: one small question at a time
+//!                                                                                     ▼
+//!                                                                              the thread that serves the clients
 //! ```
 //!
 //! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It

@@ -4,7 +4,7 @@
 //!   command line ──┐
 //!   environment ───┼─▶ layers ─▶ Arguments ─▶ Config ─▶ Server
 //!   file (TOML) ───┘            (options)       ▲
-//!                                               └── Source: the same once more, for a reload
+//!                                               └── ConfigSource: the same once more, for a reload
 //! ```
 //!
 //! An option is a field of one of the groups (`access`, `limits`, `storage`, ...). A field is a flag, an environment variable and a key

@@ -3,13 +3,13 @@
 //! ```text
 //!   bytes in ──▶ input ──▶ packets, when they may be taken ──────────────▶ hub
 //!                 │ codec, topic aliases, keep-alive, the rules of PUBLISH
-//!                 └ ahead: PINGREQs behind a request that waits for room
+//!                 └ read_ahead: PINGREQs behind a request that waits for room
 //!
 //!   bytes out ◀── output: what may be sent, and stages that wait ◀── packets, each with the commit it depends on
 //! ```
 //!
 //! A connection has no socket and no clock. Of its session it holds only the identifier. The hub decides which messages
-//! are sent and what packets do. `hub/ending.rs` shows a diagram of a connection's life.
+//! are sent and what packets do. `hub/termination.rs` shows a diagram of a connection's life.
 mod auth_exchange;
 mod buffer_pool;
 mod input;

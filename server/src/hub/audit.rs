@@ -106,7 +106,7 @@ impl Hub {
         );
     }
 
-    /// Counts and logs that a connection ends, unless it ended before. `reason` is the reason in words, if there is more to say.
+    /// Counts and logs that a connection ends, unless it ended before. `why` is the reason in words, if there is more to say.
     #[cold]
     pub(super) fn log_end(
         &mut self,

@@ -4,18 +4,18 @@
 //! ```text
 //!   driver ──bytes──▶ connection ──packet──▶ hub ──request in an envelope──▶ service
 //!                                             │  ◀──outcome, recipients───────┘
-//!                                             ├─ login      authentication of clients (the rules are in access)
-//!                                             ├─ connect    the session of each client
-//!                                             ├─ publish    a request, or a message to subscribers
-//!                                             ├─ rates      connections that wait, since they sent too much
-//!                                             ├─ later      pending requests
-//!                                             ├─ delivery   to one client: at once, or through its queue
-//!                                             ├─ fanout     to many, a part at a time
-//!                                             ├─ ending     how connections and sessions end
-//!                                             ├─ eviction   sessions that end when too much is held
-//!                                             ├─ policy     rights of sessions
-//!                                             ├─ broker     requests and answers through another broker
-//!                                             └─ reload     changes of users and rules while it runs
+//!                                             ├─ login         authentication of clients (the rules are in access)
+//!                                             ├─ connect       the session of each client
+//!                                             ├─ publish       a request, or a message to subscribers
+//!                                             ├─ rate_limiter  connections that wait, since they sent too much
+//!                                             ├─ pending       pending requests
+//!                                             ├─ delivery      to one client: at once, or through its queue
+//!                                             ├─ fanout        to many, a part at a time
+//!                                             ├─ termination   how connections and sessions end
+//!                                             ├─ eviction      sessions that end when too much is held
+//!                                             ├─ policy        rights of sessions
+//!                                             ├─ broker        requests and answers through another broker
+//!                                             └─ reload        changes of users and rules while it runs
 //! ```
 //!
 //! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it

@@ -20,7 +20,7 @@
 //!        the socket is gone, in whatever phase ────────────────────────────▶ closed: forgotten
 //! ```
 //!
-//! All arrows to the right and down are [`Hub::end_connection`]. Where it leaves `CloseOnLastDrop`, the session is taken off the connection before anything else
+//! All arrows to the right and down are [`Hub::end_connection`]. Where it leaves `Open`, the session is taken off the connection before anything else
 //! can happen to either. The watches of the session end, its will is published or waits, and the session ends or waits for its client. A
 //! DISCONNECT to the client follows all output that may be sent by then.
 use super::fanout::MessageFanout;

@@ -3,9 +3,9 @@
 //! ```text
 //!   service ──operate, page, follow──▶ Keyspace ──▶ rules: (entry or none, operation, clocks) -> (reply, entry or none)
 //!      ▲                                  │
-//!      └── Told: ends, changes, work ─────┤
+//!      └── EventSink: ends, changes, work ┤
 //!                                         ├─ embedded: table, packed entries, deadlines
-//!                                         └─ remote: an engine elsewhere, by compare-and-swap
+//!                                         └─ shared: an engine elsewhere, by compare-and-swap
 //! ```
 //!
 //! [`Keyspace`] is the interface: the service sends requests, and the keyspace reports their outcomes and all changes, its own and

@@ -1,12 +1,12 @@
 //! The listeners, which accept connections and complete their handshakes before the engine receives them.
 //!
 //! ```text
-//!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ Arrival ─▶ driver
+//!   tcp://, unix://  ──accept──────────────────────────────────────────────▶ AcceptedConnection ─▶ driver
 //!   tls://, ws://, wss://, and tcp:// with trusted proxies                      ▲
-//!        └─accept─▶ Handshakes (a thread of its own): PROXY header ─▶ TLS ─▶ HTTP upgrade ─▶ Moved: a socket that changes the thread
+//!        └─accept─▶ HandshakeThread: PROXY header ─▶ TLS ─▶ HTTP upgrade ─▶ DetachedStream: a socket that changes the thread
 //!                     │                                   │
-//!                     ├─ places   limit of connections     └─ identity of the client's certificate ─▶ Peer
-//!                     └─ crowd    limit of handshakes
+//!                     ├─ connection_limiter                └─ identity of the client's certificate ─▶ Peer
+//!                     └─ handshake_limiter
 //! ```
 //!
 //! A handshake is expensive, and its client is not authenticated yet. It therefore runs on a thread where it delays no other client,

@@ -37,7 +37,7 @@ impl HeldReplies {
         self.held.iter().map(|waiting| waiting.until_ms).min()
     }
 
-    /// Releases the outcomes that need not wait for the watch any longer. `known_revision` is the revision up to which all changes are known; `None`
+    /// Releases the outcomes that need not wait for the watch any longer. `known` is the revision up to which all changes are known; `None`
     /// if no watch reports changes.
     fn release(&mut self, known: Option<Revision>, now: ClockReading) {
         let is_over = |waiting: &mut HeldReply| {

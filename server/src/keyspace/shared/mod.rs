@@ -5,7 +5,7 @@
 //!   operate, transact ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
 //!                                                 ▲           │ nothing changes ──────────────▶ ended
 //!                                                 └───────────┴── refused, and not by its own copy
-//!   the engine's changes ─▶ sights (expiry), following (notifications), tasks (which commit made the change)
+//!   the engine's changes ─▶ expiry_index, followed_keys (notifications), tasks (which commit made the change)
 //! ```
 //!
 //! Like every keyspace, it is a state machine without I/O. Its engine requests go through a [`Link`], whose events it processes in

@@ -20,7 +20,7 @@ pub(super) struct LiveIndex {
 }
 
 impl LiveIndex {
-    /// Reads the logs; `progressed` receives the number of bytes of each frame.
+    /// Reads the logs; `read` receives the number of bytes of each frame.
     pub(super) fn new(
         files: &StoreFiles,
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,

@@ -16,7 +16,7 @@ pub(super) struct StandbyBuffer {
 }
 
 impl StandbyBuffer {
-    /// Creates an empty buffer for `max_messages` messages of `max_bytes` bytes together.
+    /// Creates an empty buffer for `most` messages of `most_bytes` bytes together.
     pub(super) fn new(most: usize, most_bytes: usize) -> Self {
         Self {
             messages: VecDeque::new(),
