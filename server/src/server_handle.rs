@@ -336,7 +336,7 @@ impl ServerHandle {
         Ok(self.image_blocking()?.copy_to(to)?)
     }
 
-    /// Begins a [backup](crate::storage::backup) of the store, without delaying any client.
+    /// Begins a backup of the store, without delaying any client.
     ///
     /// It contains everything that was acknowledged before the call. Its pieces, in order, are the file. Until it ends, the files
     /// that it reads stay on the disk, even if the store replaces them.

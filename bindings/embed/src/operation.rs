@@ -71,7 +71,7 @@ where
     end.into_future(future)
 }
 
-/// Creates a [`into_future`] for a future that releases or closes an object, and continues in the background if it is dropped.
+/// Creates the task of a future that releases or closes an object, and continues in the background if it is dropped.
 pub(crate) fn release_future<T, M>(
     action: &'static str,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,

@@ -44,10 +44,10 @@ pub struct SetOptions {
     pub retry: Retry,
     /// Whether only the newest value of the key is sent after an outage. While the connection is lost, a waiting SET with this
     /// option is replaced by a newer SET of the key with this option. The replaced one ends with
-    /// [`ErrorKind::Superseded`](crate::ErrorKind::Superseded), and the newer one waits at the end of the queue. Set the
+    /// [`ErrorKind::Superseded`], and the newer one waits at the end of the queue. Set the
     /// [`timeout`](Self::timeout) to the longest outage that you expect. A request that was sent once is never replaced.
     pub coalesce: bool,
-    /// Whether the request fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) if it cannot be sent at once. The
+    /// Whether the request fails with [`ErrorKind::QueueFull`] if it cannot be sent at once. The
     /// causes are a lost connection, earlier requests in the queue, and a full send window or buffer.
     pub at_once: bool,
     /// Whether the request waits for a lost connection in spite of [`Settings::fail_fast`](crate::Settings::fail_fast).

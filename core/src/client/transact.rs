@@ -21,7 +21,7 @@ pub struct TransactOptions {
     /// Whether the request is sent again if the session is lost before its response arrives. A transaction through intents
     /// always reads its own outcome again, independent of this option.
     pub retry: Retry,
-    /// Whether to use [intents](crate::intents) on a store without transactions. They cost several requests and a fence for
+    /// Whether to use [intents] on a store without transactions. They cost several requests and a fence for
     /// each key. Meanwhile the keys hold records, which other libraries would read as values.
     pub through_intents: bool,
 }
@@ -106,9 +106,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the store has no transactions
+    /// - [`ErrorKind::Unsupported`]: the store has no transactions
     ///   ([`Capabilities::transactions`]), and [`through_intents`](TransactOptions::through_intents) is not set.
-    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the transaction has no operations, more than the
+    /// - [`ErrorKind::InvalidArgument`]: the transaction has no operations, more than the
     ///   store accepts, or an invalid one.
     /// - The errors of [`set`](Self::set) and [`del`](Self::del).
     ///

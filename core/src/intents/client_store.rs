@@ -40,7 +40,7 @@ impl<'a> ClientStore<'a> {
 }
 
 impl ClientStore<'_> {
-    /// Like [`settle`](super::settle), optimized for keys that usually hold no record.
+    /// Like [`settle`](fn@super::settle), optimized for keys that usually hold no record.
     pub(crate) async fn settle(&self, key: &[u8], timeout: Duration) -> Result<SettledKey, Error> {
         let since = self.now();
         let stored = self.get(key, timeout).await?;

@@ -38,7 +38,7 @@ impl Client {
 
     /// Takes the lock of this name, with options.
     ///
-    /// Dropping the future cancels the attempt, as with [`lock_waiter`](Self::lock_waiter).
+    /// Dropping the future cancels the attempt, as with [`lock`](Self::lock).
     ///
     /// # Errors
     /// - [`ErrorKind::LockHeld`]: another client still holds the lock when the wait ends.

@@ -11,7 +11,7 @@
 //!
 //! A handshake is expensive, and its client is not authenticated yet. It therefore runs on a thread where it delays no other client,
 //! and has a deadline. At the limit of handshakes, the network with the most of them loses its oldest one. The result is a stream of
-//! bytes with a [`Peer`](crate::access::Peer); the engine's own thread does the encryption and framing from then on.
+//! bytes with a [`Peer`]; the engine's own thread does the encryption and framing from then on.
 pub(crate) mod anonymous_exposure;
 mod bound_sockets;
 mod connection_limiter;

@@ -1,7 +1,7 @@
 //! The course of a key according to the store, and whether the calls fit along it.
 //!
 //! The log of the store makes the search short: each change belongs to one call, and each answer comes between two changes. An
-//! order that is found along it is also allowed by the [register](crate::register), so it is a valid result. This helps where
+//! order that is found along it is also allowed by the [register], so it is a valid result. This helps where
 //! identical calls of unknown outcome make the usual search long.
 use crate::ground_truth::{GroundTruth, StoredChange};
 use crate::history::Version;

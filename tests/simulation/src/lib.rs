@@ -1,6 +1,6 @@
 //! Whole clients and the whole server in one thread, on a simulated network, disk and clock.
 //!
-//! A [run](run) is defined by one number, its seed: the same seed gives the same run on every machine. The client
+//! A [run] is defined by one number, its seed: the same seed gives the same run on every machine. The client
 //! ([`statestore::Client`] with all its tasks), the server's connections, hub, service and storage, and every byte between them
 //! are real. Time, the wall clocks, the network, and the disk are simulated, each with its faults. `docs/testing.md` lists the
 //! faults and the checks.

@@ -49,7 +49,7 @@ impl NewStore {
     /// Begins a store on a given disk.
     ///
     /// # Errors
-    /// As with [`create_directories`](Self::create_directories).
+    /// As with [`create`](Self::create).
     pub fn create_on(disk: Arc<dyn Disk>, path: &Path, salt: u64) -> Result<Self, StorageError> {
         let made = missing_directories(&*disk, path)
             .into_iter()

@@ -201,7 +201,7 @@ impl Members {
     /// Sends one member a request that takes as long as other such requests.
     ///
     /// # Errors
-    /// The error of etcd, or a missing answer: see [`is_late`](super::ranges::is_late) and [`is_unsent`](connection::is_unsent).
+    /// The error of etcd, or a missing answer: see [`is_timed_out`](super::ranges::is_timed_out) and [`is_unsent`](connection::is_unsent).
     pub(super) async fn request<T, Asking>(
         &self,
         asking: impl FnOnce(Client) -> Asking,

@@ -84,7 +84,7 @@ pub(super) fn decode_record(found: &KeyValue) -> Result<Record, EngineError> {
     Record::decode(Bytes::copy_from_slice(found.value())).map_err(foreign_data)
 }
 
-/// Decodes the result of a [get].
+/// Decodes the result of a get.
 fn decode_entry(entry: &GetResponse) -> Result<Option<(Record, Revision)>, EngineError> {
     let found = entry.kvs().first();
     found
@@ -92,7 +92,7 @@ fn decode_entry(entry: &GetResponse) -> Result<Option<(Record, Revision)>, Engin
         .transpose()
 }
 
-/// Decodes the results of a pair of [gets].
+/// Decodes the results of a pair of gets.
 fn decode_state(entry: &GetResponse, floor: &GetResponse) -> Result<KeyState, EngineError> {
     let floor = floor.kvs().first();
     let floor = floor.ok_or_else(|| foreign_data("a floor is missing: data was lost"))?;
@@ -122,7 +122,7 @@ fn decode_answer(
     entries.collect()
 }
 
-/// Decodes the results of [gets].
+/// Decodes the results of gets.
 fn decode_states(responses: &[TxnOpResponse]) -> Result<Vec<KeyState>, EngineError> {
     let pairs = responses.as_chunks::<2>().0.iter().map(|pair| match pair {
         [TxnOpResponse::Get(entry), TxnOpResponse::Get(floor)] => decode_state(entry, floor),
