@@ -1,5 +1,5 @@
 //! Two bridged Mosquittos, each with a server of its own, over one engine.
-use super::bridge::{bridge_to, until_bridged};
+use super::bridge::{bridge_to, wait_until_bridged};
 use super::world::{Peer, Store, now};
 use faults::Mosquitto;
 
@@ -14,7 +14,7 @@ pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {
     });
     let [mut plant_a, mut plant_b] = [("plant-a", &a), ("plant-b", &b)]
         .map(|(name, broker)| Peer::connect(broker.address(), name));
-    until_bridged(&mut plant_a, &mut plant_b);
+    wait_until_bridged(&mut plant_a, &mut plant_b);
     let stamp = now();
     let stamped: &[(&str, &str)] = &[("__ts", &stamp)];
     let [mut at_a, mut at_b] = [("client-a", &a), ("client-b", &b)]

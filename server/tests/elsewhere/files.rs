@@ -3,7 +3,7 @@ use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issu
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Files that an authority has made.
+/// Files that one authority has issued.
 pub(crate) struct TlsFixture {
     folder: TempDir,
 }

@@ -21,7 +21,7 @@ fn response_of(engine: &impl Engine, broker: &Mosquitto, name: &str, timestamp: 
         user_properties: &[("__ts", timestamp)],
         ..PublishHeader::default()
     };
-    peer.ask(&command(&["SET", "k2", "v", "NX"]), &header);
+    peer.send_request(&command(&["SET", "k2", "v", "NX"]), &header);
     let answer = peer.message().payload_bytes().to_vec();
     server.stop().unwrap();
     answer

@@ -1,7 +1,7 @@
 //! Servers that share the requests of a broker which asserts their senders, with a signature. Rules about keys apply whichever server
 //! is asked.
 use super::keeping::{DELIVERIES, LEADS, STANDS_BY, ask, server_with, wait_for_notification};
-use super::plugin::{Guarded, PASSWORD};
+use super::plugin::{BrokerWithPlugin, PASSWORD};
 use super::world::{Peer, Store, command, now};
 use statestore_protocol::mqtt::{Connect, PublishHeader};
 
@@ -23,13 +23,13 @@ rules:
 
 /// Two servers with these rules, of which the first one keeps the watches, behind a broker with the plugin.
 struct GuardedServers {
-    guarded: Guarded,
+    guarded: BrokerWithPlugin,
     servers: Vec<Store>,
 }
 
 impl GuardedServers {
     fn start(storage: &str) -> Self {
-        let guarded = Guarded::start();
+        let guarded = BrokerWithPlugin::start();
         let policy = guarded.folder.path().join("policy.yaml");
         std::fs::write(&policy, RULES).unwrap();
         let mut options = guarded.options();
@@ -37,9 +37,9 @@ impl GuardedServers {
         let options: Vec<_> = options.iter().map(String::as_str).collect();
         let launch = |name| server_with(storage, &guarded.broker, name, &options);
         let one = launch("one");
-        one.until_logged(LEADS);
+        one.wait_for_log(LEADS);
         let other = launch("other");
-        other.until_logged(STANDS_BY);
+        other.wait_for_log(STANDS_BY);
         let servers = vec![one, other];
         Self { guarded, servers }
     }
@@ -55,13 +55,13 @@ impl GuardedServers {
 
     fn until_watches(&self, count: u64) {
         for server in &self.servers {
-            server.until_metric("statestored_watches", count);
+            server.wait_for_metric("statestored_watches", count);
         }
     }
 
     fn trust_each_other(&self) {
         for server in &self.servers {
-            server.until_metric("statestored_attached_unproven_total", 0);
+            server.wait_for_metric("statestored_attached_unproven_total", 0);
         }
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn key_rules_apply_at_every_server(storage: &str) {
     // The one that stood by goes on with the same rules and watches.
     let other = world.servers.pop().unwrap();
     drop(world.servers.pop());
-    other.until_logged(LEADS);
+    other.wait_for_log(LEADS);
     let answer = ask(&mut reader, &["KEYNOTIFY", "secret"], &mut told);
     assert_eq!(answer, NOT_AUTHORIZED);
     wait_for_notification(&mut ann, &mut reader, "shared/a", "after");
@@ -124,7 +124,7 @@ pub(crate) fn another_user_with_the_same_client_id_inherits_nothing(storage: &st
     };
     let made = command(&["SET", "shared/k", "v", "NX"]);
     let again = |peer: &mut Peer| {
-        peer.ask(&made, &header);
+        peer.send_request(&made, &header);
         let answer = peer.message();
         assert_eq!(answer.correlation_data(), header.correlation_data);
         String::from_utf8(answer.payload_bytes().to_vec()).unwrap()

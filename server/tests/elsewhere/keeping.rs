@@ -47,7 +47,7 @@ fn ask_repeatedly(times: usize, peer: &mut Peer, parts: &[&str], told: &mut Vec<
         ..PublishHeader::default()
     };
     for _ in 0..times {
-        peer.ask(&super::world::command(parts), &header);
+        peer.send_request(&super::world::command(parts), &header);
     }
     loop {
         match peer.receive() {
@@ -99,9 +99,9 @@ pub(crate) fn wait_for_notification(
 pub(crate) fn a_key_watched_through_several_servers_is_notified_once(storage: &str) {
     let broker = Mosquitto::start();
     let one = server(storage, &broker, "one");
-    one.until_logged(LEADS);
+    one.wait_for_log(LEADS);
     let other = server(storage, &broker, "other");
-    other.until_logged(STANDS_BY);
+    other.wait_for_log(STANDS_BY);
     let mut watcher = Peer::connect(broker.address(), "watcher");
     let mut writer = Peer::connect(broker.address(), "writer");
     let mut early = Vec::new();
@@ -110,7 +110,7 @@ pub(crate) fn a_key_watched_through_several_servers_is_notified_once(storage: &s
         assert_eq!(answer, "+OK\r\n");
     }
     for store in [&one, &other] {
-        store.until_metric("statestored_watches", 1);
+        store.wait_for_metric("statestored_watches", 1);
     }
     for round in 0..2 * DELIVERIES {
         let before = wait_for_notification(&mut writer, &mut watcher, "k", &round.to_string());
@@ -137,7 +137,7 @@ pub(crate) fn a_key_watched_through_several_servers_is_notified_once(storage: &s
 pub(crate) fn watches_survive_the_group_leader(storage: &str) {
     let broker = Mosquitto::start();
     let first = server(storage, &broker, "first");
-    first.until_logged(LEADS);
+    first.wait_for_log(LEADS);
     let mut watcher = Peer::connect(broker.address(), "watcher");
     let mut writer = Peer::connect(broker.address(), "writer");
     let mut early = Vec::new();
@@ -149,34 +149,34 @@ pub(crate) fn watches_survive_the_group_leader(storage: &str) {
     }
     // A server that starts later learns the watches.
     let mut second = server(storage, &broker, "second");
-    second.until_logged(STANDS_BY);
-    second.until_metric("statestored_watches", 3);
+    second.wait_for_log(STANDS_BY);
+    second.wait_for_metric("statestored_watches", 3);
     assert_eq!(
         wait_for_notification(&mut writer, &mut watcher, "k", "1"),
         [""; 0]
     );
     // The server is killed, and sends nothing more.
     drop(first);
-    second.until_logged(LEADS);
+    second.wait_for_log(LEADS);
     // Notifications that it has sent may be repeated, and no others.
     let before = wait_for_notification(&mut writer, &mut watcher, "k", "2");
     assert!(before.iter().all(|text| *text == set("1")), "{before:?}");
     let stop = ask(&mut watcher, &["KEYNOTIFY", "stopped", "STOP"], &mut early);
     assert_eq!(stop, "+OK\r\n");
     let third = server(storage, &broker, "third");
-    third.until_logged(STANDS_BY);
+    third.wait_for_log(STANDS_BY);
     // An orderly end takes over at once as well.
     second.terminate();
     assert!(second.wait().success());
-    third.until_logged(LEADS);
-    third.until_metric("statestored_watches", 2);
+    third.wait_for_log(LEADS);
+    third.wait_for_metric("statestored_watches", 2);
     let before = wait_for_notification(&mut writer, &mut watcher, "k", "3");
     assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
     // A server that stops for longer than the lease of the keeper, and then continues, is no longer the keeper.
     let fourth = server(storage, &broker, "fourth");
-    fourth.until_logged(STANDS_BY);
+    fourth.wait_for_log(STANDS_BY);
     third.send("-STOP");
-    fourth.until_logged(LEADS);
+    fourth.wait_for_log(LEADS);
     for key in ["k", "stopped"] {
         let stop = ask_repeatedly(2, &mut watcher, &["KEYNOTIFY", key, "STOP"], &mut early);
         assert_eq!(stop, if key == "k" { "+OK\r\n" } else { ":0\r\n" });
@@ -189,7 +189,7 @@ pub(crate) fn watches_survive_the_group_leader(storage: &str) {
             "+OK\r\n"
         );
     }
-    third.until_metric("statestored_watches", 1);
+    third.wait_for_metric("statestored_watches", 1);
     assert_eq!(
         wait_for_notification(&mut writer, &mut watcher, "end", "end"),
         [""; 0]
@@ -215,9 +215,9 @@ pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
     let broker = Mosquitto::start();
     let lease = ["--attach-watch-lease", "2"];
     let one = server_with(storage, &broker, "one", &lease);
-    one.until_logged(LEADS);
+    one.wait_for_log(LEADS);
     let other = server_with(storage, &broker, "other", &lease);
-    other.until_logged(STANDS_BY);
+    other.wait_for_log(STANDS_BY);
     let mut silent = Peer::connect(broker.address(), "silent");
     let mut busy = Peer::connect(broker.address(), "busy");
     let mut early = Vec::new();
@@ -238,6 +238,6 @@ pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
         busy.message();
     }
     for store in stores {
-        store.until_metric("statestored_watches", 0);
+        store.wait_for_metric("statestored_watches", 0);
     }
 }

@@ -61,7 +61,7 @@ async fn deliver(
     };
     let mut answers = Vec::new();
     for _ in 0..DELIVERIES {
-        peer.ask(&command(parts), &header);
+        peer.send_request(&command(parts), &header);
         let response = peer.message();
         let version = response.user_properties().find(|(name, _)| *name == "__ts");
         let version = version.map(|(_, version)| version.to_owned());
@@ -100,7 +100,7 @@ pub(crate) fn a_request_delivered_to_several_servers_is_executed_once<E: Engine>
             user_properties: &properties,
             ..PublishHeader::default()
         };
-        peer.ask(&command(&refused), &header);
+        peer.send_request(&command(&refused), &header);
         assert_eq!(peer.message().payload_bytes(), b":-1\r\n");
         let deleted = deliver(&mut peer, &nodes, &["DEL", "k"], &[]).await;
         assert_eq!(deleted[0].0, b":1\r\n");
@@ -109,13 +109,13 @@ pub(crate) fn a_request_delivered_to_several_servers_is_executed_once<E: Engine>
         }
         // A refused request stays refused, although it would be executed now.
         for _ in 0..DELIVERIES {
-            peer.ask(&command(&refused), &header);
+            peer.send_request(&command(&refused), &header);
             assert_eq!(peer.message().payload_bytes(), b":-1\r\n");
         }
         assert_eq!(peer.request(&["GET", "k"], &[]).payload_bytes(), b"$-1\r\n");
         // Another client may use the same correlation data.
         let mut other = Peer::connect(broker.address(), "other");
-        other.ask(&command(&refused), &header);
+        other.send_request(&command(&refused), &header);
         assert_eq!(other.message().payload_bytes(), b"+OK\r\n");
     });
 }
@@ -126,7 +126,7 @@ pub(crate) fn attempt(peer: &mut Peer) -> Option<Vec<u8>> {
         correlation_data: Some(b"first"),
         ..PublishHeader::default()
     };
-    peer.ask(&command(&["GET", "k"]), &header);
+    peer.send_request(&command(&["GET", "k"]), &header);
     let mut is_answered = None;
     let mut is_acknowledged = false;
     while is_answered.is_none() || !is_acknowledged {

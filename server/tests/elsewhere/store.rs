@@ -74,7 +74,7 @@ impl Link for CountingLink {
                 }
             }
             EngineEvent::Synced(_, at, _) | EngineEvent::Changes(_, at, _) => {
-                progress.reported = Some(*at)
+                progress.reported = Some(*at);
             }
             EngineEvent::WatchLost(..) | EngineEvent::Reverted => progress.reported = None,
             EngineEvent::Snapshot(..)

@@ -43,7 +43,7 @@ impl ProxiedServer {
         let proxy = started.recv().unwrap();
         let storage = format!("{head}{}{tail}", proxy.address());
         let store = Store::launch(&["--storage", &storage, "--listen", "tcp://127.0.0.1:0"]);
-        store.until_said("/readyz", "HTTP/1.0 200");
+        store.wait_until_response_contains("/readyz", "HTTP/1.0 200");
         let peer = Peer::connect(store.listener.unwrap(), "me");
         Self {
             proxy,
@@ -62,7 +62,7 @@ impl ProxiedServer {
             message_expiry: expiry_s,
             ..PublishHeader::default()
         };
-        self.peer.ask(&command(parts), &header);
+        self.peer.send_request(&command(parts), &header);
     }
 
     /// Waits for the response and for the acknowledgement of the request.
@@ -92,7 +92,8 @@ impl ProxiedServer {
 
     /// Waits until the server is ready and has the key cached: a change is then sent without a read before it.
     fn wait_until_cached(&mut self) {
-        self.store.until_said("/readyz", "HTTP/1.0 200");
+        self.store
+            .wait_until_response_contains("/readyz", "HTTP/1.0 200");
         self.send(0, &["GET", "k"], None);
         assert_eq!(self.answer().correlation_data(), Some(&[0][..]));
     }
@@ -220,7 +221,9 @@ pub(crate) fn responses_match_their_requests_when_replies_are_torn_or_late<E: En
         });
     }
     // Responses that arrive after their requests have timed out.
-    world.store.until_said("/readyz", "HTTP/1.0 200");
+    world
+        .store
+        .wait_until_response_contains("/readyz", "HTTP/1.0 200");
     world.proxy.stall(Direction::ToClient);
     world.proxy.set_accept_mode(AcceptMode::Silence);
     world.send(0, &["GET", "key 0"], None);
@@ -228,7 +231,9 @@ pub(crate) fn responses_match_their_requests_when_replies_are_torn_or_late<E: En
     assert_eq!(refused, ReasonCode::NO_MATCHING_SUBSCRIBERS);
     world.proxy.set_accept_mode(AcceptMode::Forward);
     world.proxy.resume(Direction::ToClient);
-    world.store.until_said("/readyz", "HTTP/1.0 200");
+    world
+        .store
+        .wait_until_response_contains("/readyz", "HTTP/1.0 200");
     assert_eq!(world.count_matching_responses(|_| {}), usize::from(KEYS));
 }
 
@@ -249,7 +254,7 @@ pub(crate) fn a_watch_that_ends_before_it_is_established_is_answered<E: Engine>(
             correlation_data: Some(correlation),
             ..PublishHeader::default()
         };
-        peer.ask(&command(parts), &header);
+        peer.send_request(&command(parts), &header);
     }
     let (mut answers, mut acknowledged) = (BTreeSet::new(), 0);
     while answers.len() < 2 || acknowledged < 2 {

@@ -132,7 +132,7 @@ fn without_compaction_permission_the_server_warns_once() {
     let etcd = etcd(&files);
     let launch = || launch(&files, &etcd);
     let mut first = launch();
-    let said = first.until_logged_one_of(&["etcd was compacted", "may not compact etcd"]);
+    let said = first.wait_for_any_log(&["etcd was compacted", "may not compact etcd"]);
     let is_allowed = said.contains("was compacted");
     runtime().block_on(async {
         let settings = format!("mqtt://{}", first.listener.unwrap());
@@ -143,7 +143,7 @@ fn without_compaction_permission_the_server_warns_once() {
     });
     // Others begin later, and know as much some time later: the first one has had more turns by then.
     for _ in 0..2 {
-        launch().until_logged_one_of(&["etcd was compacted", "may not compact etcd"]);
+        launch().wait_for_any_log(&["etcd was compacted", "may not compact etcd"]);
     }
     first.terminate();
     assert!(first.wait().success());
@@ -165,7 +165,7 @@ fn compaction_resumes_after_the_permission_is_restored() {
     let compacted = "etcd was compacted";
     let refused = "may not compact etcd";
     if server
-        .until_logged_one_of(&[compacted, refused])
+        .wait_for_any_log(&[compacted, refused])
         .contains(refused)
     {
         // This release allows compaction for root only.
@@ -177,14 +177,14 @@ fn compaction_resumes_after_the_permission_is_restored() {
         let revoked = client.role_revoke_permission("store", "allowed/", Some(all));
         revoked.await.unwrap();
     });
-    let said = server.until_logged_one_of(&["etcd was not compacted", refused]);
+    let said = server.wait_for_any_log(&["etcd was not compacted", refused]);
     assert!(said.contains("etcd was not compacted"), "{said}");
     runtime().block_on(async {
         let mut client = root(&files, &etcd).await;
         let granted = client.role_grant_permission("store", allowed());
         granted.await.unwrap();
     });
-    server.until_logged_one_of(&[compacted]);
+    server.wait_for_any_log(&[compacted]);
 }
 
 #[test]
@@ -246,10 +246,10 @@ fn a_changed_password_file_is_reread() {
         let changed = root.user_change_password("node", "changed");
         changed.await.unwrap();
     });
-    let said = server.until_logged_one_of(&["authentication failed"]);
+    let said = server.wait_for_any_log(&["authentication failed"]);
     assert!(said.contains("--etcd-password-file"), "{said}");
     std::fs::write(files.path("password"), "changed\n").unwrap();
-    server.until_logged("were read anew");
+    server.wait_for_log("were read anew");
     LocalSet::new().block_on(&runtime(), async {
         sets(&client_at(&server).await).await;
     });

@@ -48,7 +48,7 @@ fn a_response_is_repeated_until_it_expires_in_redis() {
         let is_forgotten = || redis.run::<Vec<String>>("KEYS {test}:answer:*").is_empty();
         until("it is forgotten", is_forgotten).await;
     };
-    forgotten::an_answer_is_given_again_until_its_time_is_over(&redis, kept, ends);
+    forgotten::a_response_is_repeated_until_its_retention_ends(&redis, kept, ends);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Reads of keys that a server knows ask Redis only how far it is, and miss nothing that another server has acknowledged.
-use crate::elsewhere::{Engine, LONG, block_on, client_of, get, start, value};
+use crate::elsewhere::{Engine, LONG, block_on, connect_to, get, start, value};
 use crate::server::Redis;
 use statestored::RunningServer;
 use std::time::Instant;
@@ -17,7 +17,7 @@ fn a_read_of_a_cached_key_includes_acknowledged_writes_of_other_servers() {
     let engine = Redis::start();
     let (writer, reader) = (start(&engine), start(&engine));
     block_on(async {
-        let (writing, reading) = (client_of(&writer).await, client_of(&reader).await);
+        let (writing, reading) = (connect_to(&writer).await, connect_to(&reader).await);
         for round in 0..ROUNDS {
             let round = round.to_string();
             writing.set("k", round.clone()).await.unwrap();

@@ -1,5 +1,5 @@
 //! A replica that takes over.
-use crate::elsewhere::{Engine, LONG, block_on, client_of, get, until, value};
+use crate::elsewhere::{Engine, LONG, block_on, connect_to, get, until, value};
 use crate::server::Redis;
 use faults::{AcceptMode, CutKind, Proxy};
 use futures_util::StreamExt;
@@ -45,7 +45,7 @@ fn a_promoted_replica_is_found_and_used() {
         ..master.redis_config("test")
     });
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         let absent = SetOptions::new().condition(Condition::IfAbsent);
         for number in 0..50 {
             client.set(format!("k{number}"), "1").await.unwrap();
@@ -78,7 +78,7 @@ fn writes_without_enough_replicas_are_not_acknowledged() {
         ..master.redis_config("test")
     });
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         let soon = Duration::from_secs(1);
         let options = SetOptions::new().timeout(soon);
         let error = client.set_with("k", "1", &options).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn lost_by_kill(confirming: u32) -> (usize, usize) {
     });
     let has_store = || replica.run::<i64>("EXISTS {test}:manifest") == 1;
     until("the replica has the store", has_store).await;
-    let client = client_of(&server).await;
+    let client = connect_to(&server).await;
     let mut acknowledged = Vec::new();
     let mut next = 0;
     // Some are in flight at any time, and when it is killed.
@@ -209,7 +209,7 @@ impl Sentinel {
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            if crate::elsewhere::listens(&mut child, port) {
+            if crate::elsewhere::wait_until_listening(&mut child, port) {
                 return Self {
                     child,
                     port,
@@ -251,7 +251,7 @@ fn sentinels_name_the_master() {
     block_on(async {
         let knows = || sentinel.query("sentinel").contains("slaves=1");
         until("the sentinel knows the replica", knows).await;
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         let has_it = || replica.run::<i64>("EXISTS {test}:changes") == 1;
         until("the replica has it", has_it).await;
@@ -280,7 +280,7 @@ fn start_behind_silent_ones(answering: u16, config: RedisConfig) -> Duration {
         ..config
     });
     let took = began.elapsed();
-    block_on(async { write(&client_of(&server).await, "k", "1").await });
+    block_on(async { write(&connect_to(&server).await, "k", "1").await });
     server.stop().unwrap();
     took
 }

@@ -1,6 +1,6 @@
 //! A Redis with authentication, over TLS.
-use crate::elsewhere::files::Files;
-use crate::elsewhere::{block_on, client_of, value};
+use crate::elsewhere::files::TlsFixture;
+use crate::elsewhere::{block_on, connect_to, value};
 use crate::server::Redis;
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
@@ -9,7 +9,7 @@ use statestored::keyspace::shared::redis::RedisConfig;
 
 /// Starts a Redis that trusts certificates of this authority. Its user has the permissions that a server needs, for keys that
 /// begin with `{allowed}`.
-fn redis(files: &Files) -> Redis {
+fn redis(files: &TlsFixture) -> Redis {
     let path = |name| files.path(name).to_str().unwrap().to_owned();
     Redis::with(&[
         "--tls-cert-file",
@@ -32,7 +32,7 @@ fn redis(files: &Files) -> Redis {
     ])
 }
 
-fn config(files: &Files, redis: &Redis, change: impl FnOnce(&mut RedisConfig)) -> Config {
+fn config(files: &TlsFixture, redis: &Redis, change: impl FnOnce(&mut RedisConfig)) -> Config {
     let mut config = RedisConfig {
         tls: Some(EngineTls {
             ca: Some(files.path("ca.pem")),
@@ -51,11 +51,11 @@ fn config(files: &Files, redis: &Redis, change: impl FnOnce(&mut RedisConfig)) -
 
 #[test]
 fn a_server_authenticates_with_certificate_and_password() {
-    let files = Files::make();
+    let files = TlsFixture::make();
     let redis = redis(&files);
     let server = RunningServer::start(config(&files, &redis, |_| {})).unwrap();
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "v").await.unwrap();
         assert_eq!(value(&client, "k").await.as_deref(), Some("v"));
         let keys = client.scan("*").next_page().await.unwrap().unwrap();
@@ -67,7 +67,7 @@ fn a_server_authenticates_with_certificate_and_password() {
 
 #[test]
 fn rejections_by_redis_are_reported_with_advice() {
-    let files = Files::make();
+    let files = TlsFixture::make();
     let redis = redis(&files);
     let error = |change: &dyn Fn(&mut RedisConfig)| {
         let config = config(&files, &redis, change);

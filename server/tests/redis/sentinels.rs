@@ -1,5 +1,5 @@
 //! Sentinels that disagree about the master after a failover, or do not answer.
-use crate::elsewhere::{Engine, LONG, block_on, client_of, until, value};
+use crate::elsewhere::{Engine, LONG, block_on, connect_to, until, value};
 use crate::server::Redis;
 use statestore::Client;
 use statestored::RunningServer;
@@ -141,7 +141,7 @@ async fn fails_over(former: Former, wrong: Wrong, place: usize) {
     // The sentinels answer meanwhile.
     let starting = tokio::task::spawn_blocking(|| RunningServer::start(config).unwrap());
     let server = starting.await.unwrap();
-    let client = client_of(&server).await;
+    let client = connect_to(&server).await;
     write(&client, "1").await;
     let has_it = || replica.run::<i64>("EXISTS {test}:changes") == 1;
     until("the replica has it", has_it).await;

@@ -1,6 +1,6 @@
 //! A Redis of its own for a test.
 use crate::disk::Disk;
-use crate::elsewhere::{Engine, block_on, listens};
+use crate::elsewhere::{Engine, block_on, wait_until_listening};
 use faults::free_port;
 use redis::Connection;
 use statestored::config::StorageConfig;
@@ -43,7 +43,7 @@ impl Redis {
         for _ in 0..10 {
             let port = free_port();
             let mut child = spawn(&folder, port, &arguments, clock.as_ref());
-            if listens(&mut child, port) {
+            if wait_until_listening(&mut child, port) {
                 return Self {
                     folder,
                     child,
@@ -149,14 +149,14 @@ impl Engine for Redis {
         self.child.wait().unwrap();
     }
 
-    fn start_again(&mut self) {
+    fn restart(&mut self) {
         self.child = spawn(
             &self.folder,
             self.port,
             &self.arguments,
             self.clock.as_ref(),
         );
-        assert!(listens(&mut self.child, self.port));
+        assert!(wait_until_listening(&mut self.child, self.port));
     }
 }
 

@@ -1,5 +1,5 @@
 //! A cluster of three masters: one of them has the slot of the store, and gives it to another one.
-use crate::elsewhere::{LONG, block_on, client_of, get, next, until, value};
+use crate::elsewhere::{LONG, block_on, connect_to, get, next, until, value};
 use crate::server::Redis;
 use statestore::{Client, Observation};
 use statestored::RunningServer;
@@ -100,7 +100,7 @@ fn the_store_survives_the_migration_of_its_slot() {
             ..Config::in_memory()
         })
         .unwrap();
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         for number in 0..200 {
             client.set(format!("kept{number}"), "1").await.unwrap();
         }
@@ -109,7 +109,7 @@ fn the_store_survives_the_migration_of_its_slot() {
         for to in [(from + 1) % 3, (from + 2) % 3] {
             let from = members.owner();
             let is_over = Rc::new(Cell::new(false));
-            let writing = write_on(client_of(&server).await, Rc::clone(&is_over));
+            let writing = write_on(connect_to(&server).await, Rc::clone(&is_over));
             let writing = tokio::task::spawn_local(writing);
             members.move_slot(from, to).await;
             assert_eq!(members.owner(), to);

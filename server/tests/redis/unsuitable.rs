@@ -1,5 +1,5 @@
 //! A Redis that must not be used for the entries, or that has lost them.
-use crate::elsewhere::{Engine, LONG, block_on, client_of, get, refuses_all, start, until, value};
+use crate::elsewhere::{Engine, LONG, block_on, connect_to, get, refuses_all, start, until, value};
 use crate::server::Redis;
 use statestore::{Outcome, SetOptions, Transaction};
 use statestored::RunningServer;
@@ -61,7 +61,7 @@ fn a_removed_store_is_not_treated_as_empty() {
     let redis = Redis::start();
     let server = start(&redis);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "1").await.unwrap();
         let () = redis.run("FLUSHALL");
         refuses_all(&server, &client, "its manifest was removed").await;
@@ -69,7 +69,7 @@ fn a_removed_store_is_not_treated_as_empty() {
     server.stop().unwrap();
     let anew = start(&redis);
     block_on(async {
-        let client = client_of(&anew).await;
+        let client = connect_to(&anew).await;
         assert_eq!(value(&client, "k").await, None);
     });
     anew.stop().unwrap();
@@ -80,7 +80,7 @@ fn a_full_redis_is_readable_and_recovers() {
     let redis = Redis::start();
     let server = start(&redis);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "kept").await.unwrap();
         let () = redis.run("CONFIG SET maxmemory 1");
         let refused = client.set("k", "more").await.unwrap_err();
@@ -108,7 +108,7 @@ fn a_redis_without_its_replicas_executes_no_writes() {
     let redis = Redis::start();
     let server = start(&redis);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         client.set("k", "kept").await.unwrap();
         let () = redis.run("CONFIG SET min-replicas-to-write 1");
         let refused = client.set("k", "more").await.unwrap_err();
@@ -133,13 +133,13 @@ fn a_restart_of_redis_is_survived_and_reported() {
     let mut redis = Redis::start();
     let server = start(&redis);
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         let mut told = client.observe("k").await.unwrap();
         client.set("k", "1").await.unwrap();
         let first = client.get("k").await.unwrap().unwrap().version;
         for round in 2..5 {
             redis.kill();
-            redis.start_again();
+            redis.restart();
             let end = Instant::now() + LONG;
             while let Err(error) = client.set("k", round.to_string()).await {
                 assert!(error.is_retryable() && Instant::now() < end, "{error}");
@@ -175,7 +175,7 @@ fn reads_of_several_keys_keep_the_connection() {
         told.unwrap().parse::<u64>().unwrap()
     };
     block_on(async {
-        let client = client_of(&server).await;
+        let client = connect_to(&server).await;
         // The watch has its own connection by then.
         client.set("k", "1").await.unwrap();
         let before = connections();
