@@ -16,7 +16,7 @@ mod peer;
 mod endpoint;
 
 use bytes::Bytes;
-use endpoint::Services;
+use endpoint::GrpcServices;
 use statestore_dapr::proto;
 use statestore_dapr::proto::state_store_server::StateStore;
 use statestore_dapr::proto::transactional_state_store_server::TransactionalStateStore;
@@ -122,7 +122,7 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         let listener = UnixListener::bind(&path).unwrap();
-        let services = Services::new(NullComponent).unwrap();
+        let services = GrpcServices::new(NullComponent).unwrap();
         println!("listening on {path}");
         endpoint::serve(listener, services, std::future::pending()).await;
     });
