@@ -89,9 +89,9 @@ impl fmt::Debug for VerificationJob {
     /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Password { .. } => "Job::Password",
-            Self::UnknownUser { .. } => "Job::Nobody",
-            Self::Token { .. } => "Job::Token",
+            Self::Password { .. } => "VerificationJob::Password",
+            Self::UnknownUser { .. } => "VerificationJob::UnknownUser",
+            Self::Token { .. } => "VerificationJob::Token",
         })
     }
 }
