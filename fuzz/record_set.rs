@@ -1,5 +1,5 @@
 //! Records in memory, taken from one form and given to another.
-use statestored::storage::{Record, RecordReceiver, RecordSource, RecordView, StorageError};
+use statestored_storage::{Record, RecordReceiver, RecordSource, RecordView, StorageError};
 
 /// What the checksums of a backup of it begin with.
 pub(crate) const SALT: u64 = 7;

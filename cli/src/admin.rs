@@ -32,7 +32,7 @@ Examples:
   statestore admin --token-file token reload                 have the configuration read again
   statestore admin --token-file token backup store.backup    write all of the store to a file
   statestore admin --token-file token disconnect gateway-1   end a client's connection; it may come back
-  statestore admin --token-file token log info,statestored::hub=debug   log more, until the next reload
+  statestore admin --token-file token log info,statestored_broker::hub=debug   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]

@@ -44,22 +44,7 @@
 //!
 //! # Tests
 //! The crate `statestored` is the server as a library. Each test can start its own empty server, in its process and in memory,
-//! which ends when it is dropped.
-//!
-//! ```
-//! use statestore::{Client, Settings};
-//! use statestored::{RunningServer, config::Config};
-//!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let server = RunningServer::start(Config::in_memory())?;
-//!     let client = Client::connect(Settings::from_url(&server.url())?).await?;
-//!     client.set("greeting", "hello").await?;
-//!     assert!(client.get("greeting").await?.is_some());
-//!     client.close().await;
-//!     Ok(())
-//! }
-//! ```
+//! which ends when it is dropped; the documentation of `statestored` shows one.
 //!
 //! For a paused clock, see [`Platform`](platform::Platform#paused-time).
 //!

@@ -23,7 +23,7 @@ fn the_package_declares_every_crate_that_it_uses() {
     let is_source = |file: &&str| Path::new(file).extension() == Some("rs".as_ref());
     for file in listed.lines().filter(is_source) {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
-        // The server is a dependency of the tests by its path alone, which no package has.
+        // The server depends on the client in its tests, so that the client cannot depend on the server.
         let mut code = text.lines().filter(|line| !line.starts_with("//"));
         assert!(!code.any(|line| line.contains("statestored::")), "{file}");
     }

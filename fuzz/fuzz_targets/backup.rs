@@ -5,8 +5,8 @@ mod record_set;
 
 use libfuzzer_sys::fuzz_target;
 use record_set::{RecordSet, SALT};
-use statestored::storage::StorageError;
-use statestored::storage::backup::{self, BackupReader};
+use statestored_storage::StorageError;
+use statestored_storage::backup::{self, BackupReader};
 use std::path::Path;
 
 fn read(bytes: &[u8]) -> Result<RecordSet, StorageError> {

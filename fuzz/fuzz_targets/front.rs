@@ -8,8 +8,8 @@ use statestore_protocol::mqtt::{
     Subscription, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{CloseAction, ConnectionId, Hub, HubConfig};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{CloseAction, ConnectionId, Hub, HubConfig};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 

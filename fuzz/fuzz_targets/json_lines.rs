@@ -5,8 +5,8 @@ mod record_set;
 
 use libfuzzer_sys::fuzz_target;
 use record_set::RecordSet;
-use statestored::storage::StorageError;
-use statestored::storage::json_lines::{self, JsonLinesReader};
+use statestored_storage::StorageError;
+use statestored_storage::json_lines::{self, JsonLinesReader};
 use std::path::Path;
 
 const HEADER: &str = r#"{"statestore_export":1,"made":"","records":"#;

@@ -1,7 +1,7 @@
 //! A file of rules of any text: rules or an error that says where, and what they allow does not depend on the order of questions.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestored::access::{Policy, Principal};
+use statestored_access::{Policy, Principal};
 
 fuzz_target!(|text: &str| {
     let Ok(policy) = Policy::parse(text) else {

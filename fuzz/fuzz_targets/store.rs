@@ -6,8 +6,8 @@ mod record_set;
 
 use libfuzzer_sys::fuzz_target;
 use record_set::RecordSet;
-use statestored::storage::durable::check;
-use statestored::storage::{
+use statestored_storage::durable::check;
+use statestored_storage::{
     DurableOptions, DurableStorage, RecordReceiver, RecordView, Restore, Storage, StorageError,
 };
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What says who somebody is: files of keys and of users, and tokens, of any bytes. A token that the key has not signed is nobody's.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestored::access::{TokenVerifier, Users};
-use statestored::service::ClockReading;
+use statestored_access::{TokenVerifier, Users};
+use statestored_common::ClockReading;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;

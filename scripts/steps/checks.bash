@@ -110,5 +110,5 @@ step_runtimes() {
   local -x PATH="$folder/node_modules/.bin:$PATH"
   bun --version
   deno --version
-  (cd bindings/node && STATESTORED=$(program statestored) node --test --test-timeout=120000 --test-reporter=spec test/package.test.mjs)
+  (cd bindings/node && STATESTORED=$(program statestored) node --test --test-timeout=600000 --test-reporter=spec test/package.test.mjs)
 }

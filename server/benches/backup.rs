@@ -12,7 +12,7 @@ use bytes::Bytes;
 use statestore::{Client, Settings};
 use statestored::RunningServer;
 use statestored::config::Config;
-use statestored::storage::{
+use statestored_storage::{
     Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,
 };
 use std::error::Error;

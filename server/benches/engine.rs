@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use rustix::time::{ClockId, clock_gettime};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_store::service::{
     ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
     RequestProgress, Service, ServiceConfig,
 };

@@ -9,10 +9,10 @@ use statestore_protocol::mqtt::{
 };
 use statestore_protocol::{Command, Condition, SetOptions, TransactionOperation, Version, topic};
 use statestored::RunningServer;
-use statestored::access::Policy;
 use statestored::config::Config;
-use statestored::hub::{ConnectionId, Hub, HubConfig};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_access::Policy;
+use statestored_broker::hub::{ConnectionId, Hub, HubConfig};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -10,7 +10,7 @@
 //! until it listens. `CPU` is the CPU time of the process until then, which depends less on other load of the machine.
 //! `peak` and `after` are its memory: the maximum until then, and the value at the end.
 use bytes::Bytes;
-use statestored::storage::{
+use statestored_storage::{
     Batch, DurableOptions, DurableStorage, Record, RecordView, Restore, Storage, Write,
 };
 use std::io::{BufRead, BufReader};

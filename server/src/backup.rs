@@ -1,6 +1,6 @@
 //! Backups of a running server, as a stream.
-use crate::storage::{StorageError, StorageImage, backup};
 use bytes::Bytes;
+use statestored_storage::{StorageError, StorageImage, backup};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

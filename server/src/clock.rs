@@ -1,15 +1,7 @@
-//! Time. Only the driver reads a clock; all other modules receive the time from it.
+//! The clocks. Only the driver reads them; everything else receives the time from it.
+use statestored_common::ClockReading;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
-
-/// The time of both clocks at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockReading {
-    /// Milliseconds since the Unix epoch; may jump. Versions and skew limits are based on it.
-    pub wall_ms: u64,
-    /// Milliseconds of a monotonic clock. Expiry is based on it.
-    pub mono_ms: u64,
-}
 
 /// A reader of both clocks. The monotonic one is that of the timers, which tests may stop.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Errors that end a whole server.
 use crate::listeners::AnonymousExposure;
-use crate::storage::StorageError;
+use statestored_storage::StorageError;
 use std::io;
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ pub enum ServerError {
     /// The etcd that stores the entries cannot be used.
     #[cfg(feature = "etcd")]
     #[error(transparent)]
-    Etcd(#[from] crate::keyspace::shared::etcd::EtcdError),
+    Etcd(#[from] statestored_etcd::EtcdError),
     /// The Redis that stores the entries cannot be used.
     #[cfg(feature = "redis")]
     #[error(transparent)]
-    Redis(#[from] crate::keyspace::shared::redis::RedisError),
+    Redis(#[from] statestored_redis::RedisError),
     /// The runtime or its thread cannot be created.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),

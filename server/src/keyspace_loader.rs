@@ -1,18 +1,20 @@
 //! Loading of the stored entries into the embedded keyspace.
-use crate::clock::ClockReading;
 use crate::config::StorageConfig;
 use crate::error::ServerError;
+use bytes::Bytes;
+use statestored_common::ClockReading;
 #[cfg(feature = "elsewhere")]
-use crate::keyspace::shared::{self, Link, SharedKeyspace, SharedKeyspaceConfig, ThreadLink};
-use crate::keyspace::{EmbeddedKeyspace, Keyspace};
-use crate::service::{RetentionIndex, ServiceConfig};
-use crate::storage::{
+use statestored_link::ThreadLink;
+#[cfg(feature = "elsewhere")]
+use statestored_shared::{Link, SharedKeyspace, SharedKeyspaceConfig};
+use statestored_storage::{
     DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
     StorageError,
 };
 #[cfg(feature = "elsewhere")]
-use crate::storage::{SharedStorage, SnapshotSource};
-use bytes::Bytes;
+use statestored_storage::{SharedStorage, SnapshotSource};
+use statestored_store::keyspace::{EmbeddedKeyspace, Keyspace};
+use statestored_store::service::{RetentionIndex, ServiceConfig};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -52,15 +54,15 @@ pub(crate) async fn open_and_load(
     if let StorageConfig::Etcd(etcd) = config {
         let endpoints = etcd.endpoints.join(",");
         tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
-        let link = shared::etcd::connect(etcd.clone()).await?;
-        let snapshots = shared::etcd::EtcdSnapshots::new(etcd, link.store_secret());
+        let link = statestored_etcd::connect(etcd.clone()).await?;
+        let snapshots = statestored_etcd::EtcdSnapshots::new(etcd, link.store_secret());
         return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
     }
     #[cfg(feature = "redis")]
     if let StorageConfig::Redis(redis) = config {
         tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
-        let link = shared::redis::connect(redis.clone()).await?;
-        let snapshots = shared::redis::RedisSnapshots::new(redis, link.store_secret());
+        let link = statestored_redis::connect(redis.clone()).await?;
+        let snapshots = statestored_redis::RedisSnapshots::new(redis, link.store_secret());
         return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
     }
     #[cfg(not(feature = "elsewhere"))]

@@ -2,8 +2,8 @@
 mod non_blocking_writer;
 
 use non_blocking_writer::NonBlockingWriter;
-use statestored::audit;
 use statestored::config::{LogFilter, LogFormat};
+use statestored_broker::audit;
 use std::error::Error;
 use std::fmt;
 use std::fs::File;

@@ -17,7 +17,8 @@ use statestored::config::{
     Arguments, ConfigError, ConfigLayers, ConfigLayersError, ConfigSource, LogControl,
     ProcessSettings,
 };
-use statestored::{Server, ServerHandle, audit, single_threaded_runtime};
+use statestored::{Server, ServerHandle, single_threaded_runtime};
+use statestored_broker::audit;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;

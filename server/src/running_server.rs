@@ -2,9 +2,9 @@
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::listeners::BoundAddress;
-use crate::runtime::single_threaded_runtime;
 use crate::server::Server;
 use crate::server_handle::ServerHandle;
+use statestored_link::single_threaded_runtime;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;

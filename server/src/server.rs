@@ -1,12 +1,10 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
 use crate::admin::{self, AdminServer, ServerState};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
-use crate::audit::EndCounts;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::error::ServerError;
-use crate::hub::{Hub, HubConfig};
 use crate::keyspace_loader::open_and_load;
 use crate::listeners::{
     AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
@@ -14,8 +12,10 @@ use crate::listeners::{
 };
 use crate::running_config::RunningConfig;
 use crate::server_handle::{self, Command, ReloadSource, ReloadedConfig, ServerHandle};
-use crate::service::Service;
-use crate::storage::{Committer, CommitterOptions};
+use statestored_broker::audit::EndCounts;
+use statestored_broker::hub::{Hub, HubConfig};
+use statestored_storage::{Committer, CommitterOptions};
+use statestored_store::service::Service;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -344,11 +344,11 @@ fn check_for_panic(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::HubLimits;
     use crate::listeners::AcceptedConnection;
-    use crate::service::ServiceConfig;
-    use crate::storage::MemoryStorage;
     use statestore_protocol::mqtt::Connect;
+    use statestored_broker::hub::HubLimits;
+    use statestored_storage::MemoryStorage;
+    use statestored_store::service::ServiceConfig;
     use std::cell::RefCell;
     use std::io;
     use std::pin::Pin;

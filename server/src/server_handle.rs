@@ -7,18 +7,18 @@
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
-use crate::access::{AccessError, Authenticator, Policy, Users};
 use crate::backup::Backup;
-use crate::clock::ClockReading;
 use crate::config::{ConfigError, ConfigSource, ProcessSettings};
-use crate::hub::{Hub, HubLimits, HubMetrics};
 use crate::listeners::Tls;
-use crate::read_tracker::ReadTracker;
 use crate::running_config::RunningConfig;
-use crate::service::ServiceConfig;
-use crate::storage::backup::{self, Header, NewFile};
-use crate::storage::group_commit::ImageOrder;
-use crate::storage::{StorageError, StorageImage};
+use statestored_access::read_tracker::ReadTracker;
+use statestored_access::{AccessError, Authenticator, Policy, Users};
+use statestored_broker::hub::{Hub, HubLimits, HubMetrics};
+use statestored_common::ClockReading;
+use statestored_storage::backup::{self, Header, NewFile};
+use statestored_storage::group_commit::ImageOrder;
+use statestored_storage::{StorageError, StorageImage};
+use statestored_store::service::ServiceConfig;
 use std::fmt;
 use std::io;
 use std::path::Path;

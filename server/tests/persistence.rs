@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use statestore::{Client, SetOptions, Settings};
 use statestored::RunningServer;
-use statestored::access::policy::{KeyPatterns, KeyType};
 use statestored::config::Config;
-use statestored::service::Retention;
+use statestored_access::policy::{KeyPatterns, KeyType};
+use statestored_store::service::Retention;
 use std::path::Path;
 
 fn custom(on_request: bool) -> Retention {

@@ -1,7 +1,7 @@
 //! `HAProxy` in front of the servers, with the configuration of the cluster that is documented.
 use crate::nodes::{NODES, Nodes, PROXY};
 use crate::process::Process;
-use faults::free_port;
+use harness::free_port;
 use statestore::Settings;
 use std::process::Command;
 use tempfile::NamedTempFile;

@@ -4,8 +4,8 @@ use crate::etcd::Etcd;
 use crate::process::Process;
 use crate::redis::Redis;
 use crate::storm::Trouble;
-use faults::Proxy;
-use faults::proxy::Direction;
+use harness::Proxy;
+use harness::proxy::Direction;
 use std::net::SocketAddr;
 
 /// An engine, with its members.

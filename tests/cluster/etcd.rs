@@ -3,7 +3,7 @@ use crate::LONG;
 use crate::disk::Disk;
 use crate::hosts::Hosts;
 use crate::process::Process;
-use faults::free_port;
+use harness::free_port;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;

@@ -4,8 +4,8 @@
 use crate::engine::{Engine, Way};
 use crate::nodes::{NODES, Nodes};
 use crate::setting;
-use faults::Proxy;
-use faults::proxy::Direction;
+use harness::Proxy;
+use harness::proxy::Direction;
 use statestore::Client;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

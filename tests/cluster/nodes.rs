@@ -1,8 +1,8 @@
 //! Two servers over one engine, each behind proxies of its own on its way there.
 use crate::engine::Engine;
 use crate::process::Process;
-use faults::free_port;
-use faults::proxy::{AcceptMode, CutKind, Proxy};
+use harness::free_port;
+use harness::proxy::{AcceptMode, CutKind, Proxy};
 use statestore::Settings;
 use std::process::Command;
 use std::time::Duration;

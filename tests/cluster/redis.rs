@@ -3,8 +3,8 @@
 use crate::LONG;
 use crate::disk::Disk;
 use crate::process::Process;
-use faults::free_port;
-use faults::proxy::Proxy;
+use harness::free_port;
+use harness::proxy::Proxy;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;

@@ -3,7 +3,7 @@ use crate::engine::Engine;
 use crate::nodes::{NODES, Nodes};
 use crate::stalls::Stall;
 use crate::word;
-use faults::proxy::AcceptMode;
+use harness::proxy::AcceptMode;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;

@@ -38,12 +38,12 @@ else:
 print("end")
 """
 ENDS = f"""
-ended = []
+ended, results = [], []
 seen, closed = threading.Event(), threading.Event()
 
 def wait(call):
     try:
-        call()
+        results.append(call())
     except statestore.StateStoreError as error:
         ended.append(error)
 
@@ -72,7 +72,9 @@ for call in calls:
 for thread in threads:
     thread.join({HANG_TIMEOUT})
     assert not thread.is_alive()
-assert len(ended) == len(threads) + len(calls), ended
+assert len(ended) + len(results) == len(threads) + len(calls), ended
+# An observer that has ended before next() is called has no more observations.
+assert results in ([], [None]), results
 for error in ended:
     assert type(error) is statestore.ClosedError and "closed the file descriptors" in str(error), error
 assert not seen.is_set()

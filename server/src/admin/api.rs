@@ -6,18 +6,18 @@ use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
 use super::requests::unexpected_reply;
 use super::routes::AppState;
-use crate::audit::truncate;
-use crate::clock::ClockReading;
-use crate::hub::Hub;
-use crate::hub::inspect::{KeyCursor, ListPage, LockView};
-use crate::keyspace::{EntryView, Fence};
 use crate::server_handle::{ReloadError, ServerStopped};
-use crate::service::CommittedReply;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use statestore_protocol::{Command, Hlc, Reply as Answer};
+use statestored_broker::audit::truncate;
+use statestored_broker::hub::Hub;
+use statestored_broker::hub::inspect::{KeyCursor, ListPage, LockView};
+use statestored_common::ClockReading;
+use statestored_store::keyspace::{EntryView, Fence};
+use statestored_store::service::CommittedReply;
 use std::time::Duration;
 
 /// Maximum number of bytes of a value that are shown.
@@ -97,7 +97,7 @@ impl AppState {
     /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
         let figures = self.inspect(Hub::metrics_snapshot).await;
-        let items = |figures: crate::hub::MetricsSnapshot| {
+        let items = |figures: statestored_broker::hub::MetricsSnapshot| {
             let last = figures.refusals.recent().map(|it| {
                 let refused = &it.details;
                 json!({

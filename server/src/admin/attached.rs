@@ -1,7 +1,7 @@
 //! The metrics of a server behind another broker.
 use super::exposition::Exposition;
 use super::exposition::MetricType::{Counter, Gauge};
-use crate::hub::BrokerMetrics;
+use statestored_broker::hub::BrokerMetrics;
 
 /// Appends the metrics.
 pub(super) fn broker(text: &mut Exposition, figures: &BrokerMetrics) {

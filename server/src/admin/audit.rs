@@ -1,8 +1,8 @@
-//! Lines of the [audit trail](crate::audit) about requests to the HTTP port.
+//! Lines of the [audit trail](statestored_broker::audit) about requests to the HTTP port.
 use super::reply::Reply;
 use super::request_authorizer::{AccessLevel, RequestRefusal};
-use crate::audit::{self, LineKind, LineLimiter, OmittedLines};
 use hyper::StatusCode;
+use statestored_broker::audit::{self, LineKind, LineLimiter, OmittedLines};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The metrics of the wall clock.
 use super::exposition::Exposition;
 use super::exposition::MetricType::{Counter, Gauge};
-use crate::hub::ClockMetrics;
-use crate::service::ClockSkew;
+use statestored_broker::hub::ClockMetrics;
+use statestored_store::service::ClockSkew;
 
 /// Appends the metrics.
 pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {

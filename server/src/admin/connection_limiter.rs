@@ -11,7 +11,7 @@
 //!
 //! Among these, the network with the most connections loses the one that has been idle for longest. A client that fills the port
 //! therefore closes its own connections, and a probe is always answered.
-use crate::access::Network;
+use statestored_access::Network;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! The metrics of a shared engine, which stores the entries.
 use super::exposition::Exposition;
 use super::exposition::MetricType::{Counter, Gauge};
-use crate::keyspace::shared::{AskKind, AskResult, EngineMetrics, EngineProblem};
+use statestored_store::keyspace::{EngineMetrics, EngineProblem, RequestKind, RequestResult};
 
 /// Appends the metrics.
 pub(super) fn engine(text: &mut Exposition, engine: &EngineMetrics) {
@@ -10,8 +10,8 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineMetrics) {
         Counter,
         "Requests to the engine that has the entries, by kind and result.",
     );
-    for kind in AskKind::ALL {
-        for result in AskResult::ALL {
+    for kind in RequestKind::ALL {
+        for result in RequestResult::ALL {
             let labels = [("kind", kind.name()), ("result", result.name())];
             text.sample(&labels, engine.count(kind, result));
         }

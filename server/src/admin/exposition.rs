@@ -1,5 +1,5 @@
 //! Metrics as text: Prometheus 0.0.4, or `OpenMetrics` 1.0 for clients that request it.
-use crate::histogram::{BucketBounds, Histogram};
+use statestored_common::histogram::{BucketBounds, Histogram};
 use std::fmt::{Display, Write};
 
 /// Kind of a metric.
@@ -148,7 +148,7 @@ fn escape(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::LATENCY_BOUNDS;
+    use statestored_common::histogram::LATENCY_BOUNDS;
 
     fn text(form: ExpositionFormat) -> String {
         let mut exposition = Exposition::new(form);

@@ -3,11 +3,11 @@ use super::ServerState;
 use super::reply::{self, Reply};
 use super::request_authorizer::AccessLevel;
 use super::routes::AppState;
-use crate::hub::{ClockMetrics, Hub, MetricsSnapshot};
-use crate::keyspace::shared::EngineProblem;
-use crate::service::ClockSkew;
 use hyper::StatusCode;
 use serde::Serialize;
+use statestored_broker::hub::{ClockMetrics, Hub, MetricsSnapshot};
+use statestored_store::keyspace::EngineProblem;
+use statestored_store::service::ClockSkew;
 use std::time::Duration;
 
 /// Time limit for an answer of the thread that serves the clients.

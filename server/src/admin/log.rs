@@ -3,10 +3,10 @@ use super::api::failure;
 use super::audit::AuditDetails;
 use super::reply::{self, Reply};
 use super::routes::AppState;
-use crate::audit;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
+use statestored_broker::audit;
 
 /// A request to change the filter.
 #[derive(Debug, Deserialize)]

@@ -9,13 +9,13 @@ use super::process::Process;
 use super::reply::{self, Reply};
 use super::response_body::ResponseBody;
 use super::routes::{AppState, MetricNaming, accepts};
-use crate::histogram::{LATENCY_BOUNDS, SIZE_BOUNDS};
-use crate::hub::{HubMetrics, MetricsSnapshot, RefusalCause};
-use crate::service::{RESULTS, RequestMetrics, Verb};
-use crate::storage::metrics::StorageMetricsSnapshot;
 use MetricType::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
+use statestored_broker::hub::{HubMetrics, MetricsSnapshot, RefusalCause};
+use statestored_common::histogram::{LATENCY_BOUNDS, SIZE_BOUNDS};
+use statestored_storage::metrics::StorageMetricsSnapshot;
+use statestored_store::service::{RESULTS, RequestMetrics, Verb};
 
 /// Space of the disk that holds the data, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

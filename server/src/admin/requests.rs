@@ -3,12 +3,14 @@
 use super::api::{POLL_INTERVAL, failure};
 use super::reply::Reply;
 use super::routes::AppState;
-use crate::hub::inspect::{KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, list_page_of_keys};
-use crate::keyspace::{EntryView, Fence};
-use crate::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
 use bytes::Bytes;
 use hyper::StatusCode;
 use statestore_protocol::{Command, Hlc, Reply as Answer};
+use statestored_broker::hub::inspect::{
+    KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, list_page_of_keys,
+};
+use statestored_store::keyspace::{EntryView, Fence};
+use statestored_store::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
 use std::sync::Arc;
 
 impl AppState {

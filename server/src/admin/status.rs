@@ -2,10 +2,10 @@
 use super::health::Reason;
 use super::process::Process;
 use super::routes::AppState;
-use crate::histogram::LATENCY_BOUNDS;
-use crate::hub::MetricsSnapshot;
-use crate::service::Verb;
 use serde_json::{Value, json};
+use statestored_broker::hub::MetricsSnapshot;
+use statestored_common::histogram::LATENCY_BOUNDS;
+use statestored_store::service::Verb;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl AppState {
@@ -90,6 +90,6 @@ fn requests(figures: &MetricsSnapshot) -> Value {
         .into()
 }
 
-fn latency(histogram: &crate::histogram::Histogram) -> Value {
+fn latency(histogram: &statestored_common::histogram::Histogram) -> Value {
     json!({ "counts": histogram.counts, "sum_us": histogram.sum })
 }

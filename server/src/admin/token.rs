@@ -1,6 +1,6 @@
 //! The token that authorizes changes.
 use crate::config::ConfigError;
-use crate::read_tracker;
+use statestored_access::read_tracker;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! The connection to an existing broker: its address, and the credentials of this server.
 //!
-//! The protocol on it is in [`hub::broker`](crate::hub), and the transfer of its bytes in the driver.
+//! The protocol on it is in [`hub::broker`](statestored_broker::hub), and the transfer of its bytes in the driver.
 mod backoff;
 mod broker_address;
 mod transport;
@@ -9,9 +9,9 @@ pub(crate) use backoff::Backoff;
 pub use broker_address::BrokerAddress;
 pub(crate) use transport::{Connector, Dialer, Transport};
 
-use crate::access::UsersError;
-use crate::hub::{BrokerConfig, BrokerError};
 use crate::listeners::TlsError;
+use statestored_access::UsersError;
+use statestored_broker::hub::{BrokerConfig, BrokerError};
 use std::path::PathBuf;
 
 /// A broker, and the credentials and terms of this server as its client.

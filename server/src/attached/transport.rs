@@ -1,12 +1,12 @@
 //! A connection to the broker, before any packet is sent on it.
 use super::{AttachConfig, AttachError};
-use crate::access::read_password;
-use crate::hub::IdentityKey;
 use crate::listeners::client_tls;
-use crate::read_tracker::ReadTracker;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use statestored_access::read_password;
+use statestored_access::read_tracker::ReadTracker;
+use statestored_broker::hub::IdentityKey;
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
@@ -192,8 +192,8 @@ async fn connect_any(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::BrokerConfig;
-    use crate::read_tracker::tests::make_fifo;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use statestored_broker::hub::BrokerConfig;
     use std::net::TcpListener;
     use std::time::Duration;
     use tokio::time::timeout;
@@ -212,7 +212,7 @@ mod tests {
     fn a_stalled_file_blocks_only_one_thread() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
-        make_fifo(&file);
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let config = AttachConfig {
             address: "mqtt://127.0.0.1:1".parse().unwrap(),
             terms: BrokerConfig::default(),

@@ -1,7 +1,9 @@
 //! Options of access: users, certificates, tokens and the policy.
 use super::ConfigError;
-use crate::access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier, Users};
 use clap::Args;
+use statestored_access::{
+    Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier, Users,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 

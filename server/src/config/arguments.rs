@@ -7,9 +7,9 @@ use super::listener::ListenerOptions;
 use super::persistence::PersistenceOptions;
 use super::storage::StorageOptions;
 use super::{Config, ConfigError, LogFilter, Options};
-use crate::service::ServiceConfig;
 use crate::tools::ToolCommand;
 use clap::{Parser, ValueEnum};
+use statestored_store::service::ServiceConfig;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -1,8 +1,8 @@
 //! Options of the broker to which the server attaches.
 use super::ConfigError;
 use crate::attached::{AttachConfig, BrokerAddress, Transport};
-use crate::hub::BrokerConfig;
 use clap::Args;
+use statestored_broker::hub::BrokerConfig;
 use std::path::PathBuf;
 
 const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen there is no other \

@@ -1,8 +1,8 @@
 //! Options of an etcd that stores the entries.
 use super::ConfigError;
-use crate::keyspace::shared::EngineTls;
-use crate::keyspace::shared::etcd::EtcdConfig;
 use clap::Args;
+use statestored_etcd::EtcdConfig;
+use statestored_link::EngineTls;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The set of options from the command line, the environment and a file.
 use super::{Arguments, ConfigError, Options};
-use crate::read_tracker;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use statestored_access::read_tracker;
 use std::error::Error;
 use std::ffi::OsString;
 use std::ops::Range;

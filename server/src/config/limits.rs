@@ -1,11 +1,11 @@
 //! Options of limits of the store and its clients.
-use crate::access::{RateLimits, UserLimits, UserLimitsMap};
-use crate::audit::AuditOptions;
 use crate::available_memory::available_memory;
-use crate::hub::HubLimits;
-use crate::keyspace::PrefixLimit;
-use crate::service::ServiceConfig;
 use clap::Args;
+use statestored_access::{RateLimits, UserLimits, UserLimitsMap};
+use statestored_broker::audit::AuditOptions;
+use statestored_broker::hub::HubLimits;
+use statestored_store::keyspace::PrefixLimit;
+use statestored_store::service::ServiceConfig;
 
 /// How much the store and its clients may hold.
 #[derive(Debug, Args)]

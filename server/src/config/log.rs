@@ -92,7 +92,10 @@ mod tests {
                 "info, statestored::audit=Debug",
                 "info,statestored::audit=debug",
             ),
-            ("statestored::hub=trace,warn", "statestored::hub=trace,warn"),
+            (
+                "statestored_broker::hub=trace,warn",
+                "statestored_broker::hub=trace,warn",
+            ),
         ] {
             assert_eq!(text.parse::<LogFilter>().unwrap().to_string(), meant);
         }

@@ -28,7 +28,6 @@ mod storage;
 mod subnet;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
-pub use crate::hub::BrokerConfig;
 pub use crate::listeners::{Tls, TlsError};
 pub use arguments::{Arguments, LogFormat};
 pub use layers::{ConfigLayers, ConfigLayersError};
@@ -37,18 +36,19 @@ pub(crate) use listen_address::Scheme;
 pub use listener::{ClientCertificates, ListenerConfig, TlsFiles};
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
+pub use statestored_broker::hub::BrokerConfig;
 #[cfg(feature = "elsewhere")]
 pub(crate) use storage::EngineOptions;
 pub use storage::StorageConfig;
 pub use subnet::Subnet;
 
-use crate::access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
 use crate::admin::AdminConfig;
 use crate::heap::Heap;
-use crate::hub::HubLimits;
 use crate::listeners::{AnonymousExposure, anonymous_exposure};
-use crate::service::ServiceConfig;
 use limits::{service_config, session_bytes};
+use statestored_access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
+use statestored_broker::hub::HubLimits;
+use statestored_store::service::ServiceConfig;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;

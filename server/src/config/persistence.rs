@@ -1,8 +1,8 @@
 //! Options of the keys that a durable storage keeps.
 use super::{ConfigError, StorageConfig};
-use crate::access::policy::{KeyPatterns, KeyType};
-use crate::service::Retention;
 use clap::{Args, ValueEnum};
+use statestored_access::policy::{KeyPatterns, KeyType};
+use statestored_store::service::Retention;
 
 /// Which keys a durable storage keeps.
 #[derive(Debug, Args)]

@@ -1,8 +1,8 @@
 //! Options of a Redis that stores the entries.
 use super::ConfigError;
-use crate::keyspace::shared::EngineTls;
-use crate::keyspace::shared::redis::RedisConfig;
 use clap::Args;
+use statestored_link::EngineTls;
+use statestored_redis::RedisConfig;
 use std::path::PathBuf;
 
 /// Default prefix of keys.

@@ -4,11 +4,11 @@ use super::ConfigError;
 use super::etcd::{self, EtcdOptions, EtcdUrl};
 #[cfg(feature = "redis")]
 use super::redis::{self, RedisOptions, RedisUrl};
-#[cfg(feature = "etcd")]
-use crate::keyspace::shared::etcd::EtcdConfig;
-#[cfg(feature = "redis")]
-use crate::keyspace::shared::redis::RedisConfig;
 use clap::Args;
+#[cfg(feature = "etcd")]
+use statestored_etcd::EtcdConfig;
+#[cfg(feature = "redis")]
+use statestored_redis::RedisConfig;
 use std::path::PathBuf;
 use std::time::Duration;
 

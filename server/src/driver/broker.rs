@@ -1,10 +1,10 @@
 //! Transfer of bytes between the broker and the hub, with connecting and reconnecting.
 use super::{Driver, PoisonGuard};
 use crate::attached::{AttachError, Backoff, Connector, Transport};
-use crate::clock::ClockReading;
-use crate::hub::Hub;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::ReasonCode;
+use statestored_broker::hub::Hub;
+use statestored_common::ClockReading;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;

@@ -1,13 +1,14 @@
 //! Control of the process's memory beyond what is counted. Compacts entries when the heap has holes. Refuses growth
 //! before the process exceeds the promised memory, or when the system refuses an allocation.
 use super::Driver;
+use super::process_memory::MeasuredMemory;
 use crate::available_memory::MemoryLimits;
-use crate::clock::ClockReading;
 use crate::heap::Heap;
-use crate::hub::Hub;
-use crate::large_allocations::LargeAllocations;
 use crate::resident_memory::{MemoryUsage, ResidentMemory};
-use crate::storage::Committer;
+use statestored_broker::LargeAllocations;
+use statestored_broker::hub::Hub;
+use statestored_common::ClockReading;
+use statestored_storage::Committer;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of input after which resident memory is read again, and the maximum time until then after any input.
@@ -185,7 +186,8 @@ impl Driver {
     ) -> Self {
         if let Some(heap) = heap {
             let mut hub = self.hub.borrow_mut();
-            hub.set_large_allocations(LargeAllocations::new(heap));
+            let memory = Box::new(MeasuredMemory::new(heap));
+            hub.set_large_allocations(LargeAllocations::new(memory));
         }
         let monitor = heap.map(|heap| MemoryMonitor {
             heap,

@@ -5,19 +5,20 @@
 //! threads. While one commit is on its way to the disk, the next one gathers.
 mod broker;
 mod memory_monitor;
+mod process_memory;
 mod socket;
 
-use crate::access::Peer;
 use crate::clock::Clock;
-use crate::hub::{CompletedVerification, ConnectionId, Hub};
 use crate::listeners::AcceptResult;
 use crate::server_handle::{Command, InspectRequest};
-use crate::storage::group_commit::ImageOrder;
-use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
 use memory_monitor::MemoryMonitor;
 use slotmap::SecondaryMap;
 use socket::Socket;
+use statestored_access::Peer;
+use statestored_broker::hub::{CompletedVerification, ConnectionId, Hub};
+use statestored_storage::group_commit::ImageOrder;
+use statestored_storage::{Committer, StorageError, SubmitError};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;

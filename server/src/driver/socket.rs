@@ -1,8 +1,8 @@
 //! Bytes between one socket and the hub.
 use super::Driver;
-use crate::clock::ClockReading;
-use crate::hub::{CloseAction, ConnectionId};
 use bytes::{Buf, BufMut, BytesMut};
+use statestored_broker::hub::{CloseAction, ConnectionId};
+use statestored_common::ClockReading;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};

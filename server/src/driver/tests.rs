@@ -2,16 +2,16 @@ mod broker_connection;
 mod fairness;
 
 use super::*;
-use crate::hub::HubConfig;
-use crate::keyspace::rules::{Operation, Version};
-use crate::keyspace::{
-    Completion, EmbeddedKeyspace, EventSink, Keyspace, PageRequest, RequestContext, Size, Ticket,
-};
-use crate::service::{ClockReading, Service, ServiceConfig};
-use crate::storage::{CommitterOptions, MemoryStorage};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PublishHeader, decode};
 use statestore_protocol::topic;
+use statestored_broker::hub::HubConfig;
+use statestored_storage::{CommitterOptions, MemoryStorage};
+use statestored_store::keyspace::rules::{Operation, Version};
+use statestored_store::keyspace::{
+    Completion, EmbeddedKeyspace, EventSink, Keyspace, PageRequest, RequestContext, Size, Ticket,
+};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Exposure of the listeners to clients that show no credentials.
 use super::{BoundAddress, Tls};
-use crate::access::Authenticator;
 use crate::config::{ListenAddress, ListenerConfig, Scheme};
+use statestored_access::Authenticator;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -165,7 +165,7 @@ mod tests {
                     true),
                 None
             );
-            let mut users = crate::access::Users::default();
+            let mut users = statestored_access::Users::default();
             users.add("ann", b"secret");
             let with_users =
                 |config: &mut Config| config.authenticator = Authenticator::from(users);

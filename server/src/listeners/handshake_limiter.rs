@@ -1,5 +1,5 @@
 //! A limit of handshakes, and the choice of the handshake to end when it is reached.
-use crate::access::Network;
+use statestored_access::Network;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

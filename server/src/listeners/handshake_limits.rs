@@ -1,5 +1,5 @@
 //! Limits of handshakes, which a reload can change.
-use crate::hub::HubLimits;
+use statestored_broker::hub::HubLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -7,10 +7,10 @@ use super::{
     AcceptResult, AcceptedConnection, ConnectionLimiter, ConnectionPermit, HandshakeLimits,
     bound_sockets, proxy_protocol, tcp,
 };
-use crate::access::{ClientCertificate, Peer};
-use crate::audit::{self, EndCounts, EndReason, LineKind, LineLimiter, OmittedLines};
 use crate::config::{Scheme, Subnet};
-use crate::runtime::single_threaded_runtime;
+use statestored_access::{ClientCertificate, Peer};
+use statestored_broker::audit::{self, EndCounts, EndReason, LineKind, LineLimiter, OmittedLines};
+use statestored_link::single_threaded_runtime;
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

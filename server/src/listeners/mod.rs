@@ -37,7 +37,7 @@ pub(crate) use tcp::bind;
 pub(crate) use tls::{ActiveTls, client_tls};
 pub use tls::{Tls, TlsError};
 
-use crate::access::Peer;
+use statestored_access::Peer;
 
 /// Value that a listener passes to the engine: a connection, or the peer of one that was closed immediately since the limit of
 /// connections is reached.

@@ -1,8 +1,8 @@
 //! TCP connections with any content.
 use super::stream::{Socket, Transport};
 use super::{AcceptResult, AcceptedConnection, ConnectionLimiter, Stream};
-use crate::access::Peer;
 use socket2::{SockRef, TcpKeepalive};
+use statestored_access::Peer;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

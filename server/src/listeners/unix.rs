@@ -2,8 +2,8 @@
 use super::stream::Transport;
 use super::tcp::{ACCEPT_PAUSE, BACKLOG};
 use super::{AcceptResult, AcceptedConnection, ConnectionLimiter, Stream};
-use crate::access::{Peer, UnixPeer};
 use socket2::{Domain, SockAddr, Socket, Type};
+use statestored_access::{Peer, UnixPeer};
 use std::fs::Permissions;
 use std::io;
 #[cfg(target_os = "linux")]

@@ -2,8 +2,8 @@
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_store;
-use crate::storage::backup::{self, NewFile};
 use clap::Args;
+use statestored_storage::backup::{self, NewFile};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -2,10 +2,10 @@
 use super::ToolError;
 use super::progress::Progress;
 use super::source::open_backup;
-use crate::storage::durable::{self, CheckReport};
-use crate::storage::{Damage, RecordReceiver, RecordView, StorageError};
 use clap::Args;
 use serde::Serialize;
+use statestored_storage::durable::{self, CheckReport};
+use statestored_storage::{Damage, RecordReceiver, RecordView, StorageError};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `statestored compact`: removes from a data folder what is no longer needed.
 use super::ToolError;
 use super::progress::Progress;
-use crate::storage::{DurableOptions, DurableStorage, StoppedStore, StorageError};
 use clap::Args;
+use statestored_storage::{DurableOptions, DurableStorage, StoppedStore, StorageError};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,8 @@
 use super::ToolError;
 use super::progress::Progress;
 use super::source::Source;
-use crate::storage::{StorageError, json_lines};
 use clap::Args;
+use statestored_storage::{StorageError, json_lines};
 use std::io::{BufWriter, ErrorKind};
 
 const EXAMPLES: &str = "\

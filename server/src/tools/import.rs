@@ -2,14 +2,14 @@
 use super::ToolError;
 use super::progress::{Progress, ProgressReceiver};
 use super::source::open_file;
-use crate::storage::durable::is_store;
-use crate::storage::json_lines::JsonLinesReader;
-use crate::storage::{
+use clap::Args;
+use siphasher::sip128::SipHasher13;
+use statestored_storage::durable::is_store;
+use statestored_storage::json_lines::JsonLinesReader;
+use statestored_storage::{
     DurableOptions, DurableStorage, NewStore, RecordReceiver, RecordView, Restore, Storage,
     StorageError, StoreRewriter,
 };
-use clap::Args;
-use siphasher::sip128::SipHasher13;
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};

@@ -14,8 +14,8 @@ mod source;
 
 #[cfg(feature = "elsewhere")]
 use crate::config::ConfigError;
-use crate::storage::StorageError;
 use clap::Subcommand;
+use statestored_storage::StorageError;
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! `statestored passwd`: edits the lines of a user in a file of users.
-use crate::access::{PasswordHash, ScramKeys, salt_key};
 use clap::Args;
 use rustix::fs::{FlockOperation, flock};
+use statestored_access::{PasswordHash, ScramKeys, salt_key};
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};

@@ -1,8 +1,8 @@
 //! Progress of a long operation, and its interruption.
 use super::INTERRUPTED;
-use crate::storage::{RecordReceiver, RecordView, StorageError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use statestored_storage::{RecordReceiver, RecordView, StorageError};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

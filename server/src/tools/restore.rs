@@ -4,12 +4,12 @@ use super::progress::{Progress, ProgressReceiver};
 use super::source::open_backup;
 #[cfg(feature = "elsewhere")]
 use crate::config::{EngineOptions, StorageConfig};
-#[cfg(feature = "etcd")]
-use crate::keyspace::shared::etcd::EtcdRestore;
-#[cfg(feature = "redis")]
-use crate::keyspace::shared::redis::RedisRestore;
-use crate::storage::{NewStore, RecordReceiver, StorageError};
 use clap::Args;
+#[cfg(feature = "etcd")]
+use statestored_etcd::EtcdRestore;
+#[cfg(feature = "redis")]
+use statestored_redis::RedisRestore;
+use statestored_storage::{NewStore, RecordReceiver, StorageError};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -1,8 +1,8 @@
 //! Sources of records: the data directory of a stopped server, or a backup.
 use super::progress::Progress;
-use crate::storage::backup::{BackupReader, Header};
-use crate::storage::{RecordReceiver, RecordSource, StoppedStore, StorageError};
 use clap::Args;
+use statestored_storage::backup::{BackupReader, Header};
+use statestored_storage::{RecordReceiver, RecordSource, StoppedStore, StorageError};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@ use crate::signer::{KeyFileFixture, Signer, claims};
 use crate::world::START_WALL_MS;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore_protocol::mqtt::ReasonCode;
-use statestored::access::Authenticator;
+use statestored_access::Authenticator;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

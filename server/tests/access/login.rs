@@ -2,8 +2,8 @@
 use crate::world::{Client, HubSimulation, connect};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, ConnAck, Connect, Packet, ReasonCode};
-use statestored::access::Authenticator;
-use statestored::hub::HubConfig;
+use statestored_access::Authenticator;
+use statestored_broker::hub::HubConfig;
 
 pub(crate) fn world(authenticator: Authenticator) -> HubSimulation {
     HubSimulation::with(HubConfig {

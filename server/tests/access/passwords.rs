@@ -2,8 +2,8 @@
 use crate::login::{log_in, read_connack, send_connect, verify, with_password, world};
 use crate::world::{Client, HubSimulation, connect};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
-use statestored::access::{Authenticator, Users};
-use statestored::hub::{CloseAction, Verification};
+use statestored_access::{Authenticator, Users};
+use statestored_broker::hub::{CloseAction, Verification};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

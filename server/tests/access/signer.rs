@@ -4,7 +4,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
-use statestored::access::TokenVerifier;
+use statestored_access::TokenVerifier;
 use std::path::{Path, PathBuf};
 
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";

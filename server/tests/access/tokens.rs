@@ -7,8 +7,8 @@ use crate::signer::{AUDIENCE, KeyFileFixture, SUBJECT, Signer, claims, tokens};
 use crate::world::{HubSimulation, START_WALL_MS, connect, message};
 use serde_json::{Value, json};
 use statestore_protocol::mqtt::{Auth, Packet, ReasonCode};
-use statestored::access::{Authenticator, Policy, RateLimits, TokenVerifier, Users};
-use statestored::hub::{CloseAction, HubConfig, HubLimits};
+use statestored_access::{Authenticator, Policy, RateLimits, TokenVerifier, Users};
+use statestored_broker::hub::{CloseAction, HubConfig, HubLimits};
 use std::path::Path;
 use std::sync::Arc;
 

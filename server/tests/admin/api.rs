@@ -2,10 +2,10 @@
 use crate::http::{TOKEN, bearer, client, get, json, post, post_with, server, start, stop};
 use serde_json::Value;
 use statestore::{LockOptions, Observation, SetOptions};
-use statestored::access::{Authenticator, Users};
 use statestored::admin::{AdminConfig, HttpAddress};
 use statestored::config::Config;
 use statestored::{RunningServer, ServerHandle};
+use statestored_access::{Authenticator, Users};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

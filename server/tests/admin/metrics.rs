@@ -4,7 +4,7 @@ use statestore::SetOutcome;
 use statestored::RunningServer;
 use statestored::admin::MetricNames;
 use statestored::config::Config;
-use statestored::storage::{Batch, DurableOptions, DurableStorage, Record, Storage, Write};
+use statestored_storage::{Batch, DurableOptions, DurableStorage, Record, Storage, Write};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The samples of an exposition by name and labels.

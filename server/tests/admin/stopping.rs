@@ -2,9 +2,9 @@
 use crate::http::{TIMEOUT, TOKEN, bearer, open, start};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestored::RunningServer;
-use statestored::access::{Authenticator, Users};
 use statestored::config::{AttachConfig, Config};
-use statestored::hub::BrokerConfig;
+use statestored_access::{Authenticator, Users};
+use statestored_broker::hub::BrokerConfig;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,6 +1,6 @@
 //! A bridge from one Mosquitto to another.
 use super::world::Peer;
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, ReasonCode};
 
 /// The lines of the documentation about a bridge, to a broker without TLS.

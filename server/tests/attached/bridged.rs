@@ -1,7 +1,7 @@
 //! Two Mosquittos with a bridge, each with a store of its own: nothing of the store crosses the bridge that `docs/cluster.md` describes.
 use super::bridge::{bridge_to, wait_until_bridged};
 use super::world::{Peer, Store, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::Packet;
 
 /// A bridge that carries everything, which no page describes.

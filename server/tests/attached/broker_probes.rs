@@ -1,6 +1,6 @@
 //! A broker that answers pings and acknowledges messages, but does not deliver them.
 use super::world::{Peer, Store, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn pass(
 fn until_delivered(filter: &PacketFilter) {
     let begun = Instant::now();
     while filter.delivered.load(SeqCst) == 0 {
-        assert!(begun.elapsed() < faults::WAIT_LIMIT);
+        assert!(begun.elapsed() < harness::WAIT_LIMIT);
         std::thread::yield_now();
     }
 }

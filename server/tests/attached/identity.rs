@@ -1,7 +1,7 @@
 //! Identity of the sender, asserted by the broker: rules about keys apply, and cannot be evaded.
 use super::plugin::{BrokerWithPlugin, KEY, PASSWORD, refused};
 use super::world::{Peer, Store, command, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use ring::hmac::{self, HMAC_SHA256};
 use statestore_protocol::mqtt::{Connect, PublishHeader, QoS, ReasonCode, Will};
 use statestore_protocol::topic;

@@ -1,5 +1,5 @@
 //! A Mosquitto with the plugin that asserts the sender of a request, built as the documentation says.
-use faults::Mosquitto;
+use harness::Mosquitto;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! The broker, or the connection to it, goes away and comes back.
 use super::world::{Peer, Store, now};
-use faults::{AcceptMode, CutKind, Mosquitto, Proxy, direct, within};
+use harness::{AcceptMode, CutKind, Mosquitto, Proxy, direct, within};
 use statestore::{Client, Observation};
 use tokio::task::spawn_blocking;
 

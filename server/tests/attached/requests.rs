@@ -1,6 +1,6 @@
 //! Requests of the broker's clients, and their responses.
 use super::world::{Peer, Store, command, now};
-use faults::{Mosquitto, direct, within};
+use harness::{Mosquitto, direct, within};
 use statestore::{Client, Condition, DelOutcome, Observation, SetOptions, SetOutcome};
 use statestore_protocol::mqtt::{Packet, Publish, PublishHeader};
 use statestore_protocol::topic;

@@ -1,7 +1,7 @@
 //! A broker with TLS and the ACLs of the documentation.
 use super::authority::{Authority, write};
 use super::world::{Peer, Store, command, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestore_protocol::topic;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -1,6 +1,6 @@
 //! How a store takes its leave of the broker.
 use super::world::{Peer, Store, command, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 
 /// Requests in progress when the server is stopped. The broker forwards 20 at a time.

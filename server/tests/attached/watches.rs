@@ -1,6 +1,6 @@
 //! Watches of clients of the broker: the broker does not report when such a client is gone.
 use super::world::{Peer, Store, command, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::PublishHeader;
 use statestore_protocol::topic;
 

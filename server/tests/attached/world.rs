@@ -1,6 +1,6 @@
 //! A `statestored` behind a Mosquitto, and a raw client of it.
 use bytes::BytesMut;
-use faults::WAIT_LIMIT;
+use harness::WAIT_LIMIT;
 use statestore_protocol::mqtt::{
     Connect, EncodeError, Packet, PacketId, PubAck, Publish, PublishHeader, ReasonCode, Subscribe,
     Subscription, decode,

@@ -1,8 +1,8 @@
 //! Backups of a store in an engine, and durable stores that are restored from them.
 use super::world::Store;
 use super::{Engine, block_on, connect_to};
-use faults::{AcceptMode, CutKind, Proxy};
 use futures_util::future::join_all;
+use harness::{AcceptMode, CutKind, Proxy};
 use serde_json::Value;
 use statestore::{
     Client, Expiry, GetOptions, Hlc, Outcome, SetOptions, SetOutcome, Settings, Transaction,
@@ -11,11 +11,11 @@ use statestore::{
 use statestored::RunningServer;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
-use statestored::keyspace::shared::{
+use statestored_shared::{
     CommitOutcome, EngineCommit, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
     EngineValue, Link,
 };
-use statestored::storage::backup::BackupReader;
+use statestored_storage::backup::BackupReader;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{Read, Write};

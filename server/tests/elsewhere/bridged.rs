@@ -1,7 +1,7 @@
 //! Two bridged Mosquittos, each with a server of its own, over one engine.
 use super::bridge::{bridge_to, wait_until_bridged};
 use super::world::{Peer, Store, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 
 /// Sends requests to either broker. The store executes each request once for both brokers and responds once at each.
 pub(crate) fn clients_at_two_bridged_brokers_share_a_store(storage: &str) {

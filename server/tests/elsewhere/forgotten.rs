@@ -2,7 +2,7 @@
 use super::shared::{attempt, node};
 use super::world::{Peer, command, now};
 use super::{Engine, block_on};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::PublishHeader;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Watches of clients behind a broker whose requests servers share: processes over one engine, of which one answers and notifies.
 use super::world::{Peer, Store, now};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use std::time::Instant;
 
@@ -226,7 +226,7 @@ pub(crate) fn the_watches_of_a_silent_client_end_at_all_servers(storage: &str) {
     }
     // Whichever server is asked, that renews the lease at the one that keeps.
     let stores = [&one, &other];
-    let end = Instant::now() + faults::WAIT_LIMIT;
+    let end = Instant::now() + harness::WAIT_LIMIT;
     while stores.iter().any(|store| watches(store) != 1) {
         assert_eq!(ask(&mut busy, &["GET", "k"], &mut early), "$-1\r\n");
         assert!(stores.iter().all(|store| watches(store) >= 1));

@@ -30,7 +30,7 @@ use statestore::{Client, Observation, Observer, Outcome, Settings};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::ThreadLink;
+use statestored_link::ThreadLink;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Child;

@@ -1,7 +1,7 @@
 //! Servers over one engine, behind one broker, that share its requests.
 use super::world::{Peer, command, now};
 use super::{Engine, block_on};
-use faults::Mosquitto;
+use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestored::RunningServer;
 use statestored::config::{AttachConfig, BrokerConfig, Config};

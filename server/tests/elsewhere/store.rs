@@ -1,12 +1,12 @@
 //! The service over a real engine, under a clock that the test turns: what the tests of the embedded keyspace say holds here as well.
 use super::Engine;
 use crate::TestEngine;
-use statestored::keyspace::shared::{
+use statestored_shared::{
     CommitOutcome, EngineEvent, EngineRequest, EngineRequestId, Link, Revision, SharedKeyspace,
     SharedKeyspaceConfig, ThreadLink,
 };
-use statestored::service::{ClockReading, Service, ServiceConfig};
-use statestored::storage::{Batch, Record};
+use statestored_storage::{Batch, Record};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};

@@ -1,7 +1,7 @@
 //! Changes that an engine has not confirmed get no response, even if its responses are lost. Each response belongs to its request.
 use super::world::{Peer, Store, command, now};
 use super::{Engine, block_on, connect_to, start, until, value};
-use faults::{AcceptMode, CutKind, Direction, Proxy};
+use harness::{AcceptMode, CutKind, Direction, Proxy};
 use statestore::{Observation, ObserveOptions, Overflow};
 use statestore_protocol::mqtt::{Packet, Publish, PublishHeader, ReasonCode};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! A wall clock that jumps while the store runs: what the storage has of leases holds for the next start.
 use crate::simulation::{Simulation, WALL, config, hlc};
-use statestored::access::policy::{KeyPatterns, KeyType};
-use statestored::service::{ClockReading, Retention, ServiceConfig};
+use statestored_access::policy::{KeyPatterns, KeyType};
+use statestored_store::service::{ClockReading, Retention, ServiceConfig};
 
 const DAY_MS: u64 = 86_400_000;
 

@@ -1,6 +1,6 @@
 //! Expiry, exact to the millisecond of the monotonic clock.
 use crate::simulation::{MONO, Simulation, WALL};
-use statestored::service::ClockReading;
+use statestored_common::ClockReading;
 
 #[test]
 fn an_entry_expires_exactly_at_its_deadline() {

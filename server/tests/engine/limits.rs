@@ -1,6 +1,6 @@
 //! Quota and lengths.
 use crate::simulation::{Simulation, config, page, payload, text};
-use statestored::service::ServiceConfig;
+use statestored_store::service::ServiceConfig;
 
 fn with_max_keys(max_keys: u64) -> Simulation {
     Simulation::with(ServiceConfig {

@@ -8,7 +8,7 @@ use crate::terms::StorageTraits;
 use actions::{Action, CLIENTS, KEYS, VALUES, VersionCondition, action};
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
-use statestored::service::ClockReading;
+use statestored_common::ClockReading;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Version = (u64, u64);

@@ -1,6 +1,6 @@
 //! Redelivered requests.
 use crate::simulation::{Simulation, WALL, config, hlc, payload};
-use statestored::service::ServiceConfig;
+use statestored_store::service::ServiceConfig;
 
 fn redeliver(sim: &mut Simulation, correlation: &[u8], command: &str) -> String {
     let timestamp = Some(Ok(hlc(WALL, 0, "c")));

@@ -1,6 +1,6 @@
 //! State that survives a restart.
 use crate::simulation::{Simulation, WALL, config, hlc, version};
-use statestored::service::{ClockReading, ServiceConfig};
+use statestored_store::service::{ClockReading, ServiceConfig};
 
 #[test]
 fn values_versions_and_tokens_survive() {

@@ -1,7 +1,7 @@
 //! Commands, conditions, versions, fencing and errors, row by row.
 use crate::simulation::{MONO, Simulation, WALL, hlc, payload, text, version};
 use statestore_protocol::HlcError;
-use statestored::service::ClockReading;
+use statestored_common::ClockReading;
 
 const SKEW: &str = "-ERR the request timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";
 const TOKEN_SKEW: &str = "-ERR the request fencing token timestamp is too far in the future; ensure that the client and broker system clocks are synchronized";

@@ -3,7 +3,7 @@ use crate::simulation::{Simulation, config, page, payload};
 use bytes::Bytes;
 use proptest::prelude::*;
 use statestore_protocol::{Reply, ServiceError};
-use statestored::service::ServiceConfig;
+use statestored_store::service::ServiceConfig;
 use std::collections::BTreeSet;
 
 fn next_page(
@@ -18,7 +18,7 @@ fn request_page(
     sim: &mut Simulation,
     pattern: &str,
     token: Option<&[u8]>,
-) -> statestored::service::ReplyEnvelope {
+) -> statestored_store::service::ReplyEnvelope {
     let words = [&b"SCAN"[..], pattern.as_bytes()].into_iter().chain(token);
     sim.request().send(&payload(words))
 }

@@ -4,12 +4,12 @@ use crate::terms::StorageTraits;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Event, Hlc, HlcError, Reply};
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_storage::{Record, Write};
+use statestored_store::service::{
     ChangeNotification, ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request,
     RequestEnvelope, RequestProgress, Service, ServiceConfig, Ticket,
 };
-use statestored::storage::{Record, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

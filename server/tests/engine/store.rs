@@ -1,7 +1,7 @@
 //! A service with the embedded keyspace.
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::service::{ClockReading, Service, ServiceConfig};
-use statestored::storage::{Batch, Record};
+use statestored_storage::{Batch, Record};
+use statestored_store::keyspace::EmbeddedKeyspace;
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 
 /// Which one that is, in `tests/vectors/storages.json`.
 pub(crate) const STORAGE: &str = "memory";

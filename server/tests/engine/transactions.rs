@@ -1,8 +1,8 @@
 //! Transactions: all or nothing, in order, one version and one notification for each change.
 use crate::simulation::{Simulation, WALL, config, hlc, payload, text};
 use proptest::prelude::*;
-use statestored::keyspace::PrefixLimit;
-use statestored::service::ServiceConfig;
+use statestored_store::keyspace::PrefixLimit;
+use statestored_store::service::ServiceConfig;
 
 const TOKEN_REQUIRED: &str = "a fencing token is required for this request";
 
@@ -256,7 +256,7 @@ fn the_store_reports_its_capabilities() {
 fn a_read_only_store_refuses_transactions() {
     let mut sim = Simulation::new();
     sim.service.set_read_only(true);
-    let refusal = format!("-ERR {}", statestored::service::READ_ONLY);
+    let refusal = format!("-ERR {}", statestored_store::service::READ_ONLY);
     assert_eq!(run(&mut sim, &["SET a 1"]), refusal);
     assert_eq!(sim.service.size().keys, 0);
 }

@@ -1,6 +1,6 @@
 //! KEYNOTIFY and notifications.
 use crate::simulation::{Simulation, WALL, config, hlc};
-use statestored::service::ServiceConfig;
+use statestored_store::service::ServiceConfig;
 
 #[test]
 fn every_watcher_including_the_writer_is_notified() {

@@ -3,7 +3,7 @@ use crate::cluster::Etcd;
 use crate::elsewhere::shared::{self, node};
 use crate::elsewhere::{Engine, bridged, forgotten, guarded, keeping, refusals};
 use etcd_client::{GetOptions, KeyValue};
-use faults::{Mosquitto, direct, within};
+use harness::{Mosquitto, direct, within};
 use statestore::{Client, Observation, SetOutcome};
 use statestored::RunningServer;
 use std::time::Duration;

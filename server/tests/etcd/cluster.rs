@@ -1,10 +1,10 @@
 //! An etcd of its own for a test.
 use crate::elsewhere::{Engine, block_on, wait_until_listening};
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType};
-use faults::free_port;
+use harness::free_port;
 use statestored::config::StorageConfig;
-use statestored::keyspace::shared::ThreadLink;
-use statestored::keyspace::shared::etcd::{EtcdConfig, connect};
+use statestored_etcd::{EtcdConfig, connect};
+use statestored_link::ThreadLink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;

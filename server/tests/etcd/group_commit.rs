@@ -2,7 +2,7 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, connect_to, start};
 use statestore::{Outcome, SetOutcome};
-use statestored::keyspace::shared::{
+use statestored_shared::{
     CommitOutcome, EngineCommit, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
     EngineValue, Keys, Link, Record, RecordContent, Revision, ThreadLink, WriteId,
 };

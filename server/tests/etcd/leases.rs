@@ -2,7 +2,7 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on};
 use etcd_client::GetOptions;
-use statestored::keyspace::shared::{
+use statestored_shared::{
     CLOCK_LIFETIME, EngineEvent, EngineRequest, EngineRequestId, Link, ThreadLink,
 };
 use std::future::poll_fn;

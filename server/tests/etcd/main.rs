@@ -35,7 +35,7 @@ use elsewhere::store;
 use elsewhere::{Cluster, Engine, block_on, connect_to, get, start, until};
 use statestore::Outcome;
 use statestored::RunningServer;
-use statestored::keyspace::shared::{Record, RecordContent, WriteId, bucket_of};
+use statestored_shared::{Record, RecordContent, WriteId, bucket_of};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Name of the storage in `tests/vectors/storages.json`.

@@ -10,8 +10,8 @@ use etcd_client::{
 use statestore::{Client, Settings};
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::EngineTls;
-use statestored::keyspace::shared::etcd::EtcdConfig;
+use statestored_etcd::EtcdConfig;
+use statestored_link::EngineTls;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;

@@ -1,7 +1,7 @@
 //! Events of etcd's watch across lost connections, and large responses.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, connect_to, get, next, start, until, value};
-use faults::proxy::{AcceptMode, CutKind, Proxy};
+use harness::proxy::{AcceptMode, CutKind, Proxy};
 use statestore::{Client, Observation, ObserveOptions, Observer, Overflow};
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};

@@ -1,8 +1,8 @@
 //! The hub as a client of a broker.
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, ReasonCode, decode};
-use statestored::hub::{BrokerConfig, Hub, HubConfig, HubLimits};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{BrokerConfig, Hub, HubConfig, HubLimits};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 
 const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,

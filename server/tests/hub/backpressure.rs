@@ -2,7 +2,7 @@
 use crate::world::{Client, HubSimulation, command, connect, id, message, request, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Connect, Disconnect, Packet, PublishHeader, ReasonCode, Will};
-use statestored::hub::{CloseAction, HubConfig, HubLimits};
+use statestored_broker::hub::{CloseAction, HubConfig, HubLimits};
 
 fn world() -> HubSimulation {
     HubSimulation::durable(HubConfig::default())

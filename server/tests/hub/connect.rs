@@ -1,8 +1,8 @@
 //! CONNECT and CONNACK.
 use crate::world::{HubSimulation, MAX, PEER, connect, resume};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, QoS, ReasonCode, Will};
-use statestored::access::{Authenticator, Users};
-use statestored::hub::{CloseAction, HubConfig, HubLimits};
+use statestored_access::{Authenticator, Users};
+use statestored_broker::hub::{CloseAction, HubConfig, HubLimits};
 
 #[test]
 fn connack_reports_the_server_limits() {

@@ -1,9 +1,9 @@
 //! Output waits until a crash cannot undo its change. All other output is sent at once.
 use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
-use statestored::hub::{HubConfig, HubLimits};
-use statestored::service::ServiceConfig;
-use statestored::storage::Write;
+use statestored_broker::hub::{HubConfig, HubLimits};
+use statestored_storage::Write;
+use statestored_store::service::ServiceConfig;
 
 fn world() -> HubSimulation {
     HubSimulation::durable(HubConfig::default())

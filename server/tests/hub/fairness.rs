@@ -4,9 +4,9 @@ use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     Connect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will, decode,
 };
-use statestored::access::{Authenticator, Users};
-use statestored::hub::{CloseAction, Hub, HubConfig, HubLimits};
-use statestored::service::{Service, ServiceConfig};
+use statestored_access::{Authenticator, Users};
+use statestored_broker::hub::{CloseAction, Hub, HubConfig, HubLimits};
+use statestored_store::service::{Service, ServiceConfig};
 
 const MAX_BYTES: usize = 1_000_000;
 

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     Connect, Limits, Packet, PublishHeader, QoS, ReasonCode, Subscription,
 };
-use statestored::hub::{CloseAction, HubLimits};
+use statestored_broker::hub::{CloseAction, HubLimits};
 
 fn limits() -> HubLimits {
     HubLimits {

@@ -1,7 +1,7 @@
 //! Keep-alive and PINGREQ.
 use crate::world::{HubSimulation, connect};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
-use statestored::hub::CloseAction;
+use statestored_broker::hub::CloseAction;
 
 #[test]
 fn silence_of_one_and_a_half_keep_alives_ends_the_connection() {

@@ -1,10 +1,10 @@
 //! Limits of each user, and of all users together.
 use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
-use statestored::access::{Authenticator, RateLimits, UserLimits, UserLimitsMap, Users};
-use statestored::hub::{HubConfig, HubLimits};
-use statestored::keyspace::PrefixLimit;
-use statestored::service::ServiceConfig;
+use statestored_access::{Authenticator, RateLimits, UserLimits, UserLimitsMap, Users};
+use statestored_broker::hub::{HubConfig, HubLimits};
+use statestored_store::keyspace::PrefixLimit;
+use statestored_store::service::ServiceConfig;
 
 fn users() -> Authenticator {
     let mut users = Users::default();

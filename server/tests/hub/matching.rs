@@ -3,8 +3,8 @@ use crate::world::{Client, HubSimulation, RESPONSES, command, id, request, set};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode, Subscription};
 use statestore_protocol::topic;
-use statestored::access::UserLimits;
-use statestored::hub::HubLimits;
+use statestored_access::UserLimits;
+use statestored_broker::hub::HubLimits;
 
 /// Levels that a filter may have.
 const LEVELS: usize = 128;

@@ -4,7 +4,7 @@ use statestore_protocol::mqtt::{
     Auth, ConnAck, Connect, Disconnect, Packet, PublishHeader, QoS, ReasonCode, Subscription, Will,
 };
 use statestore_protocol::topic;
-use statestored::hub::{CloseAction, HubLimits};
+use statestored_broker::hub::{CloseAction, HubLimits};
 
 /// Runs `misuse` as one of two clients; the other one must not notice.
 fn assert_refused(reason: ReasonCode, misuse: impl FnOnce(&mut HubSimulation, &mut Client)) {

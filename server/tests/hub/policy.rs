@@ -3,9 +3,9 @@ use crate::wills::will;
 use crate::world::{Client, HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, ReasonCode, Subscription, Will};
 use statestore_protocol::{Reply, topic};
-use statestored::access::{Authenticator, Policy, Users};
-use statestored::hub::HubConfig;
-use statestored::service::ServiceConfig;
+use statestored_access::{Authenticator, Policy, Users};
+use statestored_broker::hub::HubConfig;
+use statestored_store::service::ServiceConfig;
 use std::sync::Arc;
 
 const RULES: &str = "

@@ -4,8 +4,8 @@ use statestore_protocol::mqtt::{
     ConnAck, Packet, PubAck, Publish, PublishHeader, ReasonCode, SubAck, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{BrokerConfig, BrokerError, Hub, HubConfig};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{BrokerConfig, BrokerError, Hub, HubConfig};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 
 const NOW: ClockReading = ClockReading {
     wall_ms: 1_700_000_000_000,

@@ -1,7 +1,7 @@
 //! Sessions that outlive their connection.
 use crate::world::{HubSimulation, command, connect, id, message, request, resume, set};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PublishHeader, ReasonCode};
-use statestored::hub::{CloseAction, HubLimits};
+use statestored_broker::hub::{CloseAction, HubLimits};
 
 #[test]
 fn messages_wait_for_a_session_and_its_subscriptions_stay() {

@@ -1,5 +1,5 @@
 //! A service with the embedded keyspace.
-use statestored::service::{Service, ServiceConfig};
+use statestored_store::service::{Service, ServiceConfig};
 
 pub(crate) fn open(config: ServiceConfig) -> Service {
     Service::embedded(config)

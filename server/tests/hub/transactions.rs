@@ -2,11 +2,11 @@
 use crate::world::{Client, HubSimulation, command, id, request};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, PublishHeader};
-use statestored::access::Policy;
-use statestored::access::policy::{KeyPatterns, KeyType};
-use statestored::hub::HubConfig;
-use statestored::service::{Retention, ServiceConfig};
-use statestored::storage::Write;
+use statestored_access::Policy;
+use statestored_access::policy::{KeyPatterns, KeyType};
+use statestored_broker::hub::HubConfig;
+use statestored_storage::Write;
+use statestored_store::service::{Retention, ServiceConfig};
 use std::sync::Arc;
 
 fn txn(operations: &[&str]) -> Bytes {

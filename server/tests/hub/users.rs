@@ -1,8 +1,8 @@
 //! Other users while clients are connected.
 use crate::world::{HubSimulation, connect, resume};
 use statestore_protocol::mqtt::{Connect, ReasonCode};
-use statestored::access::{Authenticator, Users};
-use statestored::hub::HubConfig;
+use statestored_access::{Authenticator, Users};
+use statestored_broker::hub::HubConfig;
 
 fn users(all: &[(&str, &str)]) -> Authenticator {
     let mut users = Users::default();

@@ -6,8 +6,8 @@ use statestore_protocol::mqtt::{
     ReasonCode, SubAck, Subscribe, Subscription, decode,
 };
 use statestore_protocol::topic;
-use statestored::hub::{CloseAction, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::service::{ClockReading, ServiceConfig};
+use statestored_broker::hub::{CloseAction, ConnectionId, Hub, HubConfig, HubLimits};
+use statestored_store::service::{ClockReading, ServiceConfig};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) const MAX: u32 = u32::MAX;

@@ -6,8 +6,8 @@ use statestore::intents::{Decision, REGISTERS, Record, Set, Store, TransactionId
 use statestore::{Condition, Entry, Error, ErrorKind, Hlc, Outcome as Done, SetOutcome};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_store::service::{
     ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
     RequestProgress, Service, ServiceConfig,
 };

@@ -8,8 +8,8 @@ use statestore::lock::{CompareAndSet, Progress, Step, StepOutcome};
 use statestore::{Entry, Hlc};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_store::service::{
     ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
     RequestProgress, Service, ServiceConfig,
 };

@@ -2,10 +2,10 @@
 use crate::network::{OneWayLink, without_notifications};
 use bytes::{Bytes, BytesMut};
 use statestore::Hlc;
-use statestored::hub::{CloseAction, ConnectionId, Hub, HubConfig};
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::service::{ClockReading, Service, ServiceConfig};
-use statestored::storage::{Batch, Record, Write};
+use statestored_broker::hub::{CloseAction, ConnectionId, Hub, HubConfig};
+use statestored_storage::{Batch, Record, Write};
+use statestored_store::keyspace::EmbeddedKeyspace;
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

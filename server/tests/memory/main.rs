@@ -10,8 +10,8 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
 use statestore_protocol::property::RequestProperties;
-use statestored::access::Principal;
-use statestored::service::{Request, RequestEnvelope, Service, ServiceConfig};
+use statestored_access::Principal;
+use statestored_store::service::{Request, RequestEnvelope, Service, ServiceConfig};
 use world::{Client, HubSimulation, START_WALL_MS, command, connect, id, message, request, resume};
 
 /// Runs `work` and checks that the bytes which it has allocated and not freed are counted. The count may be less by `slack`, and more by
@@ -68,7 +68,7 @@ fn entries_are_counted_at_their_allocated_size() {
                     },
                     may_be_redelivered: false,
                 };
-                let now = statestored::service::ClockReading {
+                let now = statestored_common::ClockReading {
                     wall_ms: START_WALL_MS,
                     mono_ms: 0,
                 };

@@ -9,13 +9,13 @@ use crate::shared::{Map, MapChange, Mutation, ReadSnapshot, SharedMap};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
 use statestore_protocol::{Reply, ServiceError};
-use statestored::keyspace::rules::{self, Context, Operation, Token, Version};
-use statestored::keyspace::{
+use statestored_common::ClockReading;
+use statestored_storage::Expiry;
+use statestored_store::keyspace::rules::{self, Context, Operation, Token, Version};
+use statestored_store::keyspace::{
     ChangeEvent, Completion, EntryState, EventSink, Keyspace, OwnedOperation, PageRequest,
     RequestContext, Size, Ticket,
 };
-use statestored::service::ClockReading;
-use statestored::storage::Expiry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most keys of a page.

@@ -16,8 +16,8 @@ use statestore_protocol::mqtt::{
     Connect, Packet, PubAck, Publish, PublishHeader, ReasonCode, decode,
 };
 use statestore_protocol::{Event, Hlc, Reply, topic};
-use statestored::hub::{ConnectionId, Hub, HubConfig};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{ConnectionId, Hub, HubConfig};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::{BTreeMap, VecDeque};
 
 const COUNTER: &str = "counter";

@@ -6,9 +6,9 @@ use crate::world::{
 };
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Connect, Packet, PublishHeader, ReasonCode};
-use statestored::access::Users;
-use statestored::hub::{Hub, HubConfig, HubLimits};
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_access::Users;
+use statestored_broker::hub::{Hub, HubConfig, HubLimits};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 
 const CALM: FaultRates = FaultRates {
     seed: 1,

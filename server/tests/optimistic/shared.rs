@@ -1,8 +1,8 @@
 //! A map that several keyspaces share: each reads entries, and commits by compare-and-swap on what it read.
 use bytes::Bytes;
 use statestore_protocol::Hlc;
-use statestored::keyspace::rules::Version;
-use statestored::storage::Expiry;
+use statestored_storage::Expiry;
+use statestored_store::keyspace::rules::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
 //! A service whose keyspace is one node's view of a shared map.
 use crate::keyspace::{FaultRates, OptimisticKeyspace};
 use crate::shared::{Entry, SharedMap};
-use statestored::service::{ClockReading, Service, ServiceConfig};
-use statestored::storage::{Batch, Record};
+use statestored_storage::{Batch, Record};
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 
 /// Which one that is, in `tests/vectors/storages.json`.
 pub(crate) const STORAGE: &str = "memory";

@@ -185,7 +185,10 @@ fn assert_warned(server: &AuditedServer) {
     let (status, text) = server.get("/readyz");
     assert_eq!(status, 200, "{text}");
     assert!(text.starts_with("ready\nclock_behind: "), "{text}");
-    let line = server.event(&[("level", "WARN"), ("target", "statestored::hub::clock")]);
+    let line = server.event(&[
+        ("level", "WARN"),
+        ("target", "statestored_broker::hub::clock"),
+    ]);
     let message = line["message"].as_str().unwrap();
     assert!(message.starts_with("SETs of one or two"), "{line}");
     let suspect = "statestored_clock_suspect{direction=\"behind\"}";
@@ -238,7 +241,10 @@ fn a_former_fast_clock_is_reported_after_its_correction() {
     assert!(daemon.wait().status.success());
     disk.set(&[]);
     let server = AuditedServer::start(&arguments);
-    let line = server.event(&[("level", "WARN"), ("target", "statestored::hub::clock")]);
+    let line = server.event(&[
+        ("level", "WARN"),
+        ("target", "statestored_broker::hub::clock"),
+    ]);
     assert!(
         line["message"]
             .as_str()

@@ -1,14 +1,14 @@
 //! A replica that takes over.
 use crate::elsewhere::{Engine, LONG, block_on, connect_to, get, until, value};
 use crate::server::Redis;
-use faults::{AcceptMode, CutKind, Proxy};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use harness::{AcceptMode, CutKind, Proxy};
 use statestore::{Client, Condition, ScanOptions, SetOptions, SetOutcome};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::redis::RedisConfig;
+use statestored_redis::RedisConfig;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -195,7 +195,7 @@ impl Sentinel {
     fn of(master: &Redis) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..10 {
-            let port = faults::free_port();
+            let port = harness::free_port();
             let path = folder.path().join("sentinel.conf");
             let mut file = std::fs::File::create(&path).unwrap();
             writeln!(file, "bind 127.0.0.1\nport {port}").unwrap();

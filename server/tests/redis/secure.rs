@@ -4,8 +4,8 @@ use crate::elsewhere::{block_on, connect_to, value};
 use crate::server::Redis;
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::EngineTls;
-use statestored::keyspace::shared::redis::RedisConfig;
+use statestored_link::EngineTls;
+use statestored_redis::RedisConfig;
 
 /// Starts a Redis that trusts certificates of this authority. Its user has the permissions that a server needs, for keys that
 /// begin with `{allowed}`.

@@ -4,7 +4,7 @@ use crate::server::Redis;
 use statestore::Client;
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::redis::RedisConfig;
+use statestored_redis::RedisConfig;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! A Redis of its own for a test.
 use crate::disk::Disk;
 use crate::elsewhere::{Engine, block_on, wait_until_listening};
-use faults::free_port;
+use harness::free_port;
 use redis::Connection;
 use statestored::config::StorageConfig;
-use statestored::keyspace::shared::ThreadLink;
-use statestored::keyspace::shared::redis::{RedisConfig, connect};
+use statestored_link::ThreadLink;
+use statestored_redis::{RedisConfig, connect};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 

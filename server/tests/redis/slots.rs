@@ -5,7 +5,7 @@ use statestore::{Client, Observation};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
 use statestored::config::{Config, StorageConfig};
-use statestored::keyspace::shared::redis::RedisConfig;
+use statestored_redis::RedisConfig;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;

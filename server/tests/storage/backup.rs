@@ -1,8 +1,8 @@
 //! Backups of a store that goes on, and what reading one finds.
 use super::model::{Model, SMALL_LOGS, after, commit, open};
 use bytes::Bytes;
-use statestored::storage::backup::{self, BackupReader, Header};
-use statestored::storage::{
+use statestored_storage::backup::{self, BackupReader, Header};
+use statestored_storage::{
     DurableOptions, Record, RecordReceiver, RecordView, Storage, StorageError, StorageImage,
 };
 use std::path::Path;

@@ -4,8 +4,8 @@ use super::manual_machine::ManualMachine;
 use super::model::{
     Model, SMALL_LOGS, after, batch, commit, current_log, open, put, read_files, write_files,
 };
-use statestored::storage::durable::{self, CheckReport};
-use statestored::storage::{StoppedStore, Storage};
+use statestored_storage::durable::{self, CheckReport};
+use statestored_storage::{StoppedStore, Storage};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Group commit, driven by a storage whose commits the test lets through one by one.
 use super::model::{batch, put};
-use statestored::storage::committer::{CommitterOptions, SubmitError};
-use statestored::storage::{Batch, Committer, MemoryStorage, Restore, Storage, StorageError};
+use statestored_storage::committer::{CommitterOptions, SubmitError};
+use statestored_storage::{Batch, Committer, MemoryStorage, Restore, Storage, StorageError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 

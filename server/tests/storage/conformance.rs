@@ -3,7 +3,7 @@ use super::model::{Model, SMALL_LOGS, batch, put, record};
 use bytes::Bytes;
 use proptest::prelude::*;
 use statestore_protocol::Hlc;
-use statestored::storage::{
+use statestored_storage::{
     Batch, DurableOptions, DurableStorage, Expiry, MemoryStorage, Record, Storage, Write,
 };
 use tempfile::TempDir;

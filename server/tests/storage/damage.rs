@@ -2,7 +2,7 @@
 use super::model::{
     Model, SMALL_LOGS, after, commit, current_log, end_of_frames, open, read_files, write_files,
 };
-use statestored::storage::{DurableStorage, Storage, StorageError};
+use statestored_storage::{DurableStorage, Storage, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tempfile::TempDir;

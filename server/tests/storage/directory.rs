@@ -1,6 +1,6 @@
 //! Directories of stores: which can be used, and by which process.
 use super::model::{SMALL_LOGS, after, commit, open, read_files};
-use statestored::storage::{Storage, StorageError};
+use statestored_storage::{Storage, StorageError};
 use std::fs;
 use tempfile::TempDir;
 

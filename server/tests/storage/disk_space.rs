@@ -3,7 +3,7 @@ use super::manual_machine::ManualMachine;
 use super::model::{
     Model, SMALL_LOGS, after, batch, commit, current_log, end_of_frames, put, read_files,
 };
-use statestored::storage::{Batch, DurableOptions, DurableStorage, Storage, StorageError};
+use statestored_storage::{Batch, DurableOptions, DurableStorage, Storage, StorageError};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 use super::disk::Disk;
 use super::model::{after, commit, open};
-use statestored::storage::{DurableOptions, Storage, StorageError};
+use statestored_storage::{DurableOptions, Storage, StorageError};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

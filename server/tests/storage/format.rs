@@ -1,6 +1,6 @@
 //! A data folder as the first version of the format was written.
 use super::model::{SMALL_LOGS, after, commit, open, read_files, write_files};
-use statestored::storage::Storage;
+use statestored_storage::Storage;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Space on disk follows what is stored, not what was ever written.
 use super::model::{batch, open, put};
 use bytes::Bytes;
-use statestored::storage::{DurableOptions, DurableStorage, Storage, Write};
+use statestored_storage::{DurableOptions, DurableStorage, Storage, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;

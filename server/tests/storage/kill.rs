@@ -1,6 +1,6 @@
 //! A process that is killed while it commits loses nothing that it acknowledged.
 use super::model::{after, commit, open};
-use statestored::storage::{DurableOptions, Storage};
+use statestored_storage::{DurableOptions, Storage};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

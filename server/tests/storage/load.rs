@@ -1,6 +1,6 @@
 //! Loads that are stopped, and what they say of how far they are.
 use super::model::{Model, after, batch, commit, open, put, read_files};
-use statestored::storage::{
+use statestored_storage::{
     DurableOptions, DurableStorage, LoadProgress, RecordView, Restore, Storage, StorageError,
 };
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! A store whose machine and disk the test controls: clock, jobs, space and faults.
-use statestored::storage::disk::{Disk, DiskFile, FileSystem, OpenMode, Status};
-use statestored::storage::environment::{BackgroundJob, Environment, JobHandle};
-use statestored::storage::{DurableOptions, DurableStorage, StorageError};
+use statestored_storage::disk::{Disk, DiskFile, FileSystem, OpenMode, Status};
+use statestored_storage::environment::{BackgroundJob, Environment, JobHandle};
+use statestored_storage::{DurableOptions, DurableStorage, StorageError};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::TryLockError;

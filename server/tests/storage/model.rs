@@ -1,7 +1,7 @@
 //! Expected contents of a storage, and histories to fill it with.
 use bytes::Bytes;
 use statestore_protocol::Hlc;
-use statestored::storage::{
+use statestored_storage::{
     Batch, DurableOptions, DurableStorage, Expiry, Record, RecordView, Restore, Storage,
     StorageError, Write,
 };

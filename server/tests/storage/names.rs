@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::kill;
 use super::model::{SMALL_LOGS, open};
-use statestored::storage::DurableOptions;
+use statestored_storage::DurableOptions;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

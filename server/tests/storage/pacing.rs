@@ -4,8 +4,8 @@ use super::model::{
     Model, SMALL_LOGS, after, batch, commit, end_of_frames, put, read_files, write_files,
 };
 use bytes::Bytes;
-use statestored::storage::group_commit::{CommitQueue, GroupCommit};
-use statestored::storage::{DurableOptions, DurableStorage, Storage, StorageError};
+use statestored_storage::group_commit::{CommitQueue, GroupCommit};
+use statestored_storage::{DurableOptions, DurableStorage, Storage, StorageError};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;

@@ -4,9 +4,9 @@ use super::conformance::any_history;
 use super::format::{LAST, fixture};
 use super::model::{Model, SMALL_LOGS, after, commit, open, read_files, write_files};
 use proptest::prelude::*;
-use statestored::storage::backup::BackupReader;
-use statestored::storage::json_lines::{self, JsonLinesReader};
-use statestored::storage::{
+use statestored_storage::backup::BackupReader;
+use statestored_storage::json_lines::{self, JsonLinesReader};
+use statestored_storage::{
     Batch, DurableOptions, NewStore, RecordSource, StoppedStore, Storage, StorageError,
     StoreRewriter, durable,
 };
@@ -204,7 +204,7 @@ fn a_store_of_format_1_has_a_backup_that_can_be_restored() {
     let (data, restored) = (place.path().join("data"), place.path().join("restored"));
     write_files(&data, &fixture());
     let mut backup = Vec::new();
-    statestored::storage::backup::write(&mut stopped(&data), &mut backup, &|| true)
+    statestored_storage::backup::write(&mut stopped(&data), &mut backup, &|| true)
         .expect("a backup");
     assert_eq!(read_files(&data), fixture(), "the store is only read");
     restore(&backup, &restored).expect("restored");

@@ -1,6 +1,6 @@
 //! Copies of a store that goes on.
 use super::model::{SMALL_LOGS, after, commit, end_of_frames, open, read_files};
-use statestored::storage::{
+use statestored_storage::{
     DurableOptions, DurableStorage, MemoryStorage, RecordReceiver, RecordView, Storage,
     StorageError,
 };

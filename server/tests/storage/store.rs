@@ -1,8 +1,8 @@
 //! A service whose changes are in a folder: after a restart it has the stored entries.
 use crate::model;
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::service::{ClockReading, Service, ServiceConfig};
-use statestored::storage::{Batch, DurableStorage, Record, Storage};
+use statestored_storage::{Batch, DurableStorage, Record, Storage};
+use statestored_store::keyspace::EmbeddedKeyspace;
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::cell::RefCell;
 use tempfile::TempDir;
 

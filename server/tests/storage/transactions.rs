@@ -5,12 +5,12 @@ use super::restore::restore;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Hlc, Reply, SetOptions, TransactionOperation};
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_storage::{Batch, DurableStorage, Storage};
+use statestored_store::service::{
     ClockReading, CommittedReply, Outcome, Request, RequestEnvelope, RequestProgress, Service,
     ServiceConfig,
 };
-use statestored::storage::{Batch, DurableStorage, Storage};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};

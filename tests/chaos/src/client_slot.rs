@@ -5,7 +5,7 @@ use crate::peer::{Peer, PeerReply};
 use crate::peer_line::PeerLine;
 use crate::programs::{Language, Programs};
 use crate::server::Server;
-use faults::proxy::Proxy;
+use harness::proxy::Proxy;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;

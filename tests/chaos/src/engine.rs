@@ -1,5 +1,5 @@
 //! Engines that two servers share. They have no faults: `tests/cluster` kills its engines.
-use faults::free_port;
+use harness::free_port;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::Stdio;

@@ -4,7 +4,7 @@ use crate::key_clients;
 use crate::lock_clients::LEASE;
 use crate::run_state::RunState;
 use crate::server::Server;
-use faults::proxy::{AcceptMode, CutKind, Direction, Proxy};
+use harness::proxy::{AcceptMode, CutKind, Direction, Proxy};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 

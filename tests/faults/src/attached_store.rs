@@ -6,12 +6,12 @@ use statestore_protocol::mqtt::session::{
 use statestore_protocol::mqtt::{Connect, Publish, PublishHeader, Subscription};
 use statestore_protocol::property::{self, RequestProperties};
 use statestore_protocol::topic;
-use statestored::access::Principal;
-use statestored::service::{
+use statestored_access::Principal;
+use statestored_storage::Write;
+use statestored_store::service::{
     ClockReading, CommittedReply, Outcome, Request, RequestEnvelope, RequestProgress,
     Service as Store, ServiceConfig,
 };
-use statestored::storage::Write;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -33,7 +33,7 @@ async fn commands_and_notifications_pass() {
     assert_eq!(reader.get("other").await.unwrap(), None);
 }
 
-/// Some distributions build Mosquitto without WebSocket, Debian 12 for one. `core/tests/connection/websocket.rs` needs none.
+/// Some distributions build Mosquitto without WebSocket, Debian 12 for one. `tests/client/tests/connection/websocket.rs` needs none.
 #[tokio::test]
 async fn values_pass_over_websocket() {
     let Some((broker, websocket)) = Mosquitto::start_with_websocket() else {

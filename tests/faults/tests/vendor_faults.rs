@@ -7,20 +7,20 @@
 //! | (the same) | `server/tests/locks/waiting.rs` | `the_wait_timeout_is_respected_and_leaves_nothing` |
 //! | a renewal in flight at release takes the lease again | `server/tests/locks/release.rs` | `a_renewal_under_way_does_not_take_the_lease_again_after_its_release` |
 //! | one odd notification topic kills all notifications | `tests/faults/tests/observations.rs` | `forged_and_malformed_notifications_through_mosquitto_are_ignored` |
-//! | (the same) | `core/tests/client/observe/mod.rs` | `invalid_notifications_are_counted_and_ignored` |
+//! | (the same) | `tests/client/tests/client/observe/mod.rs` | `invalid_notifications_are_counted_and_ignored` |
 //! | observations die at a disconnect | `tests/faults/tests/observations.rs` | `every_observer_reaches_the_last_state_after_many_cuts` |
 //! | changes during a disconnect are lost | `tests/faults/tests/observations.rs` | `changes_during_a_disconnect_arrive_as_the_last_state_after_a_resync` |
 //! | one observation per key | `tests/faults/tests/observations.rs` | `observers_of_a_key_share_one_keynotify_and_its_renewal` |
-//! | (the same) | `core/tests/client/observe/mod.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
+//! | (the same) | `tests/client/tests/client/observe/mod.rs` | `observers_of_one_key_share_a_watch_and_the_last_one_ends_it` |
 //! | time-outs rounded up to whole seconds | `tests/faults/tests/vendor_faults.rs` | `a_timeout_is_kept_to_the_millisecond` |
 //! | entries of timed-out requests never removed | `tests/faults/tests/vendor_faults.rs` | `requests_that_timed_out_leave_nothing_behind` |
 //! | session loss makes the client unusable | `tests/faults/tests/restart.rs` | `a_client_works_normally_after_a_server_restart` |
 //! | (the same) | `tests/faults/tests/restart.rs` | `retryable_requests_are_sent_again_and_others_fail_as_unknown` |
-//! | unbounded queues | `core/tests/client/limits.rs` | `a_full_queue_rejects_requests` |
-//! | (the same) | `core/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
+//! | unbounded queues | `tests/client/tests/client/limits.rs` | `a_full_queue_rejects_requests` |
+//! | (the same) | `tests/client/tests/client/limits.rs` | `buffered_bytes_are_limited_but_a_single_large_request_passes` |
 //! | (the same) | `tests/faults/tests/observations.rs` | `a_slow_observer_is_bounded_and_notified_of_missed_changes` |
 //! | (the same) | `core/protocol/tests/mqtt_session/live_connection.rs` | `pending_pubacks_are_bounded_if_the_broker_reads_nothing` |
-//! | PUBACK failures ignored | `core/tests/client/messages.rs` | `a_rejected_publish_ends_its_request` |
+//! | PUBACK failures ignored | `tests/client/tests/client/messages.rs` | `a_rejected_publish_ends_its_request` |
 //! | (the same) | `tests/faults/tests/mosquitto.rs` | `a_request_without_a_store_fails_as_not_done` |
 //! | parser panics on empty payloads and negative lengths | `tests/faults/tests/vendor_faults.rs` | `empty_payloads_and_negative_lengths_are_errors` |
 //! | (the same) | `core/protocol/tests/protocol_properties.rs` | `decoding_arbitrary_bytes_does_not_panic` |

@@ -6,9 +6,9 @@
 //! durable.
 use crate::disk::{DATA, DiskChange, DiskHandle, Failure, FileTree, ProcessEnd};
 use bytes::Bytes;
-use statestored::storage::backup::NewFile;
-use statestored::storage::disk::{Disk, OpenMode};
-use statestored::storage::{
+use statestored_storage::backup::NewFile;
+use statestored_storage::disk::{Disk, OpenMode};
+use statestored_storage::{
     Batch, DurableStorage, NewStore, Record, RecordReceiver as _, RecordView, Restore,
     Storage as _, StorageError, Write,
 };

@@ -4,8 +4,8 @@ use crate::server::CLIENT_ADDRESS;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
 use statestore_protocol::{Command, Event, Notification, Reply, topic};
-use statestored::hub::{ConnectionId, Hub};
-use statestored::service::ClockReading;
+use statestored_broker::hub::{ConnectionId, Hub};
+use statestored_common::ClockReading;
 
 const CLIENT_ID: &str = "witness";
 

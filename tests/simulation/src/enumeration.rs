@@ -7,7 +7,7 @@
 //! have to be there, and a pending commit as a whole or not at all.
 use crate::disk::{DiskChange, DiskHandle, Failure, FileTree, NameChange, ProcessEnd};
 use bytes::Bytes;
-use statestored::storage::{
+use statestored_storage::{
     Batch, DurableStorage, Record, RecordView, Restore, Storage as _, StorageError, Write,
 };
 use std::collections::{BTreeMap, HashSet};

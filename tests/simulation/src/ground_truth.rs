@@ -2,7 +2,7 @@
 use crate::history::Version;
 use bytes::Bytes;
 use statestore::Hlc;
-use statestored::storage::Record;
+use statestored_storage::Record;
 use std::collections::BTreeMap;
 
 /// How late a key may expire: the simulation's own timers are not exact to the millisecond.

@@ -6,8 +6,8 @@ use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, Publi
 use statestore_protocol::{
     Command, Condition, Hlc, Rejection, Reply, SetOptions, TransactionOperation, Version, topic,
 };
-use statestored::hub::{ConnectionId, Hub};
-use statestored::service::ClockReading;
+use statestored_broker::hub::{ConnectionId, Hub};
+use statestored_common::ClockReading;
 
 const CLIENT_ID: &str = "transactor";
 

@@ -31,11 +31,11 @@ pub(crate) fn open(name: &str, directory: &Path) -> Result<Box<dyn Engine>, Benc
 }
 
 /// The storage that statestored uses.
-struct DurableEngine(statestored::storage::DurableStorage);
+struct DurableEngine(statestored_storage::DurableStorage);
 
 impl DurableEngine {
     fn open(directory: &Path) -> Result<Self, BenchError> {
-        use statestored::storage::{DurableOptions, DurableStorage};
+        use statestored_storage::{DurableOptions, DurableStorage};
         Ok(Self(DurableStorage::open(
             directory,
             DurableOptions::default(),
@@ -46,7 +46,7 @@ impl DurableEngine {
 impl Engine for DurableEngine {
     fn commit(&mut self, pairs: &[KeyValue]) -> Result<(), BenchError> {
         use bytes::Bytes;
-        use statestored::storage::{Batch, Record, Storage, Write};
+        use statestored_storage::{Batch, Record, Storage, Write};
         let put = |(key, value): &KeyValue| {
             Write::Put(Record {
                 key: Bytes::copy_from_slice(key),
@@ -64,7 +64,7 @@ impl Engine for DurableEngine {
     }
 
     fn load(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BenchError> {
-        use statestored::storage::{RecordView, Restore, Storage};
+        use statestored_storage::{RecordView, Restore, Storage};
         struct Each<'a>(&'a mut dyn FnMut(&[u8], &[u8]));
         impl Restore for Each<'_> {
             fn put(&mut self, record: &RecordView<'_>) {

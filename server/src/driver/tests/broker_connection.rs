@@ -1,8 +1,8 @@
 //! Times of the attempts to reach the broker, with a clock that stands still while all tasks wait.
 use super::*;
 use crate::attached::{AttachError, Connector, Transport};
-use crate::hub::BrokerConfig;
 use statestore_protocol::mqtt::{ConnAck, ReasonCode, SubAck};
+use statestored_broker::hub::BrokerConfig;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::future::pending;

@@ -1,12 +1,12 @@
 use super::super::*;
 use super::packet;
-use crate::access::{Authenticator, Policy};
-use crate::hub::HubConfig;
 use crate::server_handle::ReloadedConfig;
-use crate::service::{Service, ServiceConfig};
-use crate::storage::{CommitterOptions, MemoryStorage};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
+use statestored_access::{Authenticator, Policy};
+use statestored_broker::hub::HubConfig;
+use statestored_storage::{CommitterOptions, MemoryStorage};
+use statestored_store::service::{Service, ServiceConfig};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::{LocalSet, spawn_local};

@@ -1,6 +1,6 @@
 //! The identity of a certificate's owner.
-use crate::access::ClientCertificate;
 use rustls::pki_types::CertificateDer;
+use statestored_access::ClientCertificate;
 use std::fmt::Write;
 use x509_parser::asn1_rs::ToDer;
 use x509_parser::certificate::X509Certificate;

@@ -1,9 +1,9 @@
 //! The files of TLS: certificates, a key, a revocation list.
 use super::TlsError;
 use crate::config::TlsFiles;
-use crate::read_tracker;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use statestored_access::read_tracker;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

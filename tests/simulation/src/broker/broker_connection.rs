@@ -4,7 +4,7 @@ use super::trunk_pipe::TrunkPipe;
 use crate::simulation::{Event, Simulation};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, ReasonCode, decode};
-use statestored::hub::Hub;
+use statestored_broker::hub::Hub;
 use std::collections::{HashMap, HashSet};
 
 /// The next event of the connection.

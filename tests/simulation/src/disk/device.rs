@@ -2,7 +2,7 @@
 use super::file_tree::{DiskChange, FileTree, SECTOR};
 use crate::faults::{FaultCounts, Mishap};
 use crate::seeded_rng::SeededRng;
-use statestored::storage::environment::BackgroundJob;
+use statestored_storage::environment::BackgroundJob;
 use std::collections::BTreeMap;
 use std::io;
 

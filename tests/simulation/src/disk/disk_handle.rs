@@ -4,8 +4,8 @@ use super::file_tree::{DiskChange, FileTree};
 use super::process_disk::{ProcessDisk, SimulatedJob};
 use crate::faults::FaultCounts;
 use crate::seeded_rng::SeededRng;
-use statestored::storage::disk::Disk;
-use statestored::storage::{DurableOptions, DurableStorage, StorageError};
+use statestored_storage::disk::Disk;
+use statestored_storage::{DurableOptions, DurableStorage, StorageError};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -2,8 +2,8 @@
 use super::device::{CallTarget, Device, JobState};
 use super::file_tree::{DiskChange, Entry, NameChange};
 use crate::faults::Mishap;
-use statestored::storage::disk::{Disk, DiskFile, OpenMode, Status};
-use statestored::storage::environment::{self, BackgroundJob, Environment};
+use statestored_storage::disk::{Disk, DiskFile, OpenMode, Status};
+use statestored_storage::environment::{self, BackgroundJob, Environment};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::TryLockError;

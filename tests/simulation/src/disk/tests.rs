@@ -3,7 +3,7 @@ use super::device::DiskFaults;
 use super::{DiskHandle, ProcessEnd};
 use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
-use statestored::storage::{Batch, Record, RecordView, Restore, Storage, StorageError, Write};
+use statestored_storage::{Batch, Record, RecordView, Restore, Storage, StorageError, Write};
 use std::collections::BTreeMap;
 
 const LOG_BYTES: u64 = 4_000;

@@ -7,7 +7,7 @@ use crate::simulation::Simulation;
 use crate::wire_monitor;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet};
-use statestored::hub::{CloseAction, ConnectionId};
+use statestored_broker::hub::{CloseAction, ConnectionId};
 use std::collections::{HashMap, VecDeque};
 
 /// The server's end of a connection.

@@ -4,7 +4,7 @@ use super::expected_records::{LoadingKeyspace, StoredRecords};
 use crate::disk::{DiskFaults, ProcessEnd};
 use crate::faults::Mishap;
 use crate::simulation::{Event, Simulation};
-use statestored::keyspace::EmbeddedKeyspace;
+use statestored_store::keyspace::EmbeddedKeyspace;
 
 /// Share of the work on the disk after which an end of the process in the middle of it is checked, in percent.
 const PROBE_PERCENT: u64 = 4;

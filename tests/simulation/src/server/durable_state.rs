@@ -3,9 +3,9 @@ use super::expected_records::{ExpectedRecords, LoadingKeyspace, StoredRecords};
 use crate::disk::{DiskHandle, ProcessEnd};
 use crate::faults::Mishap;
 use crate::simulation::{Event, Simulation};
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::storage::group_commit::{CommitProgress, CommitQueue, GroupCommit, QueuedBatch};
-use statestored::storage::{Batch, Storage as _, StorageError};
+use statestored_storage::group_commit::{CommitProgress, CommitQueue, GroupCommit, QueuedBatch};
+use statestored_storage::{Batch, Storage as _, StorageError};
+use statestored_store::keyspace::EmbeddedKeyspace;
 
 /// A process that has read its files.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The expected contents of the disk: everything that was reported as durable, and perhaps the pending commit.
 use bytes::Bytes;
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::service::ClockReading;
-use statestored::storage::{Batch, Record, RecordView, Restore, Write};
+use statestored_common::ClockReading;
+use statestored_storage::{Batch, Record, RecordView, Restore, Write};
+use statestored_store::keyspace::EmbeddedKeyspace;
 use std::collections::{BTreeMap, VecDeque};
 
 /// All records of a storage.

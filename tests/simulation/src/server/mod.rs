@@ -15,9 +15,9 @@ use crate::network::CloseKind;
 use crate::simulation::{Event, Simulation};
 use crate::transaction_client::TransactionClient;
 use durable_state::DurableState;
-use statestored::hub::{BrokerConfig, ConnectionId, Hub, HubConfig, HubLimits};
-use statestored::keyspace::EmbeddedKeyspace;
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{BrokerConfig, ConnectionId, Hub, HubConfig, HubLimits};
+use statestored_store::keyspace::EmbeddedKeyspace;
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, Publish};
 use statestore_protocol::property::FENCING_TOKEN;
 use statestore_protocol::{Command, topic};
-use statestored::hub::Hub;
-use statestored::storage::Write;
+use statestored_broker::hub::Hub;
+use statestored_storage::Write;
 use std::collections::HashMap;
 
 impl Simulation {

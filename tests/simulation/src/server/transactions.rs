@@ -1,7 +1,7 @@
 //! Transactions beside the work of the clients: their keys have one common value at any time, also on the disk.
 use crate::simulation::Simulation;
 use crate::transaction_client::{KEYS, TransactionClient};
-use statestored::hub::Hub;
+use statestored_broker::hub::Hub;
 
 impl Simulation {
     /// Starts the client that makes transactions; the run has a disk that can lose changes.

@@ -6,9 +6,9 @@ use super::{Invocation, NodeRequest, NodeSimulation, RequestKind, TOMBSTONE_MS};
 use super::{aging, clock_skew, eventual_reads, pages, read_order};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
-use statestored::keyspace::Completion;
-use statestored::keyspace::rules::{Context, Entry, Token, Version};
-use statestored::keyspace::shared::{EngineKey, EngineValue, Record, RecordContent};
+use statestored_shared::{EngineKey, EngineValue, Record, RecordContent};
+use statestored_store::keyspace::Completion;
+use statestored_store::keyspace::rules::{Context, Entry, Token, Version};
 use std::collections::BTreeMap;
 
 /// Upper bound of the time until a due entry has expired, while there are no faults.
@@ -112,7 +112,7 @@ pub(super) fn apply(
     let outcome = operation(action, asked).apply(entry.as_ref(), &context);
     let changes = !matches!(
         outcome.change,
-        statestored::keyspace::rules::EntryChange::Keep
+        statestored_store::keyspace::rules::EntryChange::Keep
     );
     (outcome.reply, outcome.version, changes)
 }

@@ -9,7 +9,7 @@ use super::node::{BASE_MS, CLOCK_LIMIT_MS, Node};
 use super::{Invocation, KEYS, Mutation, NodeRequest, NodeSimulation, Report, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
-use statestored::keyspace::Completion;
+use statestored_store::keyspace::Completion;
 
 /// Maximum error of a correct clock.
 pub(super) const USUAL_ERROR_MS: u64 = 20_000;

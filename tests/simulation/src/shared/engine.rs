@@ -2,12 +2,12 @@
 //! can also lose acknowledged changes.
 use super::node::BASE_MS;
 use bytes::Bytes;
-use statestored::keyspace::RequestDigest;
-use statestored::keyspace::rules::Version;
-use statestored::keyspace::shared::{
+use statestored_shared::{
     ClockReadings, CommitOutcome, EngineCommit, EngineKey, EngineValue, KeyState, KeyedRecord,
     Record, RecordPage, Revision, bucket_of,
 };
+use statestored_store::keyspace::RequestDigest;
+use statestored_store::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
 /// A rule that is left out, to check that its absence is noticed.

@@ -5,9 +5,9 @@ use super::node::MAX_STALENESS_MS;
 use super::{Invocation, NodeRequest, NodeSimulation, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::Reply;
-use statestored::keyspace::Completion;
-use statestored::keyspace::rules::Version;
-use statestored::keyspace::shared::Revision;
+use statestored_shared::Revision;
+use statestored_store::keyspace::Completion;
+use statestored_store::keyspace::rules::Version;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An answer to an eventual read that a node gave without the engine.

@@ -1,7 +1,7 @@
 //! The truth: the log of the engine, and the contents of all keys after each change.
 use super::engine::{Engine, LogEntry};
 use bytes::Bytes;
-use statestored::keyspace::shared::{EngineKey, EngineValue, Record, RecordContent, Revision};
+use statestored_shared::{EngineKey, EngineValue, Record, RecordContent, Revision};
 use std::collections::BTreeMap;
 
 pub(super) type KeyStates = BTreeMap<Bytes, Record>;

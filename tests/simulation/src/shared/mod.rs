@@ -1,4 +1,4 @@
-//! Nodes over a shared engine: the real [`SharedKeyspace`](statestored::keyspace::shared::SharedKeyspace) keyspaces, and an engine with the
+//! Nodes over a shared engine: the real [`SharedKeyspace`](statestored_shared::SharedKeyspace) keyspaces, and an engine with the
 //! documented behaviour of etcd. Networks, clocks and restarts are simulated.
 //!
 //! The engine's own log is the truth: the order of all changes. Each answer is checked against it.
@@ -29,9 +29,9 @@ use engine::Engine;
 use node::Node;
 use simulated_link::LinkFaults;
 use statestore_protocol::{Condition, Hlc, Version as Wanted};
-use statestored::keyspace::rules::Version;
-use statestored::keyspace::shared::bucket_of;
-use statestored::keyspace::{Completion, RequestDigest};
+use statestored_shared::bucket_of;
+use statestored_store::keyspace::rules::Version;
+use statestored_store::keyspace::{Completion, RequestDigest};
 use std::num::NonZeroU64;
 use std::sync::{Arc, LazyLock, Mutex};
 

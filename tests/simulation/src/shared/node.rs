@@ -5,12 +5,12 @@ use super::{Invocation, NodeRequest, RequestKind, pages};
 use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
 use statestore_protocol::{Reply, SetOptions};
-use statestored::keyspace::rules::{Operation, Version};
-use statestored::keyspace::shared::{SharedKeyspace, SharedKeyspaceConfig};
-use statestored::keyspace::{
+use statestored_common::ClockReading;
+use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};
+use statestored_store::keyspace::rules::{Operation, Version};
+use statestored_store::keyspace::{
     self, ChangeEvent, Completion, EventSink, Keyspace, PageRequest, Ticket,
 };
-use statestored::service::ClockReading;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

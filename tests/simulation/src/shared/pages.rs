@@ -4,8 +4,8 @@ use super::simulated_link::STORE_SECRET;
 use super::{NodeRequest, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::Reply;
-use statestored::keyspace::shared::{Record, bucket_of};
-use statestored::keyspace::{Completion, PageTokens};
+use statestored_shared::{Record, bucket_of};
+use statestored_store::keyspace::{Completion, PageTokens};
 
 /// Number of records that a node reads for a page: some pages have no key at all.
 pub(super) const MAX_PAGE_RECORDS: usize = 2;

@@ -1,8 +1,8 @@
 //! The order in which a node executes requests on a key.
 use super::{Invocation, NodeRequest, NodeSimulation, RequestKind};
 use bytes::Bytes;
-use statestored::keyspace::Completion;
-use statestored::keyspace::rules::Version;
+use statestored_store::keyspace::Completion;
+use statestored_store::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
 /// The last answer of a node to those reads of a key that had to wait.

@@ -6,8 +6,8 @@ use super::node::Node;
 use super::{CALM_MS, Invocation, KEYS, Mutation, NodeRequest, NodeSimulation, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::{Hlc, Reply};
-use statestored::keyspace::Completion;
-use statestored::keyspace::shared::{Record, RecordContent};
+use statestored_shared::{Record, RecordContent};
+use statestored_store::keyspace::Completion;
 
 /// Maximum number of changes that are lost at a time.
 const MAX_LOST: u64 = 40;

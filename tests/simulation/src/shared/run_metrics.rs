@@ -2,8 +2,8 @@
 use super::NodeRequest;
 use super::engine::Engine;
 use statestore_protocol::Reply;
-use statestored::keyspace::Completion;
-use statestored::keyspace::shared::EngineValue;
+use statestored_shared::EngineValue;
+use statestored_store::keyspace::Completion;
 
 /// Counters of a run, which show that it was not idle.
 #[derive(Debug, Default, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! The link of a node to the engine, and its faults.
 use super::engine::{Engine, Mutation, page};
 use crate::seeded_rng::SeededRng;
-use statestored::keyspace::shared::{
+use statestored_shared::{
     BUCKETS, CommitOutcome, EngineError, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
     EngineValue, KeyState, KeyedRecord, Link, Revision, UNKNOWN_FLOOR,
 };

@@ -6,7 +6,7 @@ use crate::shared::KEYS;
 use crate::shared::ground_truth::{GroundTruth, KeyStates};
 use bytes::Bytes;
 use statestore_protocol::{Condition, Event};
-use statestored::keyspace::shared::{EngineKey, EngineValue, Record, RecordContent};
+use statestored_shared::{EngineKey, EngineValue, Record, RecordContent};
 use std::sync::Arc;
 
 /// Upper bound of the delay of a notification, under any fault.

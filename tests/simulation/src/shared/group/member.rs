@@ -4,9 +4,9 @@ use super::super::node::{BASE_MS, config};
 use super::super::simulated_link::{LinkFaults, SharedLink, SimulatedLink};
 use crate::seeded_rng::SeededRng;
 use bytes::{Bytes, BytesMut};
-use statestored::hub::{BrokerConfig, Hub, HubConfig};
-use statestored::keyspace::shared::SharedKeyspace;
-use statestored::service::{ClockReading, Service, ServiceConfig};
+use statestored_broker::hub::{BrokerConfig, Hub, HubConfig};
+use statestored_shared::SharedKeyspace;
+use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 

@@ -1,0 +1,190 @@
+//! Transfer of the keeper's watches to servers that join later.
+use super::entry::{self, EntryKind, MAX_PAYLOAD_BYTES};
+use super::log::EntrySubject;
+use crate::hub::Hub;
+use crate::hub::broker::BROKER_CLIENT_PREFIX;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::Command;
+use statestored_common::ClockReading;
+use statestored_store::keyspace::Ticket;
+use statestored_store::keyspace::rules::Version;
+use std::sync::Arc;
+
+/// Recipient that means all servers.
+pub(super) const ALL_SERVERS: &str = "*";
+
+impl Hub {
+    /// Returns the clients of the broker that watch something, in an order that is the same for all servers.
+    pub(super) fn watching_broker_clients(&self) -> Vec<Arc<str>> {
+        let clients = self.service.watching_clients();
+        let behind = clients.filter(|client| client.starts_with(BROKER_CLIENT_PREFIX));
+        let mut behind: Vec<_> = behind.map(Arc::clone).collect();
+        behind.sort_unstable();
+        behind
+    }
+
+    /// Forgets all known watches, since another server knows them better.
+    pub(super) fn discard_watches(&mut self) {
+        for client in self.watching_broker_clients() {
+            self.service.end_watches(&client);
+            self.forget_broker_client(&client);
+        }
+        if let Some(broker) = &mut self.broker
+            && let Some(group) = &mut broker.group
+        {
+            group.clear_pending_transfers();
+            group.watch_starts.clear();
+            group.standby.take();
+            broker.queue.retain(|outgoing| !outgoing.is_leader_only);
+            broker.recount_outgoing();
+        }
+    }
+
+    /// Forgets all known watches, which may be incomplete, and asks the keeper again.
+    pub(super) fn resync_watches(&mut self, now: ClockReading) {
+        if let Some(group) = self.group()
+            && group.election.is_standby()
+        {
+            group.election.mark_unsynced_with_delay(now.mono_ms);
+            self.discard_watches();
+        }
+    }
+
+    /// Processes the outcome of a watch that came from the log or the keeper. If it failed here, the watches are requested again, so that
+    /// all servers have the same.
+    pub(in crate::hub::broker) fn handle_watch_outcome(
+        &mut self,
+        ticket: Option<Ticket>,
+        is_followed: bool,
+        now: ClockReading,
+    ) {
+        let Some(group) = self.group() else {
+            return;
+        };
+        let is_one = ticket.is_none_or(|ticket| group.pending_transfers.remove(&ticket));
+        if is_one && !is_followed {
+            self.resync_watches(now);
+        }
+    }
+
+    /// Sends the watches of the matching clients to one server or to all, if this server is the keeper.
+    pub(super) fn send_watches(
+        &mut self,
+        to: &str,
+        is_it: impl Fn(&str) -> bool,
+        now: ClockReading,
+    ) {
+        let is_keeper = self.group().is_some_and(|group| group.is_active(now));
+        if !is_keeper {
+            return;
+        }
+        let begin = |payload: &mut BytesMut| entry::push_name(to.as_bytes(), payload);
+        let mut payload = BytesMut::new();
+        begin(&mut payload);
+        let mut parts = Vec::new();
+        for client in self.watching_broker_clients() {
+            let client_id = client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(&client);
+            if !is_it(&client) {
+                continue;
+            }
+            let standings = self.broker.as_ref().map(|broker| &broker.named_clients);
+            let standing = standings.and_then(|standings| standings.get(&client));
+            let user = standing.and_then(|it| it.principal.name());
+            let mut keys: Vec<_> = self.service.keys_watched_by(&client).collect();
+            keys.sort_unstable();
+            let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
+            for key in keys {
+                let since = group.and_then(|it| it.watch_starts.watch_start(&client, key));
+                let since = since.map(|(wall_ms, counter)| format!("{wall_ms} {counter}"));
+                for name in [
+                    client_id.as_bytes(),
+                    user.unwrap_or_default().as_bytes(),
+                    key,
+                    since.unwrap_or_default().as_bytes(),
+                ] {
+                    entry::push_name(name, &mut payload);
+                }
+                if payload.len() >= MAX_PAYLOAD_BYTES {
+                    parts.push(payload.split());
+                    begin(&mut payload);
+                }
+            }
+        }
+        for part in parts {
+            let kind = EntryKind::WatchSnapshot { is_last: false };
+            self.publish_entry(kind, EntrySubject::default(), &part, now);
+        }
+        let kind = EntryKind::WatchSnapshot {
+            is_last: to != ALL_SERVERS,
+        };
+        self.publish_entry(kind, EntrySubject::default(), &payload, now);
+    }
+
+    /// Takes over the watches that the keeper sends.
+    pub(super) fn receive_watches(
+        &mut self,
+        from: &Arc<str>,
+        payload: &[u8],
+        is_last: bool,
+        now: ClockReading,
+    ) {
+        let Some(group) = self.group() else {
+            return;
+        };
+        let mut names = entry::names(payload);
+        let to = names.next().unwrap_or_default();
+        let is_for_me = group
+            .election
+            .name()
+            .is_some_and(|me| me.as_bytes() == to && !group.election.is_synced());
+        let is_keeper = group.election.leader() == Some(from);
+        if !group.election.is_standby() || !is_keeper || !is_for_me && to != ALL_SERVERS.as_bytes()
+        {
+            return;
+        }
+        while let (Some(client), Some(user), Some(key), Some(since)) =
+            (names.next(), names.next(), names.next(), names.next())
+        {
+            let text = std::str::from_utf8;
+            let (Ok(client_id), Ok(user), Ok(since)) = (text(client), text(user), text(since))
+            else {
+                continue;
+            };
+            let user = (!user.is_empty()).then_some(user);
+            let since = since.split_once(' ').and_then(|(wall_ms, counter)| {
+                Some((wall_ms.parse().ok()?, counter.parse().ok()?))
+            });
+            self.apply_received_watch((client_id, user), &Bytes::copy_from_slice(key), since, now);
+        }
+        if is_last && let Some(group) = self.group() {
+            group.election.mark_synced();
+            tracing::info!("this server knows the watches of its group from now on, and stands by");
+            group.changes.clear();
+        }
+    }
+
+    fn apply_received_watch(
+        &mut self,
+        (client_id, user): (&str, Option<&str>),
+        key: &Bytes,
+        since: Option<Version>,
+        now: ClockReading,
+    ) {
+        let name: Arc<str> = format!("{BROKER_CLIENT_PREFIX}{client_id}").into();
+        let group = self.group();
+        let is_known = group.is_some_and(|group| group.changes.contains(&name, key));
+        if is_known || self.service.is_watching(&name, key) {
+            return;
+        }
+        let Some((client, standing)) = self.watching_client(client_id, user, now) else {
+            return;
+        };
+        let mut payload = BytesMut::new();
+        Command::Watch { key: key.clone() }.encode(&mut payload);
+        let asked = self.execute_watch_request(&client, &standing, &payload.freeze(), now);
+        self.record_watch_start((&client, key), since);
+        if let (Some(ticket), Some(group)) = (asked, self.group()) {
+            group.pending_transfers.insert(ticket);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Watches of a group, which begin and end by its log.
+use super::entry::{self, EntryHeader, EntryKind};
+use super::log::EntrySubject;
+use super::watch_transfer::ALL_SERVERS;
+use crate::hub::Hub;
+use crate::hub::broker::BROKER_CLIENT_PREFIX;
+use crate::hub::broker::broker_client::{BrokerClient, Sender};
+use crate::hub::broker::outgoing_message::OutgoingKind;
+use crate::hub::broker::requests::ReturnAddress;
+use bytes::{Bytes, BytesMut};
+use statestore_protocol::mqtt::{Publish, ReasonCode};
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, topic};
+use statestored_common::ClockReading;
+use statestored_store::keyspace::Ticket;
+use statestored_store::keyspace::rules::Version;
+use statestored_store::service::{Outcome, Request, RequestEnvelope, RequestProgress};
+use std::sync::Arc;
+
+/// Returns whether a request is about a watch.
+pub(in crate::hub::broker) fn is_watch_request(payload: &Bytes) -> bool {
+    let command = Command::decode(payload);
+    matches!(command, Ok(Command::Watch { .. } | Command::Unwatch { .. }))
+}
+
+impl Hub {
+    pub(super) fn handle_logged_request(
+        &mut self,
+        publish: &Publish,
+        number: u64,
+        said: EntryHeader<'_>,
+        expiry_s: Option<u32>,
+        now: ClockReading,
+    ) {
+        let payload = publish.payload();
+        let (key, is_stop) = match Command::decode(&payload) {
+            Ok(Command::Watch { key }) => (key, false),
+            Ok(Command::Unwatch { key }) => (key, true),
+            _ => {
+                return self
+                    .finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+            }
+        };
+        let Some(client_id) = said.client else {
+            return self.finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+        };
+        let Some((client, standing)) = self.watching_client(client_id, said.user, now) else {
+            return;
+        };
+        let properties = self.request_properties(publish);
+        let asked_at = properties
+            .timestamp
+            .as_ref()
+            .and_then(|it| it.as_ref().ok());
+        let asked_at = asked_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
+        let gauge = self.memory_budget.clone();
+        if let Some(group) = self.group() {
+            if is_stop && group.watch_starts.predates_watch(&client, &key, asked_at) {
+                // The client was answered, or has given up the request, before it asked for the present watch.
+                return self.finish_broker_request(number, ReasonCode::SUCCESS);
+            }
+            if is_stop {
+                // Drop notifications that were not published before. A repeated request for an existing watch is still notified.
+                group.standby.drop_matching(|outgoing| {
+                    matches!(&outgoing.kind, OutgoingKind::Notification { client: its, key: its_key, .. }
+                        if *its == client && *its_key == key)
+                });
+            }
+            if !group.election.is_synced() {
+                group.changes.insert_watch(&client, &key, &gauge);
+            }
+        }
+        let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
+        let to = publish
+            .checked_response_topic()
+            .filter(|topic| topic::requester(topic.as_str()).as_deref() == Some(client_id))
+            .zip(publish.correlation_data());
+        let Some((response_topic, correlation_data)) = to else {
+            self.finish_broker_request(number, ReasonCode::SUCCESS);
+            self.execute_watch_request(&client, &standing, &payload, now);
+            return self.record_watch_start((&client, &key), asked_at);
+        };
+        let envelope = RequestEnvelope {
+            request: Request {
+                client: &client,
+                principal: &standing.principal,
+                rights: standing.rights.as_ref(),
+                correlation: correlation_data,
+                payload: &payload,
+                properties,
+                may_be_redelivered: true,
+            },
+            deadline_ms,
+            has_capacity: true,
+            is_shared: false,
+        };
+        let to = ReturnAddress {
+            number,
+            response_topic,
+            correlation_data,
+            watch: Some((&client, &key)),
+        };
+        self.submit_for_broker(&envelope, to, now);
+        self.record_watch_start((&client, &key), asked_at);
+        self.renew_lease(&client, now);
+    }
+
+    /// Notes that a request about a watch was executed. `at` is its time by the clock of its client.
+    pub(super) fn record_watch_start(&mut self, watch: (&Arc<str>, &Bytes), at: Option<Version>) {
+        let is_watching = self.service.is_watching(watch.0, watch.1);
+        let gauge = self.memory_budget.clone();
+        if let Some(group) = self.group() {
+            group.watch_starts.record(watch, at, is_watching, &gauge);
+        }
+    }
+
+    /// Returns the client of a watch by its name in the service, and its rights.
+    pub(super) fn watching_client(
+        &mut self,
+        client_id: &str,
+        user: Option<&str>,
+        now: ClockReading,
+    ) -> Option<(Arc<str>, BrokerClient)> {
+        let broker = self.broker.as_mut()?;
+        let name = format!("{BROKER_CLIENT_PREFIX}{client_id}");
+        let client = broker
+            .replay_clients
+            .record_request(&name, broker.request_count, now.mono_ms);
+        let sender = match broker.config.identity {
+            Some(_) => Sender::Verified(user),
+            None => Sender::Unverified,
+        };
+        let standing = self.broker_client(&client, client_id, sender, None);
+        Some((client, standing))
+    }
+
+    /// Executes a request about a watch for a client that gets no response.
+    pub(super) fn execute_watch_request(
+        &mut self,
+        client: &Arc<str>,
+        standing: &BrokerClient,
+        payload: &Bytes,
+        now: ClockReading,
+    ) -> Option<Ticket> {
+        let envelope = RequestEnvelope {
+            request: Request {
+                client,
+                principal: &standing.principal,
+                rights: standing.rights.as_ref(),
+                correlation: b"-",
+                payload,
+                properties: RequestProperties::default(),
+                may_be_redelivered: false,
+            },
+            deadline_ms: None,
+            has_capacity: true,
+            is_shared: false,
+        };
+        let asked = self.service.submit(&envelope, now);
+        self.renew_lease(client, now);
+        match asked {
+            RequestProgress::Complete(_) => None,
+            RequestProgress::Pending(ticket) => Some(ticket),
+        }
+    }
+
+    /// Ends the watches of a client, unless the client is the user `unless`, on all servers of the group. `requests` is the number of
+    /// messages that this server had received by then.
+    pub(in crate::hub::broker) fn end_watches(
+        &mut self,
+        client: &str,
+        unless: Option<&str>,
+        requests: u64,
+        now: ClockReading,
+    ) {
+        if self.group().is_none() {
+            self.service.end_watches(client);
+            self.renew_lease(client, now);
+            return self.forget_broker_client(client);
+        }
+        let about = EntrySubject {
+            client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
+            user: unless,
+            request: None,
+        };
+        self.publish_entry(EntryKind::WatchesEnded { requests }, about, b"", now);
+    }
+
+    pub(super) fn handle_watches_ended(
+        &mut self,
+        said: &EntryHeader<'_>,
+        requests: u64,
+        now: ClockReading,
+    ) {
+        let Some(client_id) = said.client else {
+            return;
+        };
+        let client = format!("{BROKER_CLIENT_PREFIX}{client_id}");
+        let Some(broker) = &self.broker else {
+            return;
+        };
+        let standing = broker.named_clients.get(&client[..]);
+        let user = standing.map(|it| it.principal.name().unwrap_or_default());
+        if said.user.is_some() && said.user == user {
+            return;
+        }
+        let is_mine = broker.group.as_ref().is_some_and(|group| {
+            group
+                .election
+                .name()
+                .is_some_and(|me| **me == *said.server && group.is_active(now))
+        });
+        let last = broker.replay_clients.last_request(&client);
+        if is_mine && said.user.is_none() && last.is_some_and(|last| last > requests) {
+            // The client has come back since, and the other servers have ended its watches.
+            return self.send_watches(ALL_SERVERS, |its| its == client, now);
+        }
+        self.service.end_watches(&client);
+        self.renew_lease(&client, now);
+        self.forget_broker_client(&client);
+        let gauge = self.memory_budget.clone();
+        if let Some(group) = self.group() {
+            group.watch_starts.remove_client(&client);
+            group.standby.drop_matching(|outgoing| {
+                matches!(&outgoing.kind, OutgoingKind::Notification { client: its, .. } if **its == *client)
+            });
+            if !group.election.is_synced() {
+                group.changes.insert_client(client.into(), &gauge);
+            }
+        }
+    }
+
+    /// Notes that a client sent a request that is not about a watch: the server that ends idle watches needs it.
+    pub(in crate::hub::broker) fn renew_group_lease(&mut self, client: &Arc<str>) {
+        if self.service.is_watching_any(client)
+            && let Some(group) = self.group()
+        {
+            group.alive_clients.insert(Arc::clone(client));
+        }
+    }
+
+    pub(super) fn renew_leases(&mut self, payload: &[u8], now: ClockReading) {
+        for name in entry::names(payload) {
+            if let Ok(client) = std::str::from_utf8(name) {
+                self.renew_lease(client, now);
+            }
+        }
+    }
+
+    /// Renews the lease of a client's watches after a message from it. A client without watches is not kept, since a sender of requests can
+    /// name any number of clients.
+    pub(in crate::hub::broker) fn renew_lease(&mut self, client: &str, now: ClockReading) {
+        let is_watching = self.service.is_watching_any(client);
+        let Some(broker) = &mut self.broker else {
+            return;
+        };
+        match &mut broker.watch_leases {
+            Some(leases) if is_watching => {
+                leases.record_request(client, broker.request_count, now.mono_ms);
+            }
+            Some(leases) => leases.remove(client),
+            None => {}
+        }
+    }
+
+    /// Processes the outcome of a request about a watch, as far as the other servers need it.
+    pub(in crate::hub::broker) fn apply_watch_outcome(
+        &mut self,
+        outcome: &Outcome,
+        (client, key): (&str, &Bytes),
+        now: ClockReading,
+    ) {
+        // Every server gives the same answer.
+        if matches!(outcome, Outcome::Replied(_)) {
+            return;
+        }
+        if !self.group().is_some_and(|group| group.is_active(now)) {
+            return self.handle_watch_outcome(None, false, now);
+        }
+        let mut payload = BytesMut::new();
+        Command::Unwatch { key: key.clone() }.encode(&mut payload);
+        let standings = self.broker.as_ref().map(|broker| &broker.named_clients);
+        let standing = standings.and_then(|standings| standings.get(client));
+        let user = standing.and_then(|it| it.principal.name().map(str::to_owned));
+        let about = EntrySubject {
+            client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
+            user: user.as_deref(),
+            request: None,
+        };
+        let kind = EntryKind::Request { expiry_s: None };
+        self.publish_entry(kind, about, &payload, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_request_is_recognized_in_any_length_encoding() {
+        let zeros = "0".repeat(100);
+        for (text, expected) in [
+            ("*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n".to_owned(), true),
+            (format!("*2\r\n${zeros}9\r\nKEYNOTIFY\r\n$1\r\nk\r\n"), true),
+            (
+                "*3\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n$4\r\nSTOP\r\n".to_owned(),
+                true,
+            ),
+            ("*2\r\n$3\r\nGET\r\n$9\r\nKEYNOTIFY\r\n".to_owned(), false),
+        ] {
+            assert_eq!(is_watch_request(&text.clone().into()), expected, "{text:?}");
+        }
+    }
+}

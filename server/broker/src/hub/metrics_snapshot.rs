@@ -1,0 +1,87 @@
+//! Metrics of the hub.
+use super::broker::{Broker, BrokerMetrics};
+use super::clock::ClockMetrics;
+use super::refusal_log::RefusalLog;
+use super::{Hub, HubMetrics};
+use crate::audit::EndCounts;
+use statestored_common::ClockReading;
+use statestored_store::keyspace::EngineMetrics;
+use statestored_store::service::{RequestMetrics, Service};
+
+/// All metrics at one moment.
+#[derive(Debug, Clone)]
+pub struct MetricsSnapshot {
+    /// Counters and gauges.
+    pub hub: HubMetrics,
+    /// Requests by verb, result and time.
+    pub requests: RequestMetrics,
+    /// Refusals by cause, and the last ones.
+    pub refusals: RefusalLog,
+    /// Ended connections.
+    pub end_counts: EndCounts,
+    /// The wall clock.
+    pub clock: ClockMetrics,
+    /// Watches of all clients.
+    pub watches: u64,
+    /// Shortages that limit writes.
+    pub shortages: ResourceShortages,
+    /// Whether any local user may connect and do everything.
+    pub allows_anonymous: bool,
+    /// The engine that stores the entries, if servers share it.
+    pub engine: Option<EngineMetrics>,
+    /// The broker in front of the store, if there is one.
+    pub broker: Option<BrokerMetrics>,
+}
+
+/// Resources that the server has too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceShortages {
+    /// The disk is full: entries can be read but not changed.
+    pub disk_full: bool,
+    /// The disk is slow: more waits for it than it takes.
+    pub disk_slow: bool,
+    /// The process has no memory left: the store may not grow.
+    pub memory: bool,
+}
+
+impl Hub {
+    /// Sets the present time, in microseconds since any moment. Calls around turns and commits measure the requests.
+    pub fn set_time_us(&mut self, now_us: u64) {
+        self.service.set_time_us(now_us);
+    }
+
+    /// Returns the service behind the hub.
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns whether any local user may connect without credentials and read and write all keys.
+    pub(crate) fn allows_anonymous(&self) -> bool {
+        self.anonymous_local_users && self.authenticator.is_anonymous() && self.policy.is_none()
+    }
+
+    /// Sets whether all local users can reach a listener that demands no certificate.
+    pub fn set_anonymous_local_users(&mut self, can_connect: bool) {
+        self.anonymous_local_users = can_connect;
+    }
+
+    /// Returns all metrics.
+    pub fn metrics_snapshot(&mut self, now: ClockReading) -> MetricsSnapshot {
+        MetricsSnapshot {
+            hub: self.metrics(),
+            requests: self.service.request_metrics().clone(),
+            refusals: self.refusal_log.clone(),
+            end_counts: self.end_counts.clone(),
+            clock: self.clock_metrics(now),
+            watches: self.service.watch_count(),
+            shortages: ResourceShortages {
+                disk_full: self.service.is_read_only(),
+                disk_slow: self.is_storage_backlogged,
+                memory: self.is_memory_short(),
+            },
+            allows_anonymous: self.allows_anonymous(),
+            engine: self.service.engine_metrics(),
+            broker: self.broker.as_ref().map(Broker::metrics),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Types that all crates of the server use: readings of the clocks, and histograms.
+#![forbid(unsafe_code)]
+
+mod clock_reading;
+pub mod histogram;
+
+pub use clock_reading::ClockReading;

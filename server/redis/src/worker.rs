@@ -1,0 +1,313 @@
+//! The thread that has the connection. It gathers waiting requests, sends them in as few packets as it can, and reconnects when the
+//! connection is no longer usable.
+use super::batch_sizes::BatchSizes;
+use super::change_reporter::ChangeReporter;
+use super::clocks;
+use super::commits::{self, ScriptCommit};
+use super::connection::{ConnectError, MasterConnection, Session};
+use super::master_discovery::{self, ConnectPurpose};
+use super::transactions::{self, ConnectionStatus};
+use super::{RedisConfig, pages, revision, watch};
+use statestored_link::log_deduplicator::LogDeduplicator;
+use statestored_link::thread_link::{
+    ReadRequest, ThreadChannels, rejected_event, unanswered_event,
+};
+use statestored_shared::{CommitOutcome, EngineError, EngineEvent, EngineRequest};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// Maximum number of groups of reads in progress, while which further reads gather.
+const MAX_READ_GROUPS: usize = 4;
+
+/// Maximum number of groups of commits in progress. The larger a group is, the less each of its commits costs.
+const MAX_COMMIT_GROUPS: usize = 2;
+
+/// Maximum size of a record in bytes. Redis accepts larger ones, but has to hold them twice.
+pub(super) const MAX_RECORD_BYTES: usize = 64 * 1024 * 1024;
+
+/// Maximum number of requests received at once.
+const MAX_RECEIVED: usize = 512;
+
+/// Approximate size in bytes of the changes kept in the stream, for servers that are behind.
+const STREAM_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Minimum and maximum number of items in the stream.
+const STREAM_ITEMS: (u64, u64) = (100, 100_000);
+
+/// First and maximum pause between two attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends: ThreadChannels) {
+    let config = Arc::new(config);
+    let portions = BatchSizes::default();
+    let said = LogDeduplicator::default();
+    let telling = Arc::new(ChangeReporter::default());
+    let mut watches = JoinSet::new();
+    let mut reached = reached;
+    loop {
+        let session = Arc::clone(&reached.session);
+        if !serve(
+            &config,
+            reached,
+            (&portions, &said, &telling),
+            &mut ends,
+            &mut watches,
+        )
+        .await
+        {
+            return;
+        }
+        tracing::warn!("the connection to redis is lost; connecting anew");
+        match reconnect(&config, &session, &mut ends).await {
+            Some(next) => reached = next,
+            None => return,
+        }
+        if reached.session.history != session.history {
+            tracing::warn!(
+                "redis began anew, or a replica took over: changes that were acknowledged last may be lost"
+            );
+            // Earlier events were reported before this one.
+            let _ = ends.events.send(EngineEvent::Reverted);
+        }
+    }
+}
+
+/// Serves requests until the connection is no longer usable. Returns false if the link was dropped.
+async fn serve(
+    config: &Arc<RedisConfig>,
+    reached: MasterConnection,
+    (portions, said, telling): (&BatchSizes, &LogDeduplicator, &Arc<ChangeReporter>),
+    ThreadChannels {
+        requests: asked,
+        events: tell,
+    }: &mut ThreadChannels,
+    watches: &mut JoinSet<ConnectionStatus>,
+) -> bool {
+    let MasterConnection {
+        connection,
+        session,
+    } = reached;
+    let mut reads: VecDeque<ReadRequest> = VecDeque::new();
+    let mut commits: VecDeque<ScriptCommit> = VecDeque::new();
+    let (mut reading, mut committing, mut paging) =
+        (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let (mut others, mut revisions) = (JoinSet::new(), Vec::new());
+    let mut stream = StreamStats::default();
+    let mut some = Vec::with_capacity(MAX_RECEIVED);
+    let mut is_lost = false;
+    while !is_lost {
+        while reading.len() < MAX_READ_GROUPS && !reads.is_empty() {
+            let group = gather(&mut reads, portions.reads.current());
+            let (connection, session) = (connection.clone(), Arc::clone(&session));
+            let portion = Arc::clone(&portions.reads);
+            reading.spawn(transactions::read(
+                connection,
+                session,
+                group,
+                portion,
+                tell.clone(),
+            ));
+        }
+        if !revisions.is_empty() {
+            let asked = std::mem::take(&mut revisions);
+            let (connection, session) = (connection.clone(), Arc::clone(&session));
+            others.spawn(revision::report(connection, session, asked, tell.clone()));
+        }
+        while committing.len() < MAX_COMMIT_GROUPS && !commits.is_empty() {
+            let group = commits::gather(&mut commits);
+            let items = stream.max_items(&group);
+            let (connection, session) = (connection.clone(), Arc::clone(&session));
+            let telling = Arc::clone(telling);
+            let commit =
+                transactions::commit(connection, session, group, items, telling, tell.clone());
+            committing.spawn(commit);
+        }
+        tokio::select! {
+            Some(then) = reading.join_next() => is_lost = is_connection_lost(&then),
+            Some(then) = committing.join_next() => is_lost = is_connection_lost(&then),
+            Some(_) = paging.join_next() => {}
+            Some(then) = others.join_next() => is_lost = is_connection_lost(&then),
+            Some(then) = watches.join_next() => is_lost = then.is_ok_and(|then| then == ConnectionStatus::Lost),
+            count = asked.recv_many(&mut some, MAX_RECEIVED) => {
+                if count == 0 {
+                    return false;
+                }
+                for (id, ask) in some.drain(..) {
+                    match ask {
+                        EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
+                        EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
+                        EngineRequest::Revision => revisions.push(id),
+                        EngineRequest::Commit(unit) => {
+                            let commit = ScriptCommit::new(id, &unit);
+                            if commit.bytes <= MAX_RECORD_BYTES {
+                                commits.push_back(commit);
+                            } else {
+                                let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
+                                let _ = tell.send(EngineEvent::Committed(id, verdict));
+                            }
+                        }
+                        EngineRequest::Page { after, limit } => {
+                            let (connection, session) = (connection.clone(), Arc::clone(&session));
+                            let limits = (limit, Arc::clone(&portions.pages));
+                            paging.spawn(pages::page(connection, session, id, after, limits, tell.clone()));
+                        }
+                        EngineRequest::Clocks { process, reading_ms } => {
+                            let (connection, session) = (connection.clone(), Arc::clone(&session));
+                            others.spawn(clocks::compare(connection, session, id, (process, reading_ms), tell.clone()));
+                        }
+                        EngineRequest::Watch => {
+                            // There is one watch at a time.
+                            watches.abort_all();
+                            let (config, session) = (Arc::clone(config), Arc::clone(&session));
+                            let (portions, said) = (portions.clone(), said.clone());
+                            let telling = Arc::clone(telling);
+                            watches.spawn(watch::watch(config, session, (portions, telling), said, id, tell.clone()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    drop(connection);
+    // Each task reports its own outcomes.
+    while reading.join_next().await.is_some() {}
+    while committing.join_next().await.is_some() {}
+    while paging.join_next().await.is_some() {}
+    while others.join_next().await.is_some() {}
+    let reads = reads.into_iter();
+    let reads = reads.map(|question| EngineEvent::Read(question.id, Err(None)));
+    let commits = commits.into_iter();
+    let commits =
+        commits.map(|commit| EngineEvent::Committed(commit.request_id, CommitOutcome::NotSent));
+    for news in reads.chain(commits) {
+        let _ = tell.send(news);
+    }
+    true
+}
+
+fn is_connection_lost(then: &Result<ConnectionStatus, tokio::task::JoinError>) -> bool {
+    !matches!(then, Ok(ConnectionStatus::Usable))
+}
+
+/// Reconnects to the same store, however long it takes. Requests get no answer meanwhile. Returns `None` if the link was dropped.
+async fn reconnect(
+    config: &RedisConfig,
+    former: &Session,
+    ThreadChannels {
+        requests: asked,
+        events: tell,
+    }: &mut ThreadChannels,
+) -> Option<MasterConnection> {
+    let replaced = {
+        let mut connecting = std::pin::pin!(reconnect_to_store(config, former));
+        loop {
+            tokio::select! {
+                reached = &mut connecting => match reached {
+                    Ok(reached) => return Some(reached),
+                    Err(error) => break error,
+                },
+                next = asked.recv() => {
+                    let (id, ask) = next?;
+                    let _ = tell.send(unanswered_event(id, &ask));
+                }
+            }
+        }
+    };
+    loop {
+        let (id, ask) = asked.recv().await?;
+        let _ = tell.send(rejected_event(id, &ask, &replaced));
+    }
+}
+
+/// Connects to the store of the former session.
+///
+/// # Errors
+/// The store was replaced by another one.
+async fn reconnect_to_store(
+    config: &RedisConfig,
+    former: &Session,
+) -> Result<MasterConnection, EngineError> {
+    let mut pause = BACKOFF.0;
+    let said = LogDeduplicator::default();
+    loop {
+        match master_discovery::connect_to_master(config, ConnectPurpose::Reconnect).await {
+            Ok(reached) if reached.session.store == former.store => return Ok(reached),
+            Ok(_) => {
+                let why = "its manifest was removed and made anew";
+                return Err(EngineError::Replaced(why.into()));
+            }
+            Err(obstacle @ (ConnectError::StoreMissing | ConnectError::Foreign(_))) => {
+                return Err(EngineError::Replaced(obstacle.describe()));
+            }
+            Err(obstacle) => {
+                let error = obstacle.describe();
+                if said.is_new(&error) {
+                    tracing::warn!(error, "redis cannot be connected to yet: trying on");
+                }
+            }
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(BACKOFF.1);
+    }
+}
+
+/// Takes as many questions as fit a group of `most` keys, at least one.
+fn gather(queue: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadRequest> {
+    let mut group = Vec::new();
+    let mut count = 0;
+    while let Some(question) = queue.front() {
+        count += question.keys.len();
+        if !group.is_empty() && count > most {
+            break;
+        }
+        group.extend(queue.pop_front());
+    }
+    group
+}
+
+/// The average size of items of the stream.
+#[derive(Default)]
+struct StreamStats {
+    mean_item_bytes: u64,
+}
+
+impl StreamStats {
+    /// Returns the number of items that the stream keeps once this group is added, which is one item.
+    fn max_items(&mut self, group: &[ScriptCommit]) -> u64 {
+        let bytes: usize = group.iter().map(|commit| commit.bytes).sum();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        // Large items count at once, and lose their weight slowly.
+        self.mean_item_bytes = bytes.max(self.mean_item_bytes - self.mean_item_bytes / 256);
+        let (fewest, most) = STREAM_ITEMS;
+        (STREAM_BYTES / self.mean_item_bytes.max(1)).clamp(fewest, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch_sizes::MAX_KEYS;
+    use bytes::Bytes;
+    use smallvec::smallvec;
+    use statestored_shared::EngineRequestId;
+
+    #[test]
+    fn a_group_of_reads_has_at_least_one_read_and_is_bounded() {
+        let sized = |sizes: &[usize]| {
+            let mut queue: VecDeque<_> = sizes
+                .iter()
+                .map(|keys| {
+                    ReadRequest::with_floors(EngineRequestId(1), smallvec![Bytes::new(); *keys])
+                })
+                .collect();
+            let group = gather(&mut queue, MAX_KEYS);
+            (group.len(), queue.len())
+        };
+        assert_eq!(sized(&[2 * MAX_KEYS, 1]), (1, 1));
+        assert_eq!(sized(&[MAX_KEYS / 2, MAX_KEYS / 2, 1]), (2, 1));
+        assert_eq!(sized(&[1; 200]), (MAX_KEYS, 200 - MAX_KEYS));
+    }
+}

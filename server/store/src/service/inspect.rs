@@ -1,0 +1,60 @@
+//! Entries and watches as administrators see them.
+use super::Service;
+use super::pending_changes::ChangeRecorder;
+use crate::keyspace::{Completion, EntryView, PageRequest, RequestContext};
+use bytes::Bytes;
+use statestore_protocol::Reply;
+use statestored_common::ClockReading;
+use std::sync::Arc;
+
+impl Service {
+    /// Returns a page of the keys that match a pattern, with the token of the next page. Returns `None` if the token is
+    /// invalid, or if the keyspace cannot list its keys at once.
+    pub fn keys(
+        &mut self,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        now: ClockReading,
+    ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
+        let asked = RequestContext {
+            ticket: self.pending_requests.take_ticket(),
+            now,
+            deadline_ms: None,
+            digest: None,
+        };
+        let mut told = ChangeRecorder {
+            changes: &mut self.changes,
+            watches: &self.watches,
+            retention_index: self.retention_index.as_mut(),
+            is_persist_requested: false,
+            insertions: &mut self.meter.metrics.insertions,
+        };
+        let request = PageRequest {
+            token: token.cloned(),
+            ..PageRequest::all(pattern.clone())
+        };
+        let page = self.keyspace.page(&asked, &request, &mut told)?;
+        match page {
+            Completion::Answered {
+                reply: Reply::Page { keys, token },
+                ..
+            } => Some((keys, token)),
+            _ => None,
+        }
+    }
+
+    /// Returns the current entry of a key, with at most `most_bytes` bytes of its value.
+    pub fn entry_view(
+        &self,
+        key: &[u8],
+        most_bytes: usize,
+        now: ClockReading,
+    ) -> Option<EntryView> {
+        self.keyspace.entry_view(key, most_bytes, now)
+    }
+
+    /// Returns the clients that watch a key.
+    pub fn watchers(&self, key: &[u8]) -> &[Arc<str>] {
+        self.watches.watchers(key).map_or(&[], |clients| clients)
+    }
+}

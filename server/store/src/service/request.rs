@@ -1,0 +1,226 @@
+//! Requests to the store, and their outcomes.
+use crate::keyspace::{RequestDigest, Ticket};
+use bytes::Bytes;
+use statestore_protocol::property::RequestProperties;
+use statestore_protocol::{Command, Event, Hlc, Rejection, Reply, ServiceError};
+use statestored_access::{Principal, Rights};
+use std::sync::Arc;
+
+/// A request on its way to the service, from any transport.
+#[derive(Debug)]
+pub struct RequestEnvelope<'a> {
+    /// The request.
+    pub request: Request<'a>,
+    /// Deadline in milliseconds of the monotonic clock. After it, the request is not executed any more.
+    pub deadline_ms: Option<u64>,
+    /// Whether there is room for the answer.
+    pub has_capacity: bool,
+    /// Whether other servers over the same entries may receive the same request.
+    pub is_shared: bool,
+}
+
+/// Reason why a request was not executed, independent of its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotExecutedReason {
+    /// The deadline had passed.
+    Expired,
+    /// There is no room for the answer.
+    NoCapacity,
+    /// The engine that has the entries does not answer.
+    Unavailable,
+}
+
+/// Number of a commit; numbers rise by one. Answers and notifications that reveal its writes are not sent before it is
+/// durable. The value 0 means "durable".
+pub type CommitIndex = u64;
+
+/// The answer to a request that was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedReply {
+    /// The response.
+    pub envelope: ReplyEnvelope,
+    /// The commit that the response waits for.
+    pub commit_index: CommitIndex,
+}
+
+/// Outcome of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The request was executed, or rejected because of its content.
+    Replied(CommittedReply),
+    /// The request was not executed, and will not be.
+    Refused(NotExecutedReason),
+    /// The request may or may not have been executed, or may still be. Send no response: any response would claim one
+    /// of these.
+    Unknown,
+}
+
+/// Result of [`submit`](super::Service::submit).
+#[derive(Debug)]
+pub enum RequestProgress {
+    /// The outcome, known at once.
+    Complete(Outcome),
+    /// The outcome comes later, from [`take_outcome`](super::Service::take_outcome) under this ticket.
+    Pending(Ticket),
+}
+
+impl Request<'_> {
+    /// Returns a digest that identifies the request on all servers that may receive it. The digest covers the owner,
+    /// because another principal with the same client id makes other requests.
+    #[inline(never)]
+    pub(super) fn digest(&self) -> RequestDigest {
+        let properties = &self.properties;
+        let [timestamp, token] = [&properties.timestamp, &properties.fencing_token].map(|given| {
+            let given = given.as_ref()?;
+            Some(
+                given
+                    .as_ref()
+                    .map_or_else(|_| String::new(), Hlc::to_string),
+            )
+        });
+        let content = [
+            Some(self.client.as_bytes()),
+            Some(self.correlation),
+            Some(&self.payload[..]),
+            timestamp.as_deref().map(str::as_bytes),
+            token.as_deref().map(str::as_bytes),
+        ];
+        let owner = self.principal.owner().identity_parts();
+        RequestDigest::of(content.into_iter().chain(owner.into_iter().map(Some)))
+    }
+}
+
+/// A request to be executed.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Client id of the sender. Watches and remembered answers belong to this client id.
+    pub client: &'a Arc<str>,
+    /// Principal on whose behalf the client asks.
+    pub principal: &'a Principal,
+    /// Rights of the client; `None` allows everything.
+    pub rights: Option<&'a Arc<Rights>>,
+    /// Correlation data of the request; not empty, of any length.
+    pub correlation: &'a [u8],
+    /// The RESP3 payload.
+    pub payload: &'a Bytes,
+    /// User properties.
+    pub properties: RequestProperties,
+    /// Whether the client can deliver the request again: its session outlives its connection.
+    pub may_be_redelivered: bool,
+}
+
+/// The answer to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyEnvelope {
+    /// The payload.
+    pub reply: Reply,
+    /// `__ts`, on the replies that carry one.
+    pub version: Option<Hlc>,
+    /// State of the store that the response reveals.
+    pub revealed: RevealedState,
+    /// Number under which the response is remembered for a redelivery, until
+    /// [`forget_reply`](super::Service::forget_reply).
+    pub replay_number: Option<u64>,
+}
+
+/// State of the store that an answer reveals. The answer thereby depends on writes that a crash could still undo: that
+/// a key is absent reveals the write that deleted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevealedState {
+    /// No state that a write has changed: the answer is about the request alone.
+    Nothing,
+    /// The state of this key after its last write.
+    Key(Bytes),
+    /// The state after all writes: a page of a scan, the result of a transaction, or that the store is full.
+    Everything,
+}
+
+impl RevealedState {
+    /// Returns the state that a reply reveals. Takes the command, so that its key need not be held elsewhere.
+    pub(super) fn revealed_by(reply: &Reply, command: Command) -> Self {
+        match (reply, command) {
+            (
+                Reply::Error(error)
+                | Reply::Rejected {
+                    reason: Rejection::Error(error),
+                    ..
+                },
+                _,
+            ) if *error == ServiceError::QuotaExceeded => Self::Everything,
+            (
+                Reply::Error(error)
+                | Reply::Rejected {
+                    reason: Rejection::Error(error),
+                    ..
+                },
+                _,
+            ) if !is_about_token(error) => Self::Nothing,
+            // The changes of a transaction are in the newest commit.
+            (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
+            // The reply that begins a watch must not overtake changes that an earlier watch has seen.
+            (
+                _,
+                Command::Set { key, .. }
+                | Command::Get { key, .. }
+                | Command::Del { key, .. }
+                | Command::Vdel { key, .. }
+                | Command::Watch { key }
+                | Command::Unwatch { key },
+            ) => Self::Key(key),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// A change of which watching clients are notified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeNotification {
+    /// Watching clients, in the order of their client ids. A client that changes a key it watches is among them.
+    pub clients: Arc<Vec<Arc<str>>>,
+    /// The key.
+    pub key: Bytes,
+    /// The change.
+    pub event: Event,
+    /// Version of the change.
+    pub version: Hlc,
+}
+
+impl From<Reply> for ReplyEnvelope {
+    /// Returns a response without a version, which reveals no state.
+    fn from(reply: Reply) -> Self {
+        Self {
+            reply,
+            version: None,
+            revealed: RevealedState::Nothing,
+            replay_number: None,
+        }
+    }
+}
+
+impl From<ServiceError> for ReplyEnvelope {
+    /// Returns a response with this error.
+    fn from(error: ServiceError) -> Self {
+        Reply::Error(error).into()
+    }
+}
+
+/// Returns whether an error reveals the token that protects a key.
+fn is_about_token(error: &ServiceError) -> bool {
+    matches!(
+        error,
+        ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
+    )
+}
+
+/// Returns whether a request with this payload could change an entry.
+pub fn may_write(payload: &Bytes) -> bool {
+    Command::decode(payload).is_ok_and(|command| changes_entries(&command))
+}
+
+/// Returns whether a command could change an entry. A redelivery of such a command is answered from memory.
+pub(super) fn changes_entries(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Set { .. } | Command::Del { .. } | Command::Vdel { .. } | Command::Transact { .. }
+    )
+}
