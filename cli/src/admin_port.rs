@@ -96,8 +96,9 @@ impl AdminPort {
             .await?
             .text(timeout)
             .await?;
-        serde_json::from_slice(&text)
-            .map_err(|error| self.no_response(&format!("this is no such server: {error}")))
+        serde_json::from_slice(&text).map_err(|error| {
+            self.no_response(&format!("this is not an HTTP port of statestored: {error}"))
+        })
     }
 
     async fn request(
@@ -243,5 +244,8 @@ impl HttpResponse {
 }
 
 fn incomplete_response(why: &str) -> Failure {
-    Failure::new(Exit::NoResponse, format!("the answer is not whole: {why}"))
+    Failure::new(
+        Exit::NoResponse,
+        format!("the response is incomplete: {why}"),
+    )
 }

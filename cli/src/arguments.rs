@@ -103,7 +103,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  the key is absent, the condition was not met, the value did not match, or somebody else holds it
+  1  the key is absent, the condition was not met, the value did not match, or another client holds it
   2  the arguments, or a local file, cannot be used
   3  no answer: could not connect, timed out, or connection lost; or a lock was lost
   4  the store refused";

@@ -29,9 +29,9 @@ pub(crate) struct Del {
 const EXAMPLES: &str = "\
 Examples:
   statestore del sensor/1                  prints the version of the deletion
-  statestore del sensor/1 || echo absent   exit code 1 says that there was nothing to delete
+  statestore del sensor/1 || echo absent   exit code 1 if the key is absent
   statestore del state --fence \"$token\"    delete under a lease
-  statestore del state --if-version \"$v\"   exit code 1 if somebody has changed it since";
+  statestore del state --if-version \"$v\"   exit code 1 if it has changed since";
 
 impl Del {
     /// Runs the subcommand.

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 
 /// List the keys that match a pattern
 ///
-/// Keys are printed page by page as they arrive. What changes meanwhile may or may not be in the list. A key is
-/// written byte for byte, except that on a terminal, or with --escaped, it is escaped to stay one line.
+/// Prints keys page by page as they arrive. Keys that change meanwhile may or may not be in the list. Keys are written
+/// byte for byte. On a terminal, or with --escaped, they are escaped so that each is one line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {

@@ -8,6 +8,7 @@ step_format() {
   python3 docs/blocks.py check
   python3 docs/promises.py check
   python3 docs/prose.py check
+  python3 docs/messages.py check
   scripts/plant --check
 }
 

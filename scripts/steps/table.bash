@@ -32,7 +32,7 @@ steps=(
 )
 declare -A about=(
   [packages]="install the Debian packages that the chosen steps need"
-  [format]="rustfmt, file lengths, links and code blocks of the book, names of planted faults and promises"
+  [format]="rustfmt, file lengths, links, code blocks and prose of the book, wording of messages, names of planted faults and promises"
   [build]="one compilation of the workspace (libraries, programs, tests) with clippy; a warning is an error"
   [rust]="the workspace's Rust tests, with a hundred seeds and more of each simulation"
   [c]="the C suites in C11 with gcc, on the library of the workspace"

@@ -39,7 +39,7 @@ pub(crate) struct Bench {
     /// End after this time instead of a number of operations
     #[arg(long, value_name = "N", conflicts_with = "ops", value_parser = value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// What to do, with weights: get, set, del
+    /// Operations with their weights: get, set, del
     #[arg(long, default_value = "get=80,set=20")]
     mix: WorkloadMix,
     /// Bytes of each value
@@ -48,7 +48,7 @@ pub(crate) struct Bench {
     /// How many keys; operations are spread over them evenly at random
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=MAX_KEYS))]
     keys: u64,
-    /// What the keys begin with; ten digits follow
+    /// Prefix of the keys; ten digits follow
     #[arg(long, value_name = "TEXT", default_value = "bench:")]
     key_prefix: String,
     /// The same seed draws the same operations and values

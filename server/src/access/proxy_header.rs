@@ -43,7 +43,7 @@ impl From<ProxyHeaderError> for io::Error {
 }
 
 /// Error text for a header from an address that is not trusted.
-pub(crate) const UNTRUSTED: &str = "a PROXY protocol header from an address that is no trusted proxy: name it with --trusted-proxy";
+pub(crate) const UNTRUSTED: &str = "a PROXY protocol header from an address that is not a trusted proxy: name it with --trusted-proxy";
 
 /// Returns whether a connection with these first bytes begins with a header.
 pub(crate) fn is_header(input: &[u8]) -> bool {

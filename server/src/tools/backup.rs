@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-The file is there as a whole or not at all. While a server runs on the folder, it makes its backups itself.
+Writes a complete file or none. A running server writes its backups itself: `statestore admin backup FILE`.
 
 Examples:
   statestored backup --data-dir /var/lib/statestored /mnt/backups/state
