@@ -24,6 +24,7 @@ long_files() {
 
 step_build() {
   with_clippy cargo build "${workspace[@]}" --lib --bins --examples --tests
+  python3 docs/options.py check "$(program statestored)"
 }
 
 # cargo_test ARGUMENT...: tests of the workspace, as "build" has compiled them.

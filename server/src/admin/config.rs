@@ -65,12 +65,12 @@ impl FromStr for HttpAddress {
 /// The names of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum MetricNames {
-    /// Names of this server.
+    /// Those of this server.
     #[default]
     Own,
-    /// Names of the state store of Azure IoT Operations, for the metrics that it has.
+    /// Those of the state store of Azure IoT Operations, for the metrics that it has.
     Deployed,
-    /// Both names.
+    /// Both.
     Both,
 }
 

@@ -10,7 +10,7 @@ const DEFAULT: &str = "http://127.0.0.1:9883";
 /// The HTTP port for those who look after the server.
 #[derive(Debug, Args)]
 pub(super) struct AdminOptions {
-    /// Serve metrics, health and a web page over HTTP [default of the URL: http://127.0.0.1:9883]. An address that other machines can
+    /// Serve metrics, health and a web page over HTTP, without a URL on http://127.0.0.1:9883. An address that other machines can
     /// reach needs --http-token-file
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = DEFAULT)]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]

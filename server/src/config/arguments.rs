@@ -58,7 +58,7 @@ pub struct Arguments {
     #[command(flatten, next_help_heading = "Listeners")]
     listener: ListenerOptions,
 
-    #[command(flatten, next_help_heading = "Behind another broker")]
+    #[command(flatten, next_help_heading = "Broker")]
     attach: AttachOptions,
 
     #[command(flatten, next_help_heading = "Storage")]

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "the options are called so")]
 pub(super) struct PersistenceOptions {
-    /// Keys that the durable storage keeps over a restart; `custom`: those of the other --persist options
+    /// Keys that the durable storage keeps over a restart
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     persist_mode: PersistMode,
 
@@ -35,9 +35,12 @@ pub(super) struct PersistenceOptions {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum PersistMode {
+    /// Every key.
     #[default]
     All,
+    /// No key.
     None,
+    /// Keys of the other --persist options.
     Custom,
 }
 
