@@ -29,7 +29,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Import {
-    /// The file
+    /// Path of the file; standard input is not supported
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

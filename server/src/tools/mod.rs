@@ -76,7 +76,7 @@ impl ToolCommand {
                 Ok(INTERRUPTED.into())
             }
             Err(ToolError::Storage(error @ StorageError::InUse(_))) => {
-                Err(format!("{error}: stop that first").into())
+                Err(format!("{error}: stop it first, or run `statestore admin backup` to back up a running server").into())
             }
             done => Ok(done?),
         }
