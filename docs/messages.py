@@ -27,7 +27,7 @@ SOURCES = re.compile(
 )
 TESTS = re.compile(r"(^|/)tests?(/|\.rs$)")
 UNNAMED = re.compile(r"\b(nobody|somebody|someone|everybody|everyone|anybody|anyone|whoever)\b", re.IGNORECASE)
-OPENER = re.compile(r"(?:^|[.!?;] +)(who|what|whose|whom)\b", re.IGNORECASE)
+OPENER = re.compile(r"(?:^|[.!?;] +)(who|what|whose|whom)\b", re.IGNORECASE | re.MULTILINE)
 # "is no topic" is "is not a topic".
 IS_NO = re.compile(r"(?<!\bthere )\b(?:is|are) no (?!longer\b|more\b)[\w`-]+", re.IGNORECASE)
 # A name may begin a message as it is written: a placeholder, `Redis`, `PUBACK`, `K8S-SAT`, `TimestampSkew`.
@@ -64,6 +64,11 @@ def is_prose(text: str) -> bool:
     return re.search(r"[A-Za-z']+,? [A-Za-z']+,? [A-Za-z']{2,}", text) is not None
 
 
+def paragraphs(text: str) -> str:
+    """The paragraphs of a comment, each in a line."""
+    return "\n".join(" ".join(part.split()) for part in re.split(r"\n[ \t]*\n", text.strip()))
+
+
 def without_tests(text: str) -> str:
     """Rust without its modules of tests, which end a file."""
     return re.split(r"^#\[cfg\(test\)\]\nmod \w+ \{", text, maxsplit=1, flags=re.MULTILINE)[0]
@@ -82,9 +87,9 @@ def of_rust(file: str, text: str) -> Iterator[Message]:
         line = text.count("\n", 0, found.start()) + 1
         if found["doc"]:
             what_follows = text[found.end() : found.end() + 200]
-            is_help = re.match(r"\s*(#\[allow[^\]]*\]\s*)?#\[(arg|command|value)\b", what_follows) or "ValueEnum" in text or "clap::Args" in text
+            is_help = re.match(r"\s*(#\[allow[^\]]*\]\s*)?#\[(arg|command|value)\b", what_follows) or "clap::" in text
             if is_help or is_interface:
-                yield Message("help", file, line, " ".join(found["doc"].replace("///", " ").split()))
+                yield Message("help", file, line, paragraphs(found["doc"].replace("///", "")))
         elif found["text"]:
             said = joined(found["text"])
             before = text[max(found.start() - 300, 0) : found.start()]
@@ -99,7 +104,7 @@ def of_python(file: str, text: str) -> Iterator[Message]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and (doc := literal_of(node.value)):
             # A docstring, also that of an attribute.
-            yield Message("help", file, node.lineno, " ".join(doc.split()))
+            yield Message("help", file, node.lineno, paragraphs(doc))
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             for argument in node.exc.args[:1]:
                 if said := literal_of(argument):
@@ -119,7 +124,7 @@ def of_script(file: str, text: str) -> Iterator[Message]:
     for found in SCRIPT.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         if found["comment"] and found["comment"].startswith("/**"):
-            yield Message("help", file, line, " ".join(re.sub(r"^ *\*/?|/\*\*|\*/", " ", found["comment"], flags=re.MULTILINE).split()))
+            yield Message("help", file, line, paragraphs(re.sub(r"^ *\*/?|/\*\*|\*/", "", found["comment"], flags=re.MULTILINE)))
         elif found["text"] and is_prose(said := joined(found["text"])):
             kind = "error" if ERROR.search(text[max(found.start() - 200, 0) : found.start()]) else "text"
             yield Message(kind, file, line, said)

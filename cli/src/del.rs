@@ -18,10 +18,10 @@ use std::ffi::OsString;
 pub(crate) struct Del {
     /// The key
     key: OsString,
-    /// Fencing token: needed if the key is protected by one
+    /// Fencing token, required if the key is protected by one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
-    /// Only if the key has this version; not every store can do that
+    /// Only if the key has this version; not in every store
     #[arg(long, value_name = "VERSION")]
     if_version: Option<Hlc>,
 }

@@ -33,9 +33,9 @@ enum LeaseCommand {
     Acquire(TermArgs),
     /// Renew a lease that is still held, and print its new version
     Renew(TermArgs),
-    /// Give a lease back
+    /// Release a lease
     Release(HolderArgs),
-    /// Print who holds a lease
+    /// Print the holder of a lease
     Holder(NameArgs),
 }
 
@@ -58,7 +58,7 @@ struct HolderArgs {
 struct TermArgs {
     #[command(flatten)]
     holder_args: HolderArgs,
-    /// How long the lease lasts
+    /// Duration of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
 }

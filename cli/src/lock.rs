@@ -40,13 +40,13 @@ pub(crate) struct Lock {
     command: Vec<OsString>,
 }
 
-/// How a lock is taken.
+/// Options of a lock.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// How long it outlives a holder that is cut off or dies
+    /// Time after which the lock of a dead or disconnected holder expires
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
-    /// How long to wait for it; 0 makes one attempt [default: for ever]
+    /// Maximum time to wait for the lock; 0: one attempt [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait_or_zero)]
     wait: Option<Duration>,
 }

@@ -19,10 +19,10 @@ use std::ffi::OsString;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
-    /// Which keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
+    /// Pattern of the keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
     #[arg(default_value = "*")]
     pattern: OsString,
-    /// End each key with a NUL byte instead of a newline, and do not escape it unless a terminal shows it
+    /// End each key with a NUL byte instead of a newline; keys are escaped only on a terminal
     #[arg(long, short = '0')]
     null: bool,
 }

@@ -30,13 +30,13 @@ pub(crate) struct Set {
     /// Only if the key is absent or already holds this very value
     #[arg(long)]
     nex: bool,
-    /// Only if the key has this version; a store that cannot do that is made to by a fenced compare-and-set
+    /// Only if the key has this version; some stores need a fenced compare-and-set for that
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["nx", "nex"])]
     if_version: Option<Hlc>,
     /// Expire after this time; without it the key does not expire, even if it did before
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     px: Option<Duration>,
-    /// Fencing token: refused if the key is protected by a newer one
+    /// Fencing token; rejected if the key has a newer one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
     /// Ask the store to keep the key on disk

@@ -31,7 +31,7 @@ pub(crate) struct Transact {
     /// Ask the store to keep the keys on disk
     #[arg(long)]
     persist: bool,
-    /// On a store without transactions, make one of single requests, through intents
+    /// On a store without transactions, use single requests, through intents
     #[arg(long)]
     through_intents: bool,
 }

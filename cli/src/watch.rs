@@ -26,7 +26,7 @@ pub(crate) struct Watch {
     /// The keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<OsString>,
-    /// End after this many changes, with exit code 0
+    /// Exit with code 0 after this many changes
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }

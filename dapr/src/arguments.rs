@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "statestore", value_parser = socket_name)]
     name: String,
 
-    /// Folder of the socket, made if it is not there [default: dapr-components-sockets in the folder for temporary files]
+    /// Folder of the socket, created if missing [default: dapr-components-sockets in the folder for temporary files]
     #[arg(long, value_name = "FOLDER", env = "DAPR_COMPONENTS_SOCKETS_FOLDER")]
     folder: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     socket_mode: u32,
 
-    /// The store of components whose metadata names none, as mqtt://HOST:PORT
+    /// Address of the store for components without one in their metadata, as mqtt://HOST:PORT
     #[arg(
         long,
         value_name = "URL",

@@ -25,7 +25,7 @@ pub struct Backup {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace the file if there is one
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }

@@ -33,11 +33,11 @@ pub struct Import {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The folder to fill; it is missing or empty, unless --merge is given
+    /// The folder to fill, missing or empty unless --merge is given
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
-    /// Add to the store that is in the folder, if there is one
+    /// Add the records to an existing store
     #[arg(long)]
     merge: bool,
 }

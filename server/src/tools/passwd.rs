@@ -47,7 +47,7 @@ pub struct Passwd {
     #[arg(long)]
     stdin: bool,
 
-    /// Write keys for SCRAM-SHA-256 as well, so that clients can prove the password without sending it
+    /// Also write keys for SCRAM-SHA-256, with which clients prove the password without sending it
     #[arg(long, conflicts_with = "delete")]
     scram: bool,
 }

@@ -29,7 +29,7 @@ pub struct Restore {
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
-    /// The folder to fill; it is missing or empty
+    /// The folder to fill, missing or empty
     #[arg(long, value_name = "DIR")]
     #[cfg_attr(
         feature = "elsewhere",
