@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the cluster of compose.yaml does on this machine: `deploy/measure.py FOLDER`, with programs as for trial.py, made for a release.
 
-All processes and the load share one machine and one disk, so this is a floor for machines of their own. The tables are in docs/cluster.md.
+All processes and the load share one machine and one disk, so this is a floor for machines of their own. The figures are in docs/cluster.md.
 """
 
 import json

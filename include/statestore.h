@@ -543,7 +543,7 @@ typedef struct sst_settings {
     // Time after a lost connection for which the client tries to reconnect (default: SST_FOREVER). Then it gives up
     // for good.
     uint64_t reconnect_limit_ms;
-    // Whether credentials may be sent over plain TCP, where anyone on the way can read them, an sst_choice.
+    // Whether credentials may be sent over plain TCP, where every machine on the way can read them, an sst_choice.
     //
     // The default is no: a service account token is rejected there, and a password for another machine causes a
     // warning in the log.

@@ -1,6 +1,6 @@
 """The figures of docs/performance.md, from what `scripts/bench --keep` keeps in benchmarks/results.
 
-    python3 benchmarks/figures          writes docs/images/figures/*.svg, and the tables and pictures into docs/performance.md
+    python3 benchmarks/figures          writes docs/images/figures/*.svg, the pictures in docs/performance.md, and the tables in notes/measurements.md
     python3 benchmarks/figures check    whether they are what would be written
     python3 benchmarks/figures about SECONDS [SERVER]
                                         the first line of a file of results: machine, date, commit; SERVER says what another build is

@@ -35,7 +35,7 @@ class Figure:
     bars: str = ""
     # Whether a round goes on for a time that was chosen, and not until something is done.
     lasts: bool = True
-    # Whether the page has its tables; another picture of the same results may have them.
+    # Whether notes/measurements.md has its tables for it; another picture may have the same.
     has_tables: bool = True
 
     def tables(self, results: Results) -> list[Table]:

@@ -26,38 +26,30 @@ def written() -> dict[Path, str]:
             sys.exit(f"{figure.name} has nothing to be drawn of: scripts/bench --keep {figure.part}")
         results = Results.read(kept)
         files[PICTURES / f"{figure.name}.svg"] = figure.draw(results)
-        page = placed(page, figure, results)
+        page = placed(page, figure)
         drawn.append((figure, results))
     return {**files, PAGE: page, MEASUREMENTS: measurements(drawn)}
 
 
 def measurements(drawn: list[tuple[Figure, Results]]) -> str:
-    """The page of the pictures that have several tables."""
+    """The page of all tables behind the pictures."""
     parts = [HEAD]
     for figure, results in drawn:
-        tables = shown_tables(figure, results)
-        if len(tables) > 1:
+        if figure.has_tables:
+            tables = figure.tables(results)
             parts += [f"## {figure.title}\n", *(f"{table.title}:\n\n{table.markdown()}\n" for table in tables)]
     return "\n".join(parts)
 
 
-def shown_tables(figure: Figure, results: Results) -> list:
-    return figure.tables(results) if figure.has_tables else []
-
-
-def placed(page: str, figure: Figure, results: Results) -> str:
-    """The page with a picture and its table between the comments that name it."""
+def placed(page: str, figure: Figure) -> str:
+    """The page with a picture between the comments that name it."""
     begin, end = f"<!-- scripts/bench: {figure.name} -->\n", "<!-- scripts/bench: end -->"
     before, has_begin, rest = page.partition(begin)
     old, has_end, after = rest.partition(end)
     if not has_begin or not has_end:
         sys.exit(f"{PAGE.name} has no place for {figure.name}: {begin.strip()} and {end}")
-    parts = [f"![{figure.title}]({PICTURES.relative_to(PAGE.parent)}/{figure.name}.svg)"]
-    tables = shown_tables(figure, results)
-    # Several tables are on a page of their own.
-    if len(tables) == 1:
-        parts += [f"{tables[0].title}:", tables[0].markdown()]
-    return before + begin + "\n".join(["", *("\n\n".join(parts)).splitlines(), "", end]) + after
+    picture = f"![{figure.title}]({PICTURES.relative_to(PAGE.parent)}/{figure.name}.svg)"
+    return f"{before}{begin}\n{picture}\n\n{end}{after}"
 
 
 def check(files: dict[Path, str]) -> None:

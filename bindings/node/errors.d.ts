@@ -4,7 +4,7 @@ import type { Client, DelOutcome, SetOutcome } from "./index.js";
 /** `not_done`: it certainly did not happen. `unknown`: it may have. */
 export type Outcome = "not_done" | "unknown";
 
-/** What every error of this library is. The classes below, one for each `code`, are the same in every language. */
+/** The base class of all errors of this library. The classes below, one for each `code`, are the same in every language. */
 export class StateStoreError extends Error {
   constructor(message: string, details?: { outcome?: Outcome; retryable?: boolean; cause?: unknown });
   readonly code: ErrorCode;

@@ -42,7 +42,7 @@ export class Hlc {
   /** Milliseconds since 1970. */
   get wall(): bigint;
   get counter(): bigint;
-  /** Who made it. */
+  /** Id of the node that made it. */
   get node(): string;
   /** The text form as it is sent, zero-padded. `structuredClone` and `postMessage` keep nothing else: read it with {@link parse}. */
   readonly text: string;
@@ -75,7 +75,7 @@ export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent"
 /** `mismatch`: the key holds another value, or is as in {@link DelOutcome}; without `ifVersion` its `version` is `null`. */
 export type VdelOutcome = DelOutcome | { is: "mismatch"; version: Hlc | null };
 
-/** What a store can do besides the protocol that all stores have. */
+/** The optional features of a store. */
 export interface Capabilities {
   /** `ifVersion` of {@link Client.set}, {@link Client.del} and {@link Client.vdel}. */
   conditions: boolean;
@@ -170,8 +170,8 @@ export type Change<V extends Bytes = Buffer> = (old: Entry<V> | null) => Data | 
 /** The signal ends the observation too, once it has begun: `for await` rejects with {@link CancelledError} then. */
 export interface ObserveOptions extends TimeoutOptions {
   /**
-   * What happens when the key changes faster than observations are taken: only the `latest` is kept (default), or `all`, up to
-   * 1,024 or another number, of which the oldest are dropped then and reported as `lagged`.
+   * Behaviour when the key changes faster than observations are taken: keep only the `latest` (default), or `all`, up to 1,024 or
+   * another number. Beyond that number, the oldest are dropped and reported as `lagged`.
    */
   overflow?: "latest" | "all" | { all: number } | undefined;
 }
@@ -197,11 +197,11 @@ export type Observation<V extends Bytes = Buffer> =
   /** So many observations were dropped. */
   | { is: "lagged"; count: number };
 
-/** What follows something. `for await` ends it when it is left, and throws {@link error} if that is why it ended. */
+/** A sequence of observations. Leaving `for await` ends it; `for await` throws {@link error} if that ended the sequence. */
 export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
   /**
-   * What comes next; `undefined` when nothing will come any more. Nothing is taken in advance. If nothing comes within a `timeout`, this
-   * rejects with {@link TimedOutError}, and nothing is missed.
+   * Returns the next item; `undefined` at the end. Nothing is taken in advance. If no item arrives within a `timeout`, this rejects
+   * with {@link TimedOutError}, and no item is lost.
    */
   next(options?: TimeoutOptions): Promise<T | undefined>;
   /** Why nothing will come any more, once `next` brought `undefined`. */
@@ -231,7 +231,7 @@ export interface LeaseOptions extends CallOptions {
   resume?: boolean | undefined;
   /** How long each request may take. */
   timeout?: number | undefined;
-  /** After how long an unknown value in the key counts as data, not as somebody's lease (default: 1 h). */
+  /** Age from which an unknown value in the key counts as data, not as a lease (default: 1 h). */
   foreignLeaseMax?: number | undefined;
 }
 
@@ -253,7 +253,7 @@ export interface Holding<V extends Bytes = Buffer> {
 
 export type Acquisition<V extends Bytes = Buffer> =
   | { is: "acquired"; guard: Guard<V> }
-  /** Somebody else has it; `null` if he gave it back before he could be named. */
+  /** Another holder has it; `null` if the lease was released before the holder could be read. */
   | { is: "held"; holding: Holding<V> | null };
 
 export type Release = "released" | "not_held";
@@ -266,7 +266,7 @@ export interface Lease<V extends Bytes = Buffer> {
   /** Gives back what is held under the resumed holder's name in the options, whichever program took it. */
   release(options?: CallOptions): Promise<Release>;
   holder(options?: CallOptions): Promise<Holding<V> | null>;
-  /** Who holds it: at first now, then whenever that changes. */
+  /** Follows the holder: at first the present one, then each change. */
   observe(options?: CallOptions): Promise<Follower<Holding<V> | null>>;
 }
 
@@ -288,7 +288,7 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   lost(options?: CallOptions): Promise<LostReason>;
   /** Why it is not valid any more; `null` while it is. */
   lostReason(): LostReason | null;
-  /** What was in the way of its last renewal, or why it was lost, if there is more to say than {@link lostReason} does. */
+  /** The error of its last renewal, or the cause of its loss if {@link lostReason} has no details. */
   reason(): StateStoreError | null;
   /** Renews it now; resolves to the new version of the lock's key. The token stays. */
   renew(options?: CallOptions): Promise<Hlc>;
@@ -308,7 +308,7 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
 
 export interface Leader<V extends Bytes = Buffer> {
   holder: Holder<V>;
-  /** What it proclaims; `null` before it has. */
+  /** Value that the leader proclaims; `null` before it has proclaimed one. */
   value: V | null;
 }
 
@@ -318,7 +318,7 @@ export interface Election<V extends Bytes = Buffer> {
   /** Waits for the lead, and proclaims the value. */
   campaign(value: Data, options?: CallOptions): Promise<Leadership<V>>;
   leader(options?: CallOptions): Promise<Leader<V> | null>;
-  /** Who leads: at first now, then whenever that or its value changes. */
+  /** Follows the leader: at first the present one, then each change of the leader or its value. */
   observe(options?: CallOptions): Promise<Follower<Leader<V> | null>>;
 }
 
@@ -335,7 +335,7 @@ export type ConnectionState =
   | { is: "reconnecting"; reason: StateStoreError }
   | { is: "closed"; lostReason: LostReason; reason: StateStoreError };
 
-/** What a client has seen since it was made. */
+/** Counters of a client since its creation. */
 export interface Counters {
   /** Requests sent; one that is sent again in a new session counts again. */
   sent: number;
@@ -379,8 +379,8 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   /** Writes a key. A condition that is not met is a result: `applied` is false. */
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**
-   * What each SET did, in their order. The requests are sent together, in their order; the options are those of each. This is no
-   * transaction: each value is stored, or not, by itself. If any fails, the others are carried out nevertheless, and this rejects with
+   * Stores several values and resolves to the outcomes in their order. The requests are sent together; the options apply to each. This
+   * is not a transaction: each value is stored, or not, by itself. If any fails, the others are still executed, and this rejects with
    * the first failure, whose {@link StateStoreError.results} has the outcome or the error of each.
    */
   setMany(values: Iterable<readonly [Data, Data]>, options?: SetOptions): Promise<SetOutcome[]>;
@@ -389,11 +389,11 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   setMany<T extends object & { readonly [Key in keyof T]: Data }>(values: T, options?: SetOptions): Promise<SetOutcome[]>;
   /** Deletes a key; an absent key is a result. */
   del(key: Data, options?: DelOptions): Promise<DelOutcome>;
-  /** What each DEL did, in their order; what fails is told as by {@link setMany}. */
+  /** Deletes several keys and resolves to the outcomes in their order; failures are reported as by {@link setMany}. */
   delMany(keys: Iterable<Data>, options?: Omit<DelOptions, "ifVersion">): Promise<DelOutcome[]>;
   /** Deletes the key if it has this value. */
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome>;
-  /** What the store can do besides the protocol that all stores have. It is asked once for each connection. */
+  /** Returns the optional features of the store. The client asks once for each connection. */
   capabilities(options?: CallOptions): Promise<Capabilities>;
   /** Several writes for {@link transact}, none so far. Nothing is sent. */
   transaction(): Transaction;
@@ -408,13 +408,13 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   observe(key: Data, options?: ObserveOptions): Promise<Observer<V>>;
   /**
    * The same for a function, which is called with one observation at a time: if it returns a promise, the next call waits for
-   * it. What it throws is an `uncaughtException`, a rejection an `unhandledRejection`; the observer goes on. If it ends because of an
-   * error, that is a warning of the process.
+   * it. An exception of the function is an `uncaughtException`, a rejection an `unhandledRejection`; the observer continues. If an
+   * error ends the observer, the process emits a warning.
    */
   observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
   /**
    * Changes a key by what it holds, without a lock. `change` may be called several times; it returns the new value, or nothing to
-   * leave the key as it is. What it throws ends the update. The key keeps the time that it has left, unless the options say otherwise.
+   * leave the key as it is. An exception of `change` ends the update. The key keeps the time that it has left, unless the options say otherwise.
    *
    * On a store without conditions on versions ({@link Capabilities.conditions}) the key is fenced from then on, and other writes need
    * `update` too. {@link Guard.update} changes a key that a lock protects.

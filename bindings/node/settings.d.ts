@@ -2,13 +2,13 @@
 import type { CancelledError, QueueFullError } from "./errors.js";
 import type { connect } from "./index.js";
 
-/** Bytes; a string stands for its UTF-8. */
+/** Bytes; a string is sent as UTF-8. */
 export type Data = string | Uint8Array;
 
-/** What comes out: `Buffer`, or `string` if the client was connected with an `encoding`. */
+/** Bytes from the store: `Buffer`, or `string` if the client was connected with an `encoding`. */
 export type Bytes = Buffer | string;
 
-/** What every call takes. */
+/** The options of every call. */
 export interface CallOptions {
   /**
    * Gives the call up: it rejects with {@link CancelledError}, whose `cause` is the signal's reason and whose `outcome` says
@@ -70,11 +70,11 @@ export interface Settings {
   reconnectLimit?: number | undefined;
   userName?: string | undefined;
   password?: Data | undefined;
-  /** Files are read anew for each connection. */
+  /** Files are read again for each connection. */
   passwordFile?: string | undefined;
   /** A Kubernetes service account token. */
   satFile?: string | undefined;
-  /** Whether credentials may be sent over plain TCP, where everybody on the way can read them; `false` unless given. */
+  /** Whether credentials may be sent over plain TCP, where every machine on the way can read them; `false` by default. */
   allowPlaintextCredentials?: boolean | undefined;
   tls?: boolean | undefined;
   caFile?: string | undefined;
@@ -93,8 +93,8 @@ export interface Settings {
 /** A setting that changes what comes out: keys, values and names are `string` then instead of `Buffer`. */
 export interface Encoding {
   /**
-   * The only encoding that there is, since strings are UTF-8 on the way in. What is not UTF-8 is a `TypeError` with the `bytes`; what
-   * comes next goes on behind it.
+   * The only encoding that there is, since strings are UTF-8 on the way in. Other bytes are a `TypeError` that has them in
+   * `bytes`; the next items follow.
    */
   encoding: "utf8" | "utf-8";
 }

@@ -15,9 +15,9 @@ use std::{
 };
 use tokio::{fs::File, io::AsyncWriteExt as _};
 
-/// Look after a running server, over its HTTP port
+/// Administer a running server over its HTTP port
 ///
-/// What changes something needs the server's token.
+/// Changes need the token of the server.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Admin {
@@ -29,37 +29,37 @@ pub(crate) struct Admin {
 
 const EXAMPLES: &str = "\
 Examples:
-  statestore admin --token-file token reload                 have the configuration read again
-  statestore admin --token-file token backup store.backup    write all of the store to a file
-  statestore admin --token-file token disconnect gateway-1   end a client's connection; it may come back
-  statestore admin --token-file token log info,statestored_broker::hub=debug   log more, until the next reload
+  statestore admin --token-file token reload                 reload the configuration
+  statestore admin --token-file token backup store.backup    write a backup to a file
+  statestore admin --token-file token disconnect gateway-1   disconnect a client, which may reconnect
+  statestore admin --token-file token log info,statestored_broker=debug   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Print the figures of the moment, as JSON
+    /// Print the current metrics, as JSON
     Status,
-    /// Have the configuration and its files read again
+    /// Reload the configuration and its files
     Reload,
-    /// Write a backup of the store to a file, which must not be there
+    /// Write a backup of the store to a new file
     Backup {
         /// The file
         file: PathBuf,
     },
-    /// End the connection of a client, which may come back
+    /// Disconnect a client, which may reconnect
     Disconnect {
         /// The client id
         client: String,
     },
-    /// Delete a key, also one that is protected by a fencing token, if that is given
+    /// Delete a key; a protected key needs its fencing token
     Delete {
         /// The key
         key: OsString,
-        /// The fencing token that protects it
+        /// The fencing token of the key
         #[arg(long, value_name = "TOKEN")]
         fence: Option<String>,
     },
-    /// Print what the server logs, or change it until the next reload
+    /// Print the log filter of the server, or change it until the next reload
     Log {
         /// The filter: a level, and levels of targets, such as info,statestored::audit=debug
         #[allow(clippy::doc_markdown, reason = "help is plain text")]

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 16 << 20;
 /// Maximum length of a token.
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// Where a server is looked after.
+/// Options of the HTTP port of a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AdminPort {
     /// The HTTP port of the server: http://HOST[:PORT]
@@ -30,7 +30,7 @@ pub(crate) struct AdminPort {
     )]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     url: Uri,
-    /// File that holds the server's token
+    /// File with the token of the server
     #[arg(long, value_name = "FILE", env = "STATESTORE_ADMIN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 }
@@ -96,8 +96,9 @@ impl AdminPort {
             .await?
             .text(timeout)
             .await?;
-        serde_json::from_slice(&text)
-            .map_err(|error| self.no_response(&format!("this is no such server: {error}")))
+        serde_json::from_slice(&text).map_err(|error| {
+            self.no_response(&format!("this is not an HTTP port of statestored: {error}"))
+        })
     }
 
     async fn request(
@@ -243,5 +244,8 @@ impl HttpResponse {
 }
 
 fn incomplete_response(why: &str) -> Failure {
-    Failure::new(Exit::NoResponse, format!("the answer is not whole: {why}"))
+    Failure::new(
+        Exit::NoResponse,
+        format!("the response is incomplete: {why}"),
+    )
 }

@@ -34,34 +34,34 @@ pub(crate) struct Arguments {
     pub(crate) global: GlobalOptions,
 }
 
-/// What every subcommand accepts.
+/// The options of every subcommand.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection and output")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch")]
 pub(crate) struct GlobalOptions {
-    /// Where the store is: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, ws: and wss: for WebSocket, unix: for a socket; a password comes from a file, with
-    /// ?password_file=FILE, because others can read the command line
+    /// Address of the store: mqtt://[USER@]HOST[:PORT]; mqtts: for TLS, ws: and wss: for WebSocket, unix: for a socket; name the file of
+    /// a password with ?password_file=FILE, because other users can read the command line
     /// [default: the variable STATESTORE_URL, else mqtt://127.0.0.1:1883]
     #[arg(long, global = true, conflicts_with = "env")]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     pub(crate) url: Option<String>,
-    /// Connect as the AIO_ variables of a pod of Azure IoT Operations say, but not under its client id
+    /// Connect by the AIO_ variables of a pod of Azure IoT Operations, with a random client id
     #[arg(long, global = true)]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     pub(crate) env: bool,
     /// Send a service account token, or a password, over plain TCP
     #[arg(long, global = true)]
     pub(crate) allow_plaintext_credentials: bool,
-    /// How long to wait for the connection, and for each answer
+    /// Limit for connecting, and for each response
     #[arg(long, global = true, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     pub(crate) timeout: Duration,
-    /// MQTT client id [default: a new random one]
+    /// MQTT client id [default: random]
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) client_id: Option<String>,
     /// Print JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Keys and patterns have escapes, in and out: \\ \n \r \t \xNN
+    /// Use escapes in keys and patterns, in input and output: \\ \n \r \t \xNN
     #[arg(long, short, global = true)]
     pub(crate) escaped: bool,
     #[arg(skip)]
@@ -103,7 +103,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  the key is absent, the condition was not met, the value did not match, or somebody else holds it
+  1  the key is absent, the condition was not met, the value did not match, or another client holds it
   2  the arguments, or a local file, cannot be used
   3  no answer: could not connect, timed out, or connection lost; or a lock was lost
   4  the store refused";

@@ -3,7 +3,7 @@ use crate::{arguments::Arguments, exit::Exit, failure::Failure, output::Output};
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-/// Print a script that completes this command line in a shell
+/// Print a script for the completion of this command line in a shell
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {

@@ -184,9 +184,11 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
             "name the user in the URL, and a file with the password: mqtt://USER@HOST:PORT?password_file=FILE"
         }
         ErrorKind::Untrusted => {
-            "name the right certificate authority with ?ca_file=FILE in the URL"
+            "if its authority is unknown, name the file of the authority with ?ca_file=FILE in the URL"
         }
-        ErrorKind::NoStore => "start the state store behind this broker, or try another --url",
+        ErrorKind::NoStore => {
+            "check that the state store and its storage run, or try another --url"
+        }
         ErrorKind::TimedOut | ErrorKind::SessionLost => "try again, or wait longer with --timeout",
         ErrorKind::TooLarge => "store it in parts, or raise the limit of the broker",
         ErrorKind::FencingTokenRequired => "give it with --fence TOKEN",

@@ -18,10 +18,10 @@ use std::ffi::OsString;
 pub(crate) struct Del {
     /// The key
     key: OsString,
-    /// Fencing token: needed if the key is protected by one
+    /// Fencing token, required if the key is protected by one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
-    /// Only if the key has this version; not every store can do that
+    /// Only if the key has this version; not in every store
     #[arg(long, value_name = "VERSION")]
     if_version: Option<Hlc>,
 }
@@ -29,9 +29,9 @@ pub(crate) struct Del {
 const EXAMPLES: &str = "\
 Examples:
   statestore del sensor/1                  prints the version of the deletion
-  statestore del sensor/1 || echo absent   exit code 1 says that there was nothing to delete
+  statestore del sensor/1 || echo absent   exit code 1 if the key is absent
   statestore del state --fence \"$token\"    delete under a lease
-  statestore del state --if-version \"$v\"   exit code 1 if somebody has changed it since";
+  statestore del state --if-version \"$v\"   exit code 1 if it has changed since";
 
 impl Del {
     /// Runs the subcommand.

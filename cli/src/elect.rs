@@ -16,7 +16,7 @@ use clap::Args;
 use statestore::{Election, ErrorKind, Leader};
 use std::ffi::OsString;
 
-/// Take part in an election, or print who leads
+/// Take part in an election, or print the leader
 ///
 /// Waits until it is elected, prints one line with the fencing token, and leads until Ctrl-C or SIGTERM, when it resigns.
 /// With --watch it takes no part and prints each leader.
@@ -25,12 +25,12 @@ use std::ffi::OsString;
 pub(crate) struct Elect {
     /// The name of the election, which is a key of the store
     name: OsString,
-    /// What to proclaim when elected [default: the MQTT client id]
+    /// Value to proclaim when elected [default: the MQTT client id]
     #[arg(long, value_name = "VALUE", conflicts_with = "watch")]
     value: Option<OsString>,
     #[command(flatten)]
     acquisition: LockArgs,
-    /// Print who leads, now and at each change, until Ctrl-C
+    /// Print the leader, now and at each change, until Ctrl-C
     #[arg(long)]
     watch: bool,
 }

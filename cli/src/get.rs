@@ -21,13 +21,13 @@ use std::{ffi::OsString, path::PathBuf};
 pub(crate) struct Get {
     /// The key
     key: OsString,
-    /// Write the value to this file instead of standard output, which is -; an absent key leaves the file alone
+    /// Write the value to this file; - is standard output. If the key is absent, the file stays unchanged
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print after how many milliseconds the key expires, or never, in the place of the value; not every store tells it
+    /// Print the milliseconds until the key expires, or never, instead of the value; not in every store
     #[arg(long)]
     remaining: bool,
-    /// Be content with what the key held a moment ago: where several servers share the entries, saves the one that is asked a round trip to them
+    /// Accept a slightly old value, to save the server a round trip to a shared storage
     #[arg(long)]
     eventual: bool,
 }

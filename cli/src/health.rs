@@ -6,9 +6,9 @@ use bytes::Bytes;
 use clap::Args;
 use hyper::{Method, StatusCode, Uri};
 
-/// Say whether a server is alive, or ready for clients
+/// Check whether a server is alive, or ready for clients
 ///
-/// Exit code 0 says yes, 1 no, and 3 that nobody answers. Made for the checks of containers and supervisors.
+/// Exit codes: 0 yes, 1 no, 3 no answer. Meant for the checks of containers and supervisors.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Health {
@@ -20,7 +20,7 @@ pub(crate) struct Health {
     )]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     admin_url: Uri,
-    /// Whether it is ready for clients, which is more than alive
+    /// Check whether the server is ready for clients
     #[arg(long)]
     ready: bool,
 }
@@ -46,7 +46,9 @@ impl Health {
                     .error_for_status(global.timeout)
                     .await
                     .err()
-                    .unwrap_or_else(|| Failure::new(Exit::NoResponse, "this is no such server")));
+                    .unwrap_or_else(|| {
+                        Failure::new(Exit::NoResponse, "this is not an HTTP port of statestored")
+                    }));
             }
         };
         let text = answer.text(global.timeout).await?;

@@ -15,10 +15,10 @@ use clap::{Args, Subcommand};
 use statestore::{Acquisition, Hlc, Holding, Lease as Handle, LeaseOptions, Release, Renewal};
 use std::{ffi::OsString, time::Duration};
 
-/// Take, renew and release leases step by step, and see who holds one
+/// Take, renew and release leases step by step, and print the holder of one
 ///
-/// Nothing renews the lease between the steps; 'statestore lock' does. The holder is a name that only one script uses at a
-/// time: whoever acquires under the same name has the lease, too.
+/// The lease is not renewed between the steps; use 'statestore lock' for that. Only one script at a time may use the name of
+/// the holder: two scripts with the same name both hold the lease.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Lease {
@@ -33,9 +33,9 @@ enum LeaseCommand {
     Acquire(TermArgs),
     /// Renew a lease that is still held, and print its new version
     Renew(TermArgs),
-    /// Give a lease back
+    /// Release a lease
     Release(HolderArgs),
-    /// Print who holds a lease
+    /// Print the holder of a lease
     Holder(NameArgs),
 }
 
@@ -58,17 +58,17 @@ struct HolderArgs {
 struct TermArgs {
     #[command(flatten)]
     holder_args: HolderArgs,
-    /// How long the lease lasts
+    /// Duration of the lease
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  statestore lease acquire nightly --holder node-7 --lease 1m    exit code 1 if somebody else has it
+  statestore lease acquire nightly --holder node-7 --lease 1m    exit code 1 if another holder has it
   statestore lease renew nightly --holder node-7 --lease 1m
   statestore lease release nightly --holder node-7
-  statestore lease holder nightly                                exit code 1 if nobody has it";
+  statestore lease holder nightly                                exit code 1 if it is not held";
 
 /// The printed result of a step, and the exit code.
 struct Report<'a> {
@@ -147,7 +147,7 @@ async fn held_by_another(
     holding: Option<&Holding>,
     global: &GlobalOptions,
 ) -> Result<Exit, Failure> {
-    let who = holding.map_or("somebody else".to_owned(), |holding| {
+    let who = holding.map_or("another holder".to_owned(), |holding| {
         format!("'{}'", escape(holding.holder.name()))
     });
     let report = Report {

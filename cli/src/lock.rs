@@ -18,11 +18,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Run a command while a lock is held
 ///
-/// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and gives the lock back when
-/// the command ends. When the lock is lost, the command and all that it has started get SIGTERM, and SIGKILL after the
-/// time of grace; so does what the command leaves behind when it ends.
+/// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and releases the lock when the
+/// command ends. When the lock is lost, the command and its processes get SIGTERM, and SIGKILL after the time of --grace; so
+/// do processes that the command leaves behind when it ends.
 ///
-/// The exit code is the command's; 1 if somebody else has the lock when the time to wait is over, 3 if the lock is lost.
+/// The exit code is that of the command; 1 if another holder has the lock when the time to wait is over, 3 if the lock is lost.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::doc_markdown, reason = "help is plain text")]
@@ -31,8 +31,8 @@ pub(crate) struct Lock {
     name: OsString,
     #[command(flatten)]
     acquisition: LockArgs,
-    /// How long the command may take to end after SIGTERM, when the lock is lost and somebody else may have it; 0 kills it
-    /// at once. As long has what the command leaves behind
+    /// Time between SIGTERM and SIGKILL when the lock is lost, also for processes that the command leaves behind; 0 kills them
+    /// at once
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse_wait_or_zero)]
     grace: Duration,
     /// The command with its arguments
@@ -40,20 +40,20 @@ pub(crate) struct Lock {
     command: Vec<OsString>,
 }
 
-/// How a lock is taken.
+/// Options of a lock.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// How long it outlives a holder that is cut off or dies
+    /// Time after which the lock of a dead or disconnected holder expires
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse_wait)]
     lease: Duration,
-    /// How long to wait for it; 0 makes one attempt [default: for ever]
+    /// Maximum time to wait for the lock; 0: one attempt [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_wait_or_zero)]
     wait: Option<Duration>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  statestore lock nightly --wait 30s -- ./report     exit code 1 if somebody else has it for 30 seconds
+  statestore lock nightly --wait 30s -- ./report     exit code 1 if it is held for 30 seconds
   statestore lock pump -- sh -c 'statestore set pump/state on --fence \"$STATESTORE_FENCING_TOKEN\"'";
 
 /// Environment variable with the fencing token for the command.

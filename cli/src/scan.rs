@@ -14,15 +14,15 @@ use std::ffi::OsString;
 
 /// List the keys that match a pattern
 ///
-/// Keys are printed page by page as they arrive. What changes meanwhile may or may not be in the list. A key is
-/// written byte for byte, except that on a terminal, or with --escaped, it is escaped to stay one line.
+/// Prints keys page by page as they arrive. Keys that change meanwhile may or may not be in the list. Keys are written
+/// byte for byte. On a terminal, or with --escaped, they are escaped so that each is one line.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
-    /// Which keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
+    /// Pattern of the keys: * any bytes, ? one byte, [ab] [0-9] one of them, [!x] any but these, [*] a literal *
     #[arg(default_value = "*")]
     pattern: OsString,
-    /// End each key with a NUL byte instead of a newline, and do not escape it unless a terminal shows it
+    /// End each key with a NUL byte instead of a newline; keys are escaped only on a terminal
     #[arg(long, short = '0')]
     null: bool,
 }

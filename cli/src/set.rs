@@ -16,7 +16,7 @@ use std::{ffi::OsString, time::Duration};
 
 /// Store a value and print its version
 ///
-/// The version of a value that was set with --nx or --nex is the fencing token of whoever set it.
+/// The version of a value that --nx or --nex stored is your fencing token.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Set {
@@ -30,13 +30,13 @@ pub(crate) struct Set {
     /// Only if the key is absent or already holds this very value
     #[arg(long)]
     nex: bool,
-    /// Only if the key has this version; a store that cannot do that is made to by a fenced compare-and-set
+    /// Only if the key has this version; some stores need a fenced compare-and-set for that
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["nx", "nex"])]
     if_version: Option<Hlc>,
     /// Expire after this time; without it the key does not expire, even if it did before
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     px: Option<Duration>,
-    /// Fencing token: refused if the key is protected by a newer one
+    /// Fencing token; rejected if the key has a newer one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
     /// Ask the store to keep the key on disk
@@ -51,9 +51,9 @@ Examples:
   statestore set firmware --file image.bin        binary, from a file
   date | statestore set last-seen                 from standard input, its newline included
   statestore set session/7 on --px 30s            gone after 30 seconds
-  token=$(statestore set lock me --nex --px 10s)  take a lease; exit code 1 if somebody has it
+  token=$(statestore set lock me --nex --px 10s)  take a lease; exit code 1 if it is held
   statestore set state new --fence \"$token\"       write under that lease
-  statestore set state new --if-version \"$v\"      exit code 1 if somebody has changed it since";
+  statestore set state new --if-version \"$v\"      exit code 1 if it has changed since";
 
 impl Set {
     /// Runs the subcommand.

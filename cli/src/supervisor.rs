@@ -138,7 +138,7 @@ async fn supervise(
         }
         let is_killing = kill_at.is_some_and(|at| at <= Instant::now());
         if is_killing && !std::mem::replace(&mut is_secret, true) {
-            message::print_error("what the command has started did not end in time; killing it");
+            message::print_error("processes of the command did not end in time; killing them");
         }
         if is_killing && !descendants::signal(running, Signal::KILL) {
             // The remaining processes belong to other users.

@@ -21,8 +21,8 @@ use std::{path::PathBuf, time::Duration};
 
 /// Set and delete several keys, all of them or none
 ///
-/// The operations are JSON, one object per line, and are carried out in their order; nobody sees a part of them. Not every store has
-/// transactions.
+/// The operations are JSON, one object per line, and run in their order; other clients see all of them or none. Not every store
+/// has transactions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Transact {
@@ -31,7 +31,7 @@ pub(crate) struct Transact {
     /// Ask the store to keep the keys on disk
     #[arg(long)]
     persist: bool,
-    /// On a store without transactions, make one of single requests, through intents
+    /// On a store without transactions, use single requests, through intents
     #[arg(long)]
     through_intents: bool,
 }

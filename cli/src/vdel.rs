@@ -23,10 +23,10 @@ pub(crate) struct Vdel {
     key: OsString,
     #[command(flatten)]
     value: ValueSource,
-    /// Fencing token: needed if the key is protected by one
+    /// Fencing token, required if the key is protected by one
     #[arg(long, value_name = "TOKEN")]
     fence: Option<Hlc>,
-    /// Only if the key has this version as well; not every store can do that
+    /// Only if the key also has this version; not in every store
     #[arg(long, value_name = "VERSION")]
     if_version: Option<Hlc>,
 }

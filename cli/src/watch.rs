@@ -19,14 +19,14 @@ use tokio::sync::{mpsc, watch};
 ///
 /// Each change is one line of fields with a tab between them: SET, key, version, value; or DELETE, key, version.
 /// Expiry is a DELETE. Key and value are escaped, so a line is always one change. `watching KEY...` on standard error
-/// says that from now on no change is missed. Lost connections, and changes that were missed, are told there too.
+/// means that no change is missed from now on. Lost connections and missed changes are reported there, too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Watch {
     /// The keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<OsString>,
-    /// End after this many changes, with exit code 0
+    /// Exit with code 0 after this many changes
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }

@@ -182,7 +182,7 @@ impl fmt::Display for Outcome {
 }
 
 /// End of messages about an unknown outcome.
-const UNKNOWN: &str = "; it may have been carried out nevertheless";
+const UNKNOWN: &str = "; it may have been executed nevertheless";
 
 /// The error of an operation.
 ///

@@ -12,7 +12,7 @@ Examples:
   statestore-dapr --name azure.iotoperations
       serve components of the type state.azure.iotoperations, in place of the vendor's
   statestore-dapr --socket /run/dapr/statestore.sock --socket-mode 660
-      make the socket in a folder of your own, for everybody of its group; tell daprd the folder
+      create the socket in your own folder, with access for its group; start daprd with that folder
 
 The component, a file in the folder that daprd gets with --resources-path:
 
@@ -27,11 +27,11 @@ The component, a file in the folder that daprd gets with --resources-path:
     - name: url
       value: mqtt://127.0.0.1:1883
 
-Start it before daprd, which looks for sockets once, when it starts. The name of the socket without `.sock` is the type of the
-component, behind `state.`. Where the store is and who asks stands in the component's metadata, not here: as url, or as hostname,
-tcpPort and useTls, with caFile, satAuthFile and more; one process serves any number of components. docs/dapr.md has them all.
+Start it before daprd, which looks for sockets only when it starts. The name of the socket without `.sock` is the type of the
+component, after `state.`. The metadata of each component has the address and the credentials: url, or hostname, tcpPort and useTls,
+with caFile, satAuthFile and more (docs/dapr.md). One process serves any number of components.
 
-When it is ready, it prints `listening on PATH` to standard output; logs go to standard error. SIGTERM and SIGINT end it cleanly.";
+When it is ready, it prints `listening on PATH` to standard output; logs go to standard error. SIGTERM and SIGINT stop it cleanly.";
 
 /// The command line of `statestore-dapr`.
 #[derive(Debug, Parser)]
@@ -50,15 +50,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "statestore", value_parser = socket_name)]
     name: String,
 
-    /// Folder of the socket, made if it is not there [default: dapr-components-sockets in the folder for temporary files]
+    /// Folder of the socket, created if missing [default: dapr-components-sockets in the folder for temporary files]
     #[arg(long, value_name = "FOLDER", env = "DAPR_COMPONENTS_SOCKETS_FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Who may connect to the socket, in octal: daprd may be another user
+    /// Permissions of the socket, in octal digits: daprd may run as another user
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     socket_mode: u32,
 
-    /// The store of components whose metadata names none, as mqtt://HOST:PORT
+    /// Address of the store for components without one in their metadata, as mqtt://HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -67,11 +67,11 @@ pub(crate) struct Arguments {
     )]
     url: Option<String>,
 
-    /// What is logged: off, error, warn, info, debug or trace
+    /// Level of the log: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
 
-    /// In which form: text for people, json with one object per line, or journal for that of systemd, which knows the time
+    /// Format of the log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
@@ -79,11 +79,11 @@ pub(crate) struct Arguments {
 /// The form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Lines for people, with the time.
+    /// Lines of text with the time.
     Text,
-    /// One object of JSON per line.
+    /// One JSON object per line.
     Json,
-    /// Lines without the time that begin with their priority, as `<4>`.
+    /// Lines for systemd: without the time, beginning with the priority, as `<4>`.
     Journal,
 }
 

@@ -136,8 +136,8 @@ impl InstanceRegistry {
             "refused to initialise a component with other metadata: its peer cannot be identified"
         );
         Err(Status::failed_precondition(
-            "a component of this name has other metadata, and it cannot be seen whether the same daprd initialised it; give each \
-             daprd a socket of its own, or start statestore-dapr anew after changing the metadata",
+            "a component of this name has other metadata, and its daprd cannot be identified; use one socket for each daprd, or \
+             restart statestore-dapr after you change the metadata",
         ))
     }
 
@@ -151,8 +151,7 @@ impl InstanceRegistry {
         let call = known.get(id).map(|known| Call::new(known.instance.clone()));
         call.ok_or_else(|| {
             Status::unavailable(
-                "the component is not initialised; if statestore-dapr was started anew, start daprd anew as well, or send it \
-                 SIGHUP",
+                "the component is not initialised; if statestore-dapr was restarted, restart daprd as well, or send it SIGHUP",
             )
         })
     }

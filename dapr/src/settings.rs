@@ -306,7 +306,7 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
         return Ok(Duration::from_secs(seconds));
     }
     humantime::parse_duration(text)
-        .map_err(|_| "which is no time, as `10s`, `500ms` or a number of seconds")
+        .map_err(|_| "which is not a time, as `10s`, `500ms` or a number of seconds")
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, &'static str> {

@@ -108,7 +108,7 @@ fn remove_stale(path: &Path, folder: &SocketFolder, name: &OsStr) -> Result<(), 
         .map_err(|error| format!("cannot look at {shown}: {error}"))?;
     if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
         return Err(format!(
-            "{shown} is there already and is no socket; move it away, or take another --name or --socket"
+            "{shown} is there already and is not a socket; move it away, or take another --name or --socket"
         ));
     }
     let owner = status.st_uid;

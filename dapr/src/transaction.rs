@@ -37,7 +37,7 @@ impl Instance {
         }
         if count as u64 > most {
             return Err(Status::invalid_argument(format!(
-                "a transaction of {count} operations; {most} are the most"
+                "a transaction of {count} operations; the maximum is {most}"
             )));
         }
         let mut transaction = Transaction::new();

@@ -72,7 +72,7 @@ pub(crate) fn run(body: impl FnOnce()) {
 }
 
 fn panicked() -> Error {
-    let reason = "a bug in the library; the client cannot be used any more";
+    let reason = "an internal error of the library; the client can no longer be used";
     Error::new(
         ErrorKind::Internal,
         Outcome::Unknown,

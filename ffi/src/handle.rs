@@ -135,7 +135,7 @@ fn table_full<T: Object>(outcome: Outcome) -> Error {
         ErrorKind::QueueFull,
         outcome,
         format!("making {}", T::NAME),
-        "there are too many that nobody frees",
+        "too many objects exist; free those that are not needed",
     )
 }
 

@@ -211,7 +211,7 @@ pub(crate) fn deadline(timeout_ms: u64) -> Result<Option<Instant>, Error> {
 
 fn time(ms: u64, name: &str) -> Result<Duration, Error> {
     if i64::try_from(ms).is_err() && ms != FOREVER {
-        let reason = format!("{} is no time", ms.cast_signed());
+        let reason = format!("{} is not a time", ms.cast_signed());
         return Err(invalid(name, reason));
     }
     Ok(Duration::from_millis(ms))

@@ -83,7 +83,7 @@ pub extern "C" fn sst_log_set(
         let level = levels
             .into_iter()
             .find(|known| sst_level::from(*known) as u32 == level)
-            .ok_or_else(|| input::invalid("level", format!("{level} is no sst_level")))?;
+            .ok_or_else(|| input::invalid("level", format!("{level} is not an sst_level")))?;
         log::to_callback(level, move |record| report(&callback, &record))
     })
 }

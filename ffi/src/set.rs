@@ -113,7 +113,10 @@ pub(crate) fn retry(value: u32) -> Result<Retry, Error> {
         SAFE => Ok(Retry::Safe),
         ALWAYS => Ok(Retry::Always),
         NEVER => Ok(Retry::Never),
-        _ => Err(input::invalid("retry", format!("{value} is no sst_retry"))),
+        _ => Err(input::invalid(
+            "retry",
+            format!("{value} is not an sst_retry"),
+        )),
     }
 }
 
@@ -136,7 +139,7 @@ pub(crate) unsafe fn options(given: *const sst_set_options) -> Result<SetOptions
         IF_ABSENT => Condition::IfAbsent,
         IF_ABSENT_OR_EQUAL => Condition::IfAbsentOrEqual,
         other => {
-            let reason = format!("{other} is no sst_condition");
+            let reason = format!("{other} is not an sst_condition");
             return Err(input::invalid("condition", reason));
         }
     };

@@ -94,7 +94,7 @@ pub struct sst_settings {
     /// Time after a lost connection for which the client tries to reconnect (default: SST_FOREVER). Then it gives up
     /// for good.
     pub reconnect_limit_ms: u64,
-    /// Whether credentials may be sent over plain TCP, where anyone on the way can read them, an sst_choice.
+    /// Whether credentials may be sent over plain TCP, where every machine on the way can read them, an sst_choice.
     ///
     /// The default is no: a service account token is rejected there, and a password for another machine causes a
     /// warning in the log.
@@ -117,7 +117,10 @@ fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
         DEFAULT => Ok(None),
         YES => Ok(Some(true)),
         NO => Ok(Some(false)),
-        _ => Err(input::invalid(name, format!("{value} is no sst_choice"))),
+        _ => Err(input::invalid(
+            name,
+            format!("{value} is not an sst_choice"),
+        )),
     }
 }
 

@@ -40,6 +40,6 @@ const NUMBER: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
 const fn number(text: &str) -> u32 {
     match u32::from_str_radix(text, 10) {
         Ok(number) => number,
-        Err(_) => panic!("a part of the version is no number"),
+        Err(_) => panic!("a part of the version is not a number"),
     }
 }

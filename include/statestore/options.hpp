@@ -168,7 +168,7 @@ struct settings {
   milliseconds connect_limit{0};
   /// Time after a lost connection for which the client tries to reconnect; no limit by default. Then it gives up for good.
   milliseconds reconnect_limit{0};
-  /// Whether credentials may be sent over plain TCP, where anyone on the way can read them; no by default.
+  /// Whether credentials may be sent over plain TCP, where every machine on the way can read them; no by default.
   std::optional<bool> allow_plaintext_credentials;
   /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, without being executed.
   ///

@@ -8,6 +8,7 @@ step_format() {
   python3 docs/blocks.py check
   python3 docs/promises.py check
   python3 docs/prose.py check
+  python3 docs/messages.py check
   scripts/plant --check
 }
 
@@ -23,6 +24,7 @@ long_files() {
 
 step_build() {
   with_clippy cargo build "${workspace[@]}" --lib --bins --examples --tests
+  python3 docs/options.py check "$(program statestored)"
 }
 
 # cargo_test ARGUMENT...: tests of the workspace, as "build" has compiled them.

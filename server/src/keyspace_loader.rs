@@ -169,14 +169,14 @@ fn load(
     if keyspace.is_full() {
         tracing::warn!(
             bytes = keyspace.bytes(),
-            "there is more than the quota allows: entries can be read and deleted, but not made or enlarged; \
+            "the store exceeds its quota: entries can be read and deleted, but not created or enlarged; \
              delete some, or raise --max-bytes or --max-keys"
         );
     }
     if !forgotten.is_empty() {
         tracing::warn!(
             keys = forgotten.len(),
-            "keys of a former run are forgotten, since they are not to be kept: see --persist-mode"
+            "keys of a former run were deleted, since --persist-mode does not keep them"
         );
     }
     Ok(forgotten)

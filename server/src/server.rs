@@ -294,7 +294,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                 Some(ended) = connections.join_next() => check_for_panic(ended)?,
                 Some(ended) = arrivals.acceptors.join_next() => {
                     check_for_panic(ended)?;
-                    tracing::error!("nobody accepts connections any more: this is a bug, please report it");
+                    tracing::error!("the server no longer accepts connections: this is a bug, please report it");
                     return Err(ServerError::Panicked);
                 }
                 Some(mut command) = arrivals.commands.recv() => {

@@ -131,17 +131,19 @@ pub struct ReloadReport {
 #[non_exhaustive]
 pub enum ReloadError {
     /// The users, or the keys of tokens, cannot be read.
-    #[error("{0}; the users of before stay in force")]
+    #[error("{0}; the former users stay in force")]
     Access(#[from] AccessError),
     /// The configuration, or a file that it names, cannot be read.
-    #[error("{0}; what was in force before stays so")]
+    #[error("{0}; the former configuration stays in force")]
     Config(#[from] ConfigError),
     /// A file can be opened but never ends: it is a pipe, or a file on a network that does not respond. Its content is ignored if it
     /// arrives later.
-    #[error("{0} does not come to its end; what was in force before stays so")]
+    #[error(
+        "cannot read {0}: it has no end, or its file system does not answer; the former configuration stays in force"
+    )]
     Stalled(String),
     /// No thread is available, or several former reloads still wait for files.
-    #[error("cannot read files: {0}; what was in force before stays so")]
+    #[error("cannot read files: {0}; the former configuration stays in force")]
     Thread(io::Error),
     /// The server has stopped.
     #[error(transparent)]
@@ -429,7 +431,7 @@ impl ServerHandle {
 
 fn log_stalled_file(reading: &ReadTracker) {
     tracing::warn!(
-        "a reload waits for {reading}, which does not come to its end; it is given up after {} s more",
+        "a reload waits for {reading}, which has no end or whose file system does not answer; the reload fails after {} s more",
         RELOAD_TIMEOUT.as_secs()
     );
 }

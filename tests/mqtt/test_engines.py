@@ -95,7 +95,7 @@ def test_a_foreign_entry_is_reported(begin):
     own.write_foreign("foreign")
     assert "holds something else" in refused(own.storage("foreign"))
     own.write_newer("newer")
-    assert "its format is 9, and this statestored knows" in refused(own.storage("newer"))
+    assert "its format is 9, and this statestored supports" in refused(own.storage("newer"))
 
 
 def test_an_unreachable_engine_is_reported_and_retried(begin):
@@ -116,7 +116,7 @@ def test_a_lost_engine_is_reported(begin, connect):
     own.process.wait()
     request = {"ResponseTopic": store.topic, "CorrelationData": b"c", "MessageExpiryInterval": LONG}
     assert store.peer.publish(REQUEST, array("GET", "k"), **request) == 0x10
-    server.logs("the storage does not answer: requests are refused until it does")
+    server.logs("the storage does not answer: requests are rejected until it does")
     assert server.metric("statestored_engine_away") == 1
 
 
@@ -161,7 +161,7 @@ def test_an_oversized_entry_is_reported(begin, connect):
     server = begin(Told, begin(engine.alone).storage("test"))
     store = Store(connect("client", to=server))
     assert b"which is 1400000 bytes" in store.reply("SET", "k", b"v" * 1_500_000)
-    server.logs("a change was refused: it is larger than the storage takes")
+    server.logs("a change was rejected: it is larger than the storage accepts")
     assert server.metric(FAILED) == 1
 
 
@@ -171,8 +171,8 @@ if engine.STORAGE == "redis":
         own = begin(engine.alone)
         assert own.ask("CONFIG", "SET", "appendonly", "no") == b"+OK\r\n"
         server = begin(Told, own.storage("test"))
-        server.logs("what was acknowledged since its last snapshot is lost with its process")
+        server.logs("changes acknowledged since its last snapshot are lost if its process ends")
         follower = begin(engine.alone)
         assert follower.ask("REPLICAOF", "127.0.0.1", str(own.port)) == b"+OK\r\n"
         until("it follows", lambda: b"connected_slaves:1" in own.ask("INFO", "replication"))
-        begin(Told, own.storage("test")).logs("what was acknowledged last is lost if one takes over")
+        begin(Told, own.storage("test")).logs("the last acknowledged changes are lost if a replica takes over")

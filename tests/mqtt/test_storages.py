@@ -10,7 +10,7 @@ from store import timestamp, user_properties, array
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "storage.md"
 STORAGES = ["memory", "durable", "etcd", "redis"]
-TOO_LARGE = b"-ERR the entry is larger than the storage takes, which is 1400000 bytes with all that belongs to it\r\n"
+TOO_LARGE = b"-ERR the entry is larger than the 1400000 bytes that the storage accepts, including its metadata\r\n"
 
 
 def cell(value):

@@ -110,11 +110,11 @@ def test_fencing(open_store):
 
 def test_the_quota_of_keys(start, open_store):
     if not engine.difference("counts"):
-        # Nobody counts what several servers share.
+        # No server counts the entries of a shared storage.
         command = [server.binary(), *engine.options(), "--max-keys", "3"]
         refused = subprocess.run(command, capture_output=True, text=True, timeout=server.HANG_TIMEOUT)
         assert refused.returncode != 0
-        assert "--max-keys counts what one server has" in refused.stderr
+        assert "--max-keys needs a local storage" in refused.stderr
         return
     store = open_store(to=start("--max-keys", "3"))
     for key in "abc":

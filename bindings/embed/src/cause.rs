@@ -28,13 +28,13 @@ impl Cause {
 
 /// Returns the error for a panic in this operation.
 pub(crate) fn panicked(action: &str, outcome: Outcome) -> Error {
-    let reason = "a bug in the library; the client cannot be used any more";
+    let reason = "an internal error of the library; the client can no longer be used";
     Error::new(ErrorKind::Internal, outcome, action, reason)
 }
 
 /// Returns the error for a panic in an earlier operation.
 pub(crate) fn poisoned() -> Error {
-    let reason = "a bug in the library was met; close this client and make a new one";
+    let reason = "an internal error of the library; close this client and create a new one";
     Error::new(ErrorKind::Internal, Outcome::NotDone, "the client", reason)
 }
 

@@ -184,7 +184,7 @@ impl fmt::Display for Error {
         write!(f, "{}: {}", own.action, own.reason)?;
         match own.outcome {
             Outcome::NotDone => Ok(()),
-            Outcome::Unknown => f.write_str("; it may have been carried out nevertheless"),
+            Outcome::Unknown => f.write_str("; it may have been executed nevertheless"),
         }
     }
 }

@@ -64,7 +64,7 @@ function settings(first: unknown, second: unknown): Record<string, unknown> {
   return isUrl(from.url) ? { ...from, url: from.url.href } : from;
 }
 
-/** What the native half takes. */
+/** The settings in the form of the native half. */
 function input(from: Record<string, unknown>): object {
   const input: Record<string, unknown> = {};
   for (const name of TEXTS) {

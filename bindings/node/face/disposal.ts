@@ -1,3 +1,3 @@
-/** `Symbol.asyncDispose`; where there is none, there is no `await using` either, and nobody looks for it. */
+/** `Symbol.asyncDispose`; undefined in a runtime without `await using`. */
 export const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol("Symbol.asyncDispose") as typeof Symbol.asyncDispose);

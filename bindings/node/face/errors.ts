@@ -12,7 +12,7 @@ interface Details {
 /** Marks instances of our classes, one of which descends from another class than the others. */
 const STATESTORE_ERROR = Symbol("statestore.error");
 
-/** What all of them have. */
+/** The members of all errors. */
 interface ErrorMembers {
   code: ErrorCode;
   outcome: Outcome;
@@ -54,7 +54,7 @@ export class StateStoreError extends Error {
   }
 }
 
-/** A bad value; what JavaScript calls a `RangeError`, so it is one too. */
+/** An invalid value; also a `RangeError`. */
 class OutOfRange extends RangeError {
   declare readonly code: ErrorCode;
   declare readonly outcome: Outcome;

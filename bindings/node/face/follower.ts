@@ -130,7 +130,7 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
   }
 }
 
-/** How long who is told waits, when too much is under way for the client to look for the next item. */
+/** Time until the next look for an item, when too many operations are in progress. */
 const QUEUE_FULL_DELAY_MS = 10;
 
 /** Calls a function with all that comes, one after the other. */
@@ -172,7 +172,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
   }
 }
 
-/** Throws where nobody catches it: an `uncaughtException`, as from any other listener. */
+/** Throws outside of every handler: an `uncaughtException`, as from any other listener. */
 export function rethrow(error: unknown): void {
   setImmediate(() => {
     throw error;

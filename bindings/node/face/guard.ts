@@ -53,7 +53,7 @@ export class Guard implements Declared {
     return this.#end.signal;
   }
 
-  /** Fires the signal at the end, and keeps the guard until then: a lock is not given back because nobody looks at it. */
+  /** Fires the signal at the end, and keeps the guard until then: a lock is not released because its guard is unreachable. */
   #watch(): void {
     const fire = (lostReason: LostReason, cause: unknown) => {
       const message = lostReason === "released" ? "the lock was given back" : `the lock is lost: ${lostReason}`;

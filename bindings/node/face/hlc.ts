@@ -3,7 +3,7 @@ import type { Hlc as Declared } from "../index.js";
 import { InvalidArgumentError } from "./errors.js";
 import { native } from "./native.js";
 
-/** Only this module makes them of texts that nobody has checked. */
+/** Only this module creates them from unchecked texts. */
 const KEY = Symbol("statestore.hlc");
 
 export class Hlc implements Declared {
@@ -15,7 +15,7 @@ export class Hlc implements Declared {
 
   constructor(key: symbol, text: string) {
     if (key !== KEY) {
-      throw new TypeError("Hlc has no public constructor; use Hlc.parse");
+      throw new TypeError("an Hlc has no public constructor; use Hlc.parse");
     }
     this.text = text;
     this.#text = text;

@@ -1,4 +1,4 @@
-/** What `require("statestore")` gives; index.d.ts declares it. */
+/** The exports of `require("statestore")`; index.d.ts declares them. */
 export { connect } from "./connect.js";
 export { logTo } from "./log.js";
 export { Hlc } from "./hlc.js";

@@ -1,4 +1,4 @@
-/** What things show of themselves in `util.inspect`, and so in `console.log`. */
+/** The output of objects in `util.inspect`, and so in `console.log`. */
 import type { inspect, InspectOptions } from "node:util";
 
 export type { InspectOptions };

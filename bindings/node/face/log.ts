@@ -1,4 +1,4 @@
-/** What the library logs. */
+/** The log of the library. */
 import type { LogRecord } from "../index.js";
 import { badValue, callback } from "./arguments.js";
 import { direct } from "./errors.js";

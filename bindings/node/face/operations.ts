@@ -47,7 +47,7 @@ const CLOSED: Failure = { kind: "Closed", outcome: "unknown", retryable: false, 
 
 export class Operations {
   readonly #native: NativeClient;
-  /** By their numbers, which the native half gives anew when they are free. */
+  /** By their numbers, which the native half reuses. */
   readonly #waiting: (PendingOperation | undefined)[] = [];
   readonly signals = new Signals();
   readonly #drain = () => this.#settle();

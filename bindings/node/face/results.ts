@@ -84,7 +84,7 @@ export function vdel(is: unknown, version: unknown): VdelOutcome {
   return is === "mismatch" ? { is, version: optional(version) } : del(is, version);
 }
 
-/** What each of several writes did, in three places each. If any failed, the first failure is thrown, and says what each did. */
+/** The outcomes of several writes, in three places each. If any failed, throws the first failure, which has all outcomes. */
 function each<T extends SetOutcome | DelOutcome>(list: unknown, read: (a: unknown, b: unknown) => T): T[] {
   const flat = list as unknown[];
   const outcomes: T[] = [];

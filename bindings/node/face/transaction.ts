@@ -7,7 +7,7 @@ import type { OperationInput } from "./native.js";
 export class Transaction implements Declared {
   readonly #operations: OperationInput[] = [];
 
-  /** What it has so far. */
+  /** The operations so far. */
   static operations(transaction: Transaction): OperationInput[] {
     return transaction.#operations;
   }

@@ -19,7 +19,7 @@ export async function update(
   options: UpdateOptions | undefined,
 ): Promise<UpdateOutcome> {
   const subject = () => `the value of ${quoted(key)}`;
-  /** What `change` threw. */
+  /** The exception of `change`. */
   let thrown: { error: unknown } | undefined;
   let hasEnded = false;
   const site = operations.callSite(update);

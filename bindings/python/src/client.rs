@@ -79,7 +79,7 @@ impl Client {
         Ok(self.connected_core(py)?.client_id())
     }
 
-    /// What the client has seen so far, or until it was closed: `Counters`.
+    /// Returns the counters of the client, until it was closed: `Counters`.
     ///
     ///     >>> _ = client.get("greeting")
     ///     >>> client.counters().completed
@@ -109,7 +109,7 @@ impl Client {
         })
     }
 
-    /// What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
+    /// Reads a key: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
     /// has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
     /// ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
     /// difference answers what the key holds.
@@ -141,7 +141,7 @@ impl Client {
         })
     }
 
-    /// What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
+    /// Reads several keys: a list of `Entry` or ``None``, in their order. The requests are sent together.
     ///
     ///     >>> _ = client.set("a", "1")
     ///     >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
@@ -296,7 +296,7 @@ impl Client {
     }
 
     /// Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
-    /// options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
+    /// options are those of `delete`, for each, without ``if_version``. Failures are reported as by `set_many`.
     ///
     ///     >>> _ = client.set("a", "1")
     ///     >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
@@ -389,7 +389,7 @@ impl Client {
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
     /// observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
-    /// the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
+    /// the client, or with `statestore.aio` in the event loop. Its exceptions go to `sys.unraisablehook`, or to the exception
     /// handler of that loop, and the observations go on.
     ///
     ///     >>> with client.observe("greeting") as changes:

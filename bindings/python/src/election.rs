@@ -71,7 +71,7 @@ impl Election {
         )
     }
 
-    /// Who leads: a `Leader`, or ``None``.
+    /// Returns the leader: a `Leader`, or ``None``.
     fn leader<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let leader = self.inner.leader();
         self.shared.run(
@@ -85,7 +85,7 @@ impl Election {
         )
     }
 
-    /// Follows who leads: each observation is a `Leader`, or `Nobody`, which is false.
+    /// Follows the leader: each observation is a `Leader`, or `Nobody`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,

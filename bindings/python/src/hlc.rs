@@ -47,7 +47,7 @@ impl Hlc {
         self.0.counter()
     }
 
-    /// Whose clock it is.
+    /// Id of the node whose clock it is.
     #[getter]
     fn node_id(&self) -> &str {
         self.0.node_id()

@@ -78,7 +78,7 @@ impl Lease {
             })
     }
 
-    /// Who holds it: a `Holding`, or ``None``.
+    /// Returns the holder: a `Holding`, or ``None``.
     fn holder<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let holder = self.inner.holder();
         self.shared.run(
@@ -89,7 +89,7 @@ impl Lease {
         )
     }
 
-    /// Follows who holds it: each observation is a `Holding`, or `Nobody`, which is false.
+    /// Follows the holder: each observation is a `Holding`, or `Nobody`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,

@@ -24,7 +24,7 @@ impl Transactions {
 
 #[pymethods]
 impl Transactions {
-    /// What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
+    /// Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
     ///
     ///     >>> client.capabilities()
     ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)

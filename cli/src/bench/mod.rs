@@ -21,40 +21,40 @@ use workload_mix::{Verb, WorkloadMix};
 
 /// Measure a store under load
 ///
-/// A closed loop: each of --in-flight lanes sends its next operation when its last one is answered. If the mix has
-/// GETs, every key is set once before the measurement. The keys are deleted at the end. Keys that begin with the
-/// prefix are overwritten: do not point this at a prefix in use.
+/// Runs a closed loop: each of --in-flight lanes sends its next operation after the response to the last one. If the mix has
+/// GETs, sets every key once before the measurement. Deletes the keys at the end. Keys with the prefix are overwritten: do
+/// not use a prefix that has keys.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bench {
     /// Operations in flight on each connection
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_535))]
     in_flight: u32,
-    /// Connections, shared out among as many threads as the machine has cores
+    /// Number of connections, on one thread for each core
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// End after this many operations; 0 only fills the keys
+    /// Number of operations; 0 only fills the keys
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     ops: u64,
-    /// End after this time instead of a number of operations
+    /// Duration in seconds, instead of a number of operations
     #[arg(long, value_name = "N", conflicts_with = "ops", value_parser = value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// What to do, with weights: get, set, del
+    /// Operations with their weights: get, set, del
     #[arg(long, default_value = "get=80,set=20")]
     mix: WorkloadMix,
     /// Bytes of each value
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(..=268_435_455))]
     value_bytes: u32,
-    /// How many keys; operations are spread over them evenly at random
+    /// Number of keys; operations are evenly distributed over them at random
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=MAX_KEYS))]
     keys: u64,
-    /// What the keys begin with; ten digits follow
+    /// Prefix of the keys; ten digits follow
     #[arg(long, value_name = "TEXT", default_value = "bench:")]
     key_prefix: String,
-    /// The same seed draws the same operations and values
+    /// Seed of the operations and values
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Leave the keys in the store
+    /// Keep the keys in the store
     #[arg(long)]
     keep: bool,
 }

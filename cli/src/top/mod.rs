@@ -14,9 +14,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 /// Interval at which the metrics are read.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Watch the figures of a server, refreshed each second
+/// Show the metrics of a server, refreshed each second
 ///
-/// On a terminal, `q` or Ctrl-C ends it. Otherwise it prints the figures of one second and ends.
+/// On a terminal, `q` or Ctrl-C ends it. Otherwise it prints the metrics of one second and exits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {

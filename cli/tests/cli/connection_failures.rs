@@ -65,7 +65,7 @@ fn a_write_without_a_response_reports_an_unknown_outcome() {
     let broker = SilentBroker::start();
     let arguments = ["set", "k", "v", "--timeout", "100ms", "--url", &broker.url];
     let run = run(statestore(arguments), b"");
-    run.assert_error(3, "it may have been carried out nevertheless");
+    run.assert_error(3, "it may have been executed nevertheless");
     run.assert_error(3, "--timeout");
 }
 

@@ -54,7 +54,7 @@ fn a_lost_lock_ends_escaped_processes() {
     store.stop();
     let run = ended_early(running);
     assert_eq!(run.code, Some(3));
-    assert!(run.stderr.contains("killing it"), "{run:?}");
+    assert!(run.stderr.contains("killing them"), "{run:?}");
 }
 
 #[test]

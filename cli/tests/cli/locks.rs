@@ -145,7 +145,7 @@ fn a_command_that_does_not_end_in_time_is_killed() {
     store.stop();
     let run = running.end();
     assert_eq!(run.code, Some(3));
-    assert!(run.stderr.contains("killing it"), "{run:?}");
+    assert!(run.stderr.contains("killing them"), "{run:?}");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn tostop_does_not_block_the_end_of_a_command() {
     let folder = tempfile::tempdir().unwrap();
     let script = script.replace("$1", folder.path().join("fifo").to_str().unwrap());
     let (mut terminal, mut child) = spawn_in_terminal(&store, &script);
-    await_text(&mut terminal, "killing it");
+    await_text(&mut terminal, "killing them");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     store
         .run(["lease", "holder", "n"])

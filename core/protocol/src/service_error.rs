@@ -153,7 +153,7 @@ impl ServiceError {
 impl fmt::Display for ServiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {
-            [] => f.write_str("the store refused without saying why"),
+            [] => f.write_str("the store rejected the request without a reason"),
             text => f.write_str(&String::from_utf8_lossy(text)),
         }
     }

@@ -170,7 +170,7 @@ async fn drive(
         let held_well = held.is_some_and(|since| since.elapsed() >= STABLE_AFTER);
         let renews = protocol_errors.count(&lost, held_well);
         if renews {
-            tracing::warn!("the broker broke the protocol again and again: a new session begins");
+            tracing::warn!("the broker violated the protocol repeatedly: a new session begins");
         }
         let for_good = report_connection_lost(shared, &lost, renews);
         shared.watches.disconnected();

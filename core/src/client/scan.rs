@@ -66,12 +66,12 @@ impl EndlessScanDetector {
     /// Records a page that has a successor. Returns the reason if the scan must not continue.
     fn record_page(&mut self, keys: usize, token: &Bytes) -> Result<(), &'static str> {
         if self.reference_token.as_ref() == Some(token) {
-            return Err("the pages of the scan run in a circle");
+            return Err("the store returned the same page of the scan twice");
         }
         if keys > 0 {
             self.empty_pages = 0;
         } else if self.empty_pages == MAX_EMPTY_PAGES {
-            return Err("100,000 pages in a row have no key, and others are to follow");
+            return Err("100,000 consecutive pages have no key, and more follow");
         } else {
             self.empty_pages += 1;
         }

@@ -281,7 +281,7 @@ impl LockWaiter<'_> {
                     "\"{holder}\" holds it, which was last renewed at {version}, and {wait:?} are over{hint}"
                 )
             }
-            None => format!("somebody else holds it, and {wait:?} are over"),
+            None => format!("another client holds it, and {wait:?} are over"),
         };
         let action = action("locking", self.name);
         Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)

@@ -264,7 +264,7 @@ impl RenewalTask {
             }
             Ok(SetOutcome::NotApplied { .. }) => RenewalOutcome::Lost(
                 LostReason::Taken,
-                self.error(ErrorKind::LockLost, "somebody else holds it"),
+                self.error(ErrorKind::LockLost, "another client holds it"),
             ),
             // Even a rejection may be transient: a wrong clock, or a permission that was revoked by mistake.
             Err(error) if error.kind() != ErrorKind::Closed => RenewalOutcome::Failed(error),

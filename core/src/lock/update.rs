@@ -442,7 +442,7 @@ impl Update<'_> {
                     self.timeout_error("others changed the key each time", None)
                 }
                 RetryReason::Failed(error) if error.kind() == ErrorKind::FencingTokenLower => {
-                    let hint = "somebody protected the key with a token that is ahead of the clock";
+                    let hint = "the key is protected by a fencing token that is ahead of the clock";
                     self.timeout_error(&format!("{error}; {hint}"), Some(error))
                 }
                 RetryReason::Failed(error) => self.timeout_error(&error.to_string(), Some(error)),

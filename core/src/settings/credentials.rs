@@ -80,7 +80,7 @@ impl Settings {
     pub(super) fn check_secrecy(&self) -> Result<(), &'static str> {
         if self.credentials.sat_file.is_some() && self.unprotected().next().is_some() {
             return Err(
-                "the service account token would be sent in clear, for everybody on the way to read; use TLS \
+                "the service account token would be sent in plain text, readable for every machine on the way; use TLS \
                  (`mqtts`), or set `allow_plaintext_credentials` if the network can be trusted",
             );
         }
@@ -95,7 +95,7 @@ impl Settings {
         for (endpoint, _) in self.unprotected().filter(|it| !is_local(it.1)) {
             tracing::warn!(
                 address = %endpoint,
-                "the password is sent in clear, for everybody on the way to read; use TLS (`mqtts`), or set \
+                "the password is sent in plain text, readable for every machine on the way; use TLS (`mqtts`), or set \
                  `allow_plaintext_credentials` if the network can be trusted"
             );
         }

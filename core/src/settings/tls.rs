@@ -114,7 +114,7 @@ impl TlsSettings {
         #[cfg(feature = "tls")]
         if let (Some(_), Some(name)) = (&self.config, self.first_file()) {
             return Err(format!(
-                "`{name}` and `rustls_config` are both set; the configuration says whom to trust and who the client is"
+                "`{name}` and `rustls_config` are both set; `rustls_config` has the trusted authorities and the certificate of the client"
             ));
         }
         match (&self.cert_file, &self.key_file) {

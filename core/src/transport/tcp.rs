@@ -41,7 +41,9 @@ pub(super) async fn resolve(
     let addresses = slot.run(platform, look_up).await.flatten();
     addresses.map_err(|error| {
         let reason = if has_zone {
-            format!("what follows `%` in `{host}` is no network interface of this machine: {error}")
+            format!(
+                "the zone after `%` in `{host}` is not a network interface of this machine: {error}"
+            )
         } else {
             format!("the name `{host}` cannot be resolved: {error}")
         };

@@ -168,7 +168,7 @@ async fn a_stale_socket_is_replaced_and_an_active_one_is_not() {
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
     let told = refused(&file);
-    assert!(told.contains("is no socket"), "{told}");
+    assert!(told.contains("is not a socket"), "{told}");
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
     let foreign = folder.path().join("foreign.sock");
     let _listener = UnixListener::bind(&foreign).unwrap();
@@ -233,7 +233,7 @@ fn a_symbolic_link_is_not_followed() {
     let socket = target.join("component.sock");
     symlink(folder.path().join("elsewhere"), &socket).unwrap();
     let told = refused(&socket);
-    assert!(told.contains("is no socket"), "{told}");
+    assert!(told.contains("is not a socket"), "{told}");
     assert!(!folder.path().join("elsewhere").exists());
 }
 

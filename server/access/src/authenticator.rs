@@ -48,17 +48,17 @@ impl fmt::Debug for Credentials<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum CertificateName {
-    /// None: the owner has attributes, and no name.
+    /// No user name, only attributes.
     None,
-    /// The common name of its subject.
+    /// Common name of the subject.
     CommonName,
-    /// The whole subject, as in RFC 4514.
+    /// Whole subject, as in RFC 4514.
     Subject,
-    /// Its first alternative name that is a DNS name.
+    /// First alternative name that is a DNS name.
     Dns,
-    /// Its first alternative name that is a URI.
+    /// First alternative name that is a URI.
     Uri,
-    /// Its first alternative name that is an address of e-mail.
+    /// First alternative name that is an e-mail address.
     Email,
 }
 

@@ -35,10 +35,10 @@ impl PasswordHash {
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let phc = phc::PasswordHash::new(text).map_err(|_| "this is not a hash of argon2id")?;
         if phc.algorithm.as_str() != "argon2id" {
-            return Err("only hashes of argon2id are taken, not those of its relatives");
+            return Err("only hashes of argon2id are supported");
         }
         if phc.version != Some(Version::V0x13.into()) {
-            return Err("only hashes of argon2id of version 19 are taken");
+            return Err("only hashes of argon2id version 19 are supported");
         }
         let params =
             Params::try_from(&phc).map_err(|_| "the parameters of the hash are not possible")?;
@@ -52,12 +52,10 @@ impl PasswordHash {
             return Err("the hash is too short");
         }
         if params.m_cost() > MAX_MEMORY_KIB || params.p_cost() > MAX_LANES {
-            return Err(
-                "the hash asks for too much: a gibibyte of memory and 64 lanes are the most",
-            );
+            return Err("the hash exceeds the maximum of 1 GiB of memory and 64 lanes");
         }
         if u64::from(params.m_cost()) * u64::from(params.t_cost()) > MAX_PASSED_KIB {
-            return Err("the hash asks for too much: memory times passes is 4 GiB at most");
+            return Err("the hash exceeds the maximum of 4 GiB for memory times passes");
         }
         Ok(Self { phc, params })
     }

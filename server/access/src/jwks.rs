@@ -39,7 +39,7 @@ pub enum JwksError {
         source: io::Error,
     },
     /// The file is not a JSON Web Key Set.
-    #[error("{path} is no JSON Web Key Set: {source}")]
+    #[error("{path} is not a JSON Web Key Set: {source}")]
     Json {
         /// The file.
         path: PathBuf,
@@ -307,7 +307,7 @@ impl KeyFile {
             if wait.timed_out() && !patience.is_zero() {
                 tracing::warn!(
                     path = %self.path.display(),
-                    "the file of the keys of tokens does not come to its end; the keys of before stay in force until it does"
+                    "cannot read the file of token keys yet: it has no end, or its file system does not answer; the former keys stay in force"
                 );
             }
         }
@@ -333,7 +333,7 @@ impl KeyFileState {
                 known.keys = Arc::new(keys);
                 known.stamp = stamp;
             }
-            Some(Err(error)) => tracing::warn!("{error}; the keys of before stay in force"),
+            Some(Err(error)) => tracing::warn!("{error}; the former keys stay in force"),
         }
         known.check_started = None;
         drop(known);

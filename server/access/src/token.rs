@@ -137,10 +137,14 @@ impl TokenVerifier {
     /// which blocks.
     pub(super) fn check(&self, token: &[u8], now: ClockReading) -> Result<Login, &'static str> {
         let token = token.strip_suffix(b"\n").unwrap_or(token);
-        let token = std::str::from_utf8(token).map_err(|_| "it is no token")?;
-        let (signed, signature) = token.rsplit_once('.').ok_or("it is no token")?;
-        let (header, claims) = signed.split_once('.').ok_or("it is no token")?;
-        let decode = |part| URL_SAFE_NO_PAD.decode(part).map_err(|_| "it is no token");
+        let token = std::str::from_utf8(token).map_err(|_| "it is not a token")?;
+        let (signed, signature) = token.rsplit_once('.').ok_or("it is not a token")?;
+        let (header, claims) = signed.split_once('.').ok_or("it is not a token")?;
+        let decode = |part| {
+            URL_SAFE_NO_PAD
+                .decode(part)
+                .map_err(|_| "it is not a token")
+        };
         let (header, claims, signature) = (decode(header)?, decode(claims)?, decode(signature)?);
         let header: Header =
             serde_json::from_slice(&header).map_err(|_| "its header is not understood")?;

@@ -49,7 +49,7 @@ impl UserLimits {
                 .ok_or_else(|| format!("{word:?}: {FORM}"))?;
             let number: u64 = number
                 .parse()
-                .map_err(|_| format!("{word:?}: {number:?} is no number"))?;
+                .map_err(|_| format!("{word:?}: {number:?} is not a number"))?;
             let count = usize::try_from(number).unwrap_or(usize::MAX);
             match name {
                 "connections" => limits.connections = Some(count),
@@ -58,7 +58,7 @@ impl UserLimits {
                 "subscriptions" => limits.subscriptions = Some(count),
                 "held" => limits.held_bytes = Some(count),
                 "requests" | "bytes" if number == 0 => {
-                    return Err(format!("{word:?}: nothing could be done at all"));
+                    return Err(format!("{word:?}: the limit must be at least 1"));
                 }
                 "requests" => {
                     limits.rates.requests = Some(u32::try_from(number).unwrap_or(u32::MAX));

@@ -165,7 +165,7 @@ impl Users {
         if plain > 0 {
             tracing::warn!(
                 plain,
-                "passwords stand in clear in {path}: `statestored passwd {path} NAME` puts a hash in place of one",
+                "{path} has passwords in plain text: `statestored passwd {path} NAME` replaces one by a hash",
                 path = path.display()
             );
         }
@@ -182,8 +182,8 @@ impl Users {
         }
         if users.scram_reference.is_some() && users.decoy_salt_key.is_none() {
             tracing::warn!(
-                "the salt that SCRAM shows for unknown users changes at each start, which tells who exists: {path} has no line with \
-                 their key, which `statestored passwd --scram {path} NAME` writes",
+                "the salt that SCRAM sends for unknown users changes at each start, which reveals the names of users: {path} has no \
+                 key for these salts, which `statestored passwd --scram {path} NAME` writes",
                 path = path.display()
             );
         }
@@ -291,7 +291,7 @@ fn add_line<'a>(
         user.password.replace(password).is_some()
     };
     if before {
-        return Err("this user stands twice");
+        return Err("this user exists twice");
     }
     Ok(is_new.then_some(name))
 }

@@ -46,7 +46,7 @@ impl From<ProxyHeaderError> for io::Error {
 }
 
 /// Error text for a header from an address that is not trusted.
-pub const UNTRUSTED: &str = "a PROXY protocol header from an address that is no trusted proxy: name it with --trusted-proxy";
+pub const UNTRUSTED: &str = "a PROXY protocol header from an address that is not a trusted proxy: name it with --trusted-proxy";
 
 /// Returns whether a connection with these first bytes begins with a header.
 pub fn is_header(input: &[u8]) -> bool {

@@ -34,7 +34,7 @@ pub(super) async fn compare(
         Ok(true) => Ok(()),
         Err(error) if limits::is_full(&error) => Err(EngineError::Full),
         result => {
-            tracing::debug!(?result, "etcd was not told what the clock shows");
+            tracing::debug!(?result, "cannot write the clock of this server to etcd");
             return;
         }
     };

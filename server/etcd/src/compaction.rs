@@ -55,15 +55,15 @@ pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Dur
             Ok(CompactionOutcome::NotAllowed(error)) => {
                 tracing::warn!(
                     error = connection::describe(&error),
-                    "this server may not compact etcd, and does not try again: former values take its space until somebody does it. Have \
-                     etcd do it (--auto-compaction-retention), or name a user with the role root; --etcd-history 0 says that it is done"
+                    "this server may not compact etcd: former values use its space until it is compacted. Set \
+                     --auto-compaction-retention of etcd and --etcd-history 0, or use an etcd user with the role root"
                 );
                 return;
             }
             Err(error) if !is_timed_out(&error) && !std::mem::replace(&mut is_told, true) => {
                 tracing::warn!(
                     error = connection::describe(&error),
-                    "etcd was not compacted: former values take its space until somebody does it"
+                    "cannot compact etcd: former values use its space until it is compacted"
                 );
             }
             // The next turn tries again.

@@ -371,7 +371,7 @@ impl Members {
         member.log_deduplicator.forget();
         let what = match (&self.config.user, &self.config.tls) {
             (None, None) => "a member of etcd answers again",
-            _ => "a member of etcd answers again; password and certificates were read anew",
+            _ => "a member of etcd answers again; password and certificates were read again",
         };
         tracing::info!(endpoint = member.endpoint, "{what}");
     }

@@ -75,7 +75,7 @@ fn manifest_problem(manifest: &[u8]) -> Option<String> {
         .and_then(|format| format.parse::<u32>().ok());
     Some(match format {
         Some(format) => format!(
-            "its format is {format}, and this statestored knows {FORMAT}: use the release that wrote it, or a later one"
+            "its format is {format}, and this statestored supports {FORMAT}: use the release that wrote it, or a later one"
         ),
         None => format!("its manifest is {text:?}"),
     })
@@ -299,7 +299,7 @@ impl Store {
         self.replaced_error(|| match manifest {
             None => "its manifest was removed".into(),
             Some(found) => manifest_problem(found.value())
-                .unwrap_or_else(|| "its manifest was removed and made anew".into()),
+                .unwrap_or_else(|| "its manifest was removed and created again".into()),
         })
     }
 }
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(manifest_problem(b"libstatestore 1"), None);
         let newer = manifest_problem(b"libstatestore 2").unwrap_or_default();
         assert!(
-            newer.starts_with("its format is 2, and this statestored knows 1"),
+            newer.starts_with("its format is 2, and this statestored supports 1"),
             "{newer}"
         );
         for foreign in [&b""[..], b"libstatestore", b"libstatestore x", b"\xff"] {

@@ -97,7 +97,7 @@ fn decode_state(entry: &GetResponse, floor: &GetResponse) -> Result<KeyState, En
     let floor = floor.kvs().first();
     let floor = floor.ok_or_else(|| foreign_data("a floor is missing: data was lost"))?;
     let version =
-        decode_floor(floor.value()).ok_or_else(|| foreign_data("a floor is no version"))?;
+        decode_floor(floor.value()).ok_or_else(|| foreign_data("a floor is not a version"))?;
     Ok(KeyState {
         record: decode_entry(entry)?,
         floor: (version, decode_revision(floor)),

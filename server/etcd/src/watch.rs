@@ -54,7 +54,7 @@ pub(super) async fn watch(
     if said.is_new(&format!("lost: {reason}")) {
         tracing::warn!(
             reason,
-            "the changes of etcd are not known any more; they are watched anew"
+            "etcd no longer has the changes since the last one received; the server reads all keys and watches again"
         );
     }
     // The receiver may be gone.
@@ -126,7 +126,7 @@ impl WatchTask<'_> {
             if self.log_deduplicator.is_new(reason) {
                 tracing::info!(
                     reason,
-                    "the watch of etcd broke, and is taken up where it was"
+                    "the watch of etcd broke, and resumes where it ended"
                 );
             }
             self.send(EngineEvent::WatchInterrupted(self.request_id));

@@ -182,7 +182,7 @@ fn now_ms() -> u64 {
 pub fn too_large(key: &[u8], most_bytes: usize) -> String {
     let key = String::from_utf8_lossy(key);
     format!(
-        "the entry {key:?} is larger than it takes, which is {most_bytes} bytes with all that belongs to it"
+        "the entry {key:?} is larger than the {most_bytes} bytes that it accepts, including its metadata"
     )
 }
 

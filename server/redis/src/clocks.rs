@@ -41,7 +41,7 @@ pub(super) async fn compare(
         Err(_) => (None, ConnectionStatus::Lost),
     };
     if found.is_none() {
-        tracing::debug!(?answers, "redis did not say what the clocks show");
+        tracing::debug!(?answers, "cannot read the clocks of the servers from redis");
     }
     // The receiver may be gone.
     let _ = tell.send(EngineEvent::Clocks(ask, found.ok_or(None)));

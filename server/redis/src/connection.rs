@@ -323,10 +323,10 @@ fn format_problem(format: &str) -> String {
         .and_then(|number| number.parse::<u32>().ok());
     match number {
         Some(number @ 0..2) => format!(
-            "its format is {number}, of before the first release, and this statestored knows 2: name another prefix, and copy what is needed through the statestored that wrote it"
+            "its format is {number}, older than the first release, and this statestored supports 2: use another prefix, and copy the keys through the statestored that wrote them"
         ),
         Some(number) => format!(
-            "its format is {number}, and this statestored knows 2: use the release that wrote it, or a later one"
+            "its format is {number}, and this statestored supports 2: use the release that wrote it, or a later one"
         ),
         None => format!("its manifest is {format:?}"),
     }
@@ -358,7 +358,7 @@ fn check_server(
         .and_then(|major| major.parse::<u32>().ok());
     if major.is_some_and(|major| major < 7) {
         return Err(ConnectError::Unsuitable(format!(
-            "it is of the release {release}, and 7.0 is the first that can be used"
+            "its release is {release}, and 7.0 or later is required"
         )));
     }
     let policy = fact("maxmemory_policy");
@@ -372,12 +372,12 @@ fn check_server(
     }
     if fact("aof_enabled") == "0" {
         tracing::warn!(
-            "redis keeps no log on disk (appendonly no): what was acknowledged since its last snapshot is lost with its process"
+            "redis keeps no log on disk (appendonly no): changes acknowledged since its last snapshot are lost if its process ends"
         );
     }
     if config.replicas == 0 && fact("connected_slaves") != "0" {
         tracing::warn!(
-            "replicas of redis follow some time later: what was acknowledged last is lost if one takes over; see --redis-replicas"
+            "redis does not wait for its replicas: the last acknowledged changes are lost if a replica takes over; see --redis-replicas"
         );
     }
     Ok(())

@@ -82,7 +82,7 @@ impl Reader<'_> {
         let [Value::BulkString(counter), floors @ ..] = &found[..] else {
             return Err(foreign_data("there is no counter: data was lost").into());
         };
-        let at = number(counter).ok_or_else(|| foreign_data("the counter is no number"))?;
+        let at = number(counter).ok_or_else(|| foreign_data("the counter is not a number"))?;
         let floors: Option<Vec<_>> = floors
             .iter()
             .map(|floor| match floor {
@@ -149,7 +149,7 @@ pub(super) fn next_revision(known: Revision, item: &StreamItem) -> Result<Revisi
 
 pub(super) fn decode_record(key: &Value, value: &Value) -> Result<KeyedRecord, EngineError> {
     let (Value::BulkString(key), Value::BulkString(value)) = (key, value) else {
-        return Err(foreign_data("an entry is no text"));
+        return Err(foreign_data("an entry is not a text"));
     };
     let (record, revision) = decode_entry(Bytes::copy_from_slice(value)).map_err(foreign_data)?;
     Ok(KeyedRecord {

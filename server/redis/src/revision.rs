@@ -43,7 +43,7 @@ fn decode(
     let found = match counter {
         Value::BulkString(counter) => match number(counter) {
             Some(at) => Ok(Revision(at)),
-            None => Err(Some(foreign_data("the counter is no number"))),
+            None => Err(Some(foreign_data("the counter is not a number"))),
         },
         Value::Nil => Err(Some(foreign_data("there is no counter: data was lost"))),
         // The key moves to another member of a cluster, or Redis is loading.

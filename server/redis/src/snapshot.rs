@@ -103,7 +103,7 @@ impl RedisSnapshots {
                 }
                 Err(Failure::Read(ReadError::Transient(why))) => why,
                 Err(Failure::Read(ReadError::ConnectionLost)) => {
-                    "another server is the master by now, or it began anew".into()
+                    "another server is the master now, or it restarted".into()
                 }
             };
             if attempts == ATTEMPTS {
@@ -111,7 +111,7 @@ impl RedisSnapshots {
             }
             tracing::warn!(
                 why,
-                "a snapshot of redis for a backup failed, and is begun anew"
+                "a snapshot of redis for a backup failed and starts again"
             );
             sleep(RETRY_PAUSE).await;
         }

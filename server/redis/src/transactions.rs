@@ -128,7 +128,7 @@ pub(super) fn ends_connection(answer: &Value) -> bool {
     ];
     let ends = codes.contains(&error.code());
     if ends {
-        tracing::debug!(?error, "redis has to be connected to anew");
+        tracing::debug!(?error, "the connection to redis must be renewed");
     }
     ends
 }
@@ -148,7 +148,7 @@ fn decode_floor_reply(floor: &Value) -> Result<(Version, Revision), EngineError>
         Value::Nil => return Err(foreign_data("a floor is missing: data was lost")),
         _ => None,
     };
-    floor.ok_or_else(|| foreign_data("a floor is no version"))
+    floor.ok_or_else(|| foreign_data("a floor is not a version"))
 }
 
 fn decode_states(answers: &[Value]) -> Result<Vec<KeyState>, EngineError> {

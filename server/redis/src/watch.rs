@@ -37,13 +37,13 @@ pub(super) async fn watch(
         ReadError::Permanent(error) => (error.to_string(), Some(error)),
         ReadError::ConnectionLost => {
             then = ConnectionStatus::Lost;
-            ("redis has to be connected to anew".into(), None)
+            ("the connection to redis must be renewed".into(), None)
         }
     };
     if said.is_new(&reason) {
         tracing::warn!(
             reason,
-            "the changes of redis are not known any more; they are watched anew"
+            "redis no longer has the changes since the last one received; the server reads all keys and watches again"
         );
     }
     // The receiver may be gone.

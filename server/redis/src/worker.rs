@@ -60,14 +60,14 @@ pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends
         {
             return;
         }
-        tracing::warn!("the connection to redis is lost; connecting anew");
+        tracing::warn!("the connection to redis is lost; reconnecting");
         match reconnect(&config, &session, &mut ends).await {
             Some(next) => reached = next,
             None => return,
         }
         if reached.session.history != session.history {
             tracing::warn!(
-                "redis began anew, or a replica took over: changes that were acknowledged last may be lost"
+                "redis restarted, or a replica took over: the last acknowledged changes may be lost"
             );
             // Earlier events were reported before this one.
             let _ = ends.events.send(EngineEvent::Reverted);
@@ -236,7 +236,7 @@ async fn reconnect_to_store(
         match master_discovery::connect_to_master(config, ConnectPurpose::Reconnect).await {
             Ok(reached) if reached.session.store == former.store => return Ok(reached),
             Ok(_) => {
-                let why = "its manifest was removed and made anew";
+                let why = "its manifest was removed and created again";
                 return Err(EngineError::Replaced(why.into()));
             }
             Err(obstacle @ (ConnectError::StoreMissing | ConnectError::Foreign(_))) => {
@@ -245,7 +245,7 @@ async fn reconnect_to_store(
             Err(obstacle) => {
                 let error = obstacle.describe();
                 if said.is_new(&error) {
-                    tracing::warn!(error, "redis cannot be connected to yet: trying on");
+                    tracing::warn!(error, "cannot connect to redis yet; retrying");
                 }
             }
         }

@@ -187,21 +187,21 @@ pub enum EngineError {
     #[error("the storage is full")]
     Full,
     /// Too few replicas follow the engine.
-    #[error("too few replicas of the storage follow it, so that it takes no changes")]
+    #[error("the storage has too few replicas and accepts no changes")]
     Unreplicated,
     /// The data exceeds the engine's maximum size, given in bytes.
     #[error(
-        "the entry is larger than the storage takes, which is {0} bytes with all that belongs to it"
+        "the entry is larger than the {0} bytes that the storage accepts, including its metadata"
     )]
     TooLarge(usize),
     /// The data exceeds a limit of the engine that is set below its default.
-    #[error("the storage refuses so much at once: it is set to take less than by default")]
+    #[error("the storage rejects a request of this size: its limit is below the default")]
     LimitExceeded,
     /// The engine holds data that this program does not write.
-    #[error("the storage holds what this program cannot read: {0}")]
+    #[error("the storage has data that this program cannot read: {0}")]
     Foreign(String),
     /// The engine is not the one with which this process began.
-    #[error("the storage is another one by now, and the server has to be started anew: {0}")]
+    #[error("the storage was replaced by another one, restart the server: {0}")]
     Replaced(String),
 }
 

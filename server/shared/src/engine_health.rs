@@ -142,10 +142,10 @@ impl EngineHealth {
             EngineError::TooLarge(most_bytes) => {
                 tracing::warn!(
                     most_bytes,
-                    "a change was refused: it is larger than the storage takes"
+                    "a change was rejected: it is larger than the storage accepts"
                 );
             }
-            EngineError::LimitExceeded => tracing::warn!("a change was refused: {error}"),
+            EngineError::LimitExceeded => tracing::warn!("a change was rejected: {error}"),
         }
         RequestResult::Failed
     }
@@ -207,26 +207,26 @@ impl EngineHealth {
         }
         match trouble {
             Some(EngineProblem::Unavailable) => tracing::error!(
-                "the storage does not answer: requests are refused until it does, and nothing is lost"
+                "the storage does not answer: requests are rejected until it does, and nothing is lost"
             ),
             Some(EngineProblem::Unreadable) => {
-                tracing::error!("the storage holds what this program cannot read");
+                tracing::error!("the storage has data that this program cannot read");
             }
             Some(EngineProblem::Replaced) => tracing::error!(
-                "the storage is not the one any more that this server began with: everything is refused until it is started anew"
+                "the storage was replaced by another one: all requests are rejected until you restart the server"
             ),
             Some(EngineProblem::Full) => {
                 tracing::error!("the storage is full: entries can be read but not changed");
             }
             Some(EngineProblem::Unreplicated) => tracing::error!(
-                "too few replicas of the storage follow it: entries can be read but not changed"
+                "the storage has too few replicas: entries can be read but not changed"
             ),
             Some(EngineProblem::ClockAhead) => tracing::error!(
                 ahead = ?Duration::from_millis(clock_ahead_ms),
                 "the clock of this machine is ahead of most others, or may be: entries can be read but not changed until it is right"
             ),
             Some(EngineProblem::ChangesMissed) => {
-                tracing::info!("catching up with what others have changed");
+                tracing::info!("reading the changes that other servers made");
             }
             None => tracing::info!("the storage answers, and all changes are known"),
         }

@@ -28,7 +28,8 @@ pub(super) fn encode(end: &Completion) -> Option<Bytes> {
 /// # Errors
 /// The bytes were written by another program or a newer release.
 pub(super) fn decode(bytes: &Bytes) -> Result<Completion, EngineError> {
-    let foreign = || EngineError::Foreign("an answer that this program has not written".into());
+    let foreign =
+        || EngineError::Foreign("a stored response that this program did not write".into());
     let mut rest = bytes.clone();
     if rest.try_get_u8() != Ok(FORMAT) {
         return Err(foreign());

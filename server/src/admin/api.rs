@@ -57,7 +57,7 @@ impl AppState {
             Ok(Err(ServerStopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &ServerStopped)),
             Err(_) => Err(failure(
                 StatusCode::GATEWAY_TIMEOUT,
-                &"the thread that serves the clients has not answered; what was asked for may still be done",
+                &"the thread that serves the clients does not answer in time; the request may still be executed",
             )),
         }
     }
@@ -291,7 +291,7 @@ pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Repl
 }
 
 fn bad_cursor() -> Reply {
-    failure(StatusCode::BAD_REQUEST, &"this is no cursor")
+    failure(StatusCode::BAD_REQUEST, &"this is not a cursor")
 }
 
 /// Returns bytes for display: hexadecimal digits, and text if they are UTF-8. A character that is cut off at the end is

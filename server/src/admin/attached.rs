@@ -19,7 +19,7 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerMetrics) {
         ),
         (
             "statestored_attached_unwanted_total",
-            "Notifications that nobody subscribed any more, so that the watches of the client ended.",
+            "Notifications without a subscriber, after which the watches of the client ended.",
             figures.unmatched_notifications,
         ),
         (

@@ -17,7 +17,7 @@ pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {
     text.family(
         "statestored_clock_suspect",
         Gauge,
-        "1 while most timestamps of clients are so, by the direction in which the clock seems to be wrong.",
+        "1 while most timestamps of clients indicate a wrong clock, by its direction.",
     );
     for (direction, skew) in [("behind", ClockSkew::Behind), ("ahead", ClockSkew::Ahead)] {
         let is_so = figures.suspected_skew() == Some(skew);

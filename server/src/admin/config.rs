@@ -41,7 +41,7 @@ impl FromStr for HttpAddress {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const FORM: &str = "expected http://HOST:PORT, such as http://127.0.0.1:9883";
         if text.starts_with("https://") {
-            return Err("there is no TLS here: put a proxy in front, and say http://");
+            return Err("the HTTP port has no TLS: use http://, and a proxy with TLS");
         }
         let rest = text.strip_prefix("http://").ok_or(FORM)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -62,15 +62,15 @@ impl FromStr for HttpAddress {
     }
 }
 
-/// What metrics are called.
+/// The names of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum MetricNames {
-    /// By this server.
+    /// Those of this server.
     #[default]
     Own,
-    /// By the state store that this one stands for, as far as it has them.
+    /// Those of the state store of Azure IoT Operations, for the metrics that it has.
     Deployed,
-    /// By both.
+    /// Both.
     Both,
 }
 

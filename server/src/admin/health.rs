@@ -51,11 +51,11 @@ const STORAGE_UNAVAILABLE: Reason = Reason {
 };
 const STORAGE_UNREADABLE: Reason = Reason {
     code: "storage_unreadable",
-    text: "the storage holds what this program cannot read: see the log",
+    text: "the storage has data that this program cannot read: see the log",
 };
 const STORAGE_REPLACED: Reason = Reason {
     code: "storage_replaced",
-    text: "the storage is not the one that the server began with: start it anew",
+    text: "the storage was replaced by another one: restart the server",
 };
 const STORAGE_FULL: Reason = Reason {
     code: "storage_full",
@@ -63,7 +63,7 @@ const STORAGE_FULL: Reason = Reason {
 };
 const STORAGE_UNREPLICATED: Reason = Reason {
     code: "storage_unreplicated",
-    text: "too few replicas of the storage follow it: entries can be read but not changed",
+    text: "the storage has too few replicas: entries can be read but not changed",
 };
 const CLOCK_AHEAD: Reason = Reason {
     code: "clock_ahead",

@@ -88,7 +88,7 @@ impl AppState {
         text.family(
             "statestored_http_connections_refused_total",
             Counter,
-            "Connections to this port that were closed, or gave way to others, since there were too many.",
+            "Connections to this port closed since there were too many.",
         )
         .sample(&[], self.refused_connections.get());
     }
@@ -124,7 +124,7 @@ fn own_metrics(text: &mut Exposition, figures: &MetricsSnapshot) {
     text.family(
         "statestored_memory_short",
         Gauge,
-        "1 while the store may not grow since the process has no memory left.",
+        "1 while the store may not grow since the process has no more memory.",
     )
     .sample(&[], u8::from(figures.shortages.memory));
     clock(text, &figures.clock);
@@ -145,7 +145,7 @@ fn own_metrics(text: &mut Exposition, figures: &MetricsSnapshot) {
     text.family(
         "statestored_refusals_total",
         Counter,
-        "Clients and requests that were refused, by cause.",
+        "Rejected clients and requests, by cause.",
     );
     for (cause, count) in RefusalCause::ALL.iter().zip(figures.refusals.counts) {
         text.sample(&[("cause", cause.name())], count);
@@ -169,7 +169,7 @@ fn requests(text: &mut Exposition, requests: &RequestMetrics) {
     text.family(
         "statestored_request_duration_seconds",
         MetricType::Histogram,
-        "Time in the server, from the turn in which a request is taken until its answer may leave.",
+        "Time in the server, from reading a request until its response may be sent.",
     );
     for (verb, times) in Verb::ALL.iter().zip(&requests.latencies) {
         text.histogram(&[("verb", verb.name())], &LATENCY_BOUNDS, times, 1e-6);
@@ -177,13 +177,13 @@ fn requests(text: &mut Exposition, requests: &RequestMetrics) {
     text.family(
         "statestored_insertions_total",
         Counter,
-        "SETs that made a key.",
+        "SETs that created a key.",
     )
     .sample(&[], requests.insertions);
     text.family(
         "statestored_transaction_operations_total",
         Counter,
-        "Operations of TXNs that were carried out.",
+        "Executed operations of TXNs.",
     );
     text.sample(&[("verb", Verb::Set.name())], requests.transacted_sets);
     text.sample(&[("verb", Verb::Del.name())], requests.transacted_dels);
@@ -194,7 +194,7 @@ fn counters(text: &mut Exposition, statistics: &HubMetrics) {
         (
             "statestored_requests_unanswerable_total",
             statistics.requests_refused,
-            "Requests not executed since they had no response topic, correlation data, QoS 1, or room for the answer.",
+            "Requests not executed since they had no response topic, correlation data, QoS 1, or room for the response.",
         ),
         (
             "statestored_responses_total",
@@ -224,27 +224,27 @@ fn counters(text: &mut Exposition, statistics: &HubMetrics) {
         (
             "statestored_logins_refused_total",
             statistics.logins_refused,
-            "Logins refused for a wrong password, proof or token, those over open connections too.",
+            "Logins rejected for a wrong password, proof or token, also over open connections.",
         ),
         (
             "statestored_sessions_evicted_total",
             statistics.sessions_evicted,
-            "Sessions ended since others needed their room.",
+            "Sessions ended to make room for others.",
         ),
         (
             "statestored_messages_refused_total",
             statistics.messages_refused,
-            "Messages refused since the client may not publish to that topic.",
+            "Messages rejected since the client may not publish to that topic.",
         ),
         (
             "statestored_subscriptions_refused_total",
             statistics.subscriptions_refused,
-            "Subscriptions refused since the client may not have messages of these topics.",
+            "Subscriptions rejected since the client may not receive messages of these topics.",
         ),
         (
             "statestored_pauses_total",
             statistics.pauses,
-            "Times that a connection was not read from for a while since more came than may in a second.",
+            "Times that reading from a connection paused because of a rate limit.",
         ),
     ];
     for (name, value, help) in all {
@@ -271,12 +271,12 @@ fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
         (
             "statestored_keys",
             statistics.keys,
-            "Keys, those included that expired but have not been removed yet.",
+            "Keys, including expired ones that are not removed yet.",
         ),
         (
             "statestored_entry_bytes",
             statistics.entry_bytes,
-            "Memory that the entries take.",
+            "Memory of the entries.",
         ),
     ];
     for (name, value, help) in known {
@@ -298,7 +298,7 @@ fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
         (
             "statestored_held_bytes",
             statistics.held_bytes,
-            "Memory that sessions and connections take, their queues included.",
+            "Memory of sessions and connections, with their queues.",
         ),
         (
             "statestored_hashing_bytes",
@@ -308,7 +308,7 @@ fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
         (
             "statestored_requests_under_way",
             statistics.requests_pending,
-            "Requests whose outcome is still to come.",
+            "Requests without an outcome yet.",
         ),
     ];
     for (name, value, help) in all {
@@ -379,7 +379,7 @@ fn disk(text: &mut Exposition, space: DiskSpace) {
     text.family(
         "statestored_disk_free_bytes",
         Gauge,
-        "Space on the disk of the data that may be used.",
+        "Usable space on the disk of the data.",
     )
     .sample(&[], space.free);
     text.family(
@@ -407,7 +407,7 @@ fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, names: &Me
         (
             "aio_broker_state_store_insertions",
             insertions,
-            "SETs that made a key.",
+            "SETs that created a key.",
         ),
         (
             "aio_broker_state_store_modifications",
@@ -450,13 +450,13 @@ fn process(text: &mut Exposition, process: &Process) {
     tell(
         "process_cpu_seconds_total",
         Counter,
-        "Time of processors that the process took.",
+        "Processor time of the process.",
         process.cpu_seconds,
     );
     tell(
         "process_resident_memory_bytes",
         Gauge,
-        "Memory of the process that is resident.",
+        "Resident memory of the process.",
         exact(process.resident_bytes),
     );
     tell(
@@ -474,7 +474,7 @@ fn process(text: &mut Exposition, process: &Process) {
     tell(
         "process_max_fds",
         Gauge,
-        "Most files and connections that may be open.",
+        "Maximum number of open files and connections.",
         exact(process.max_fds),
     );
     tell(

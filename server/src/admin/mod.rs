@@ -98,7 +98,7 @@ impl AdminListener {
             let addresses = config.address.resolve()?;
             // The name may resolve to another address than before.
             if config.token.is_none() && !addresses.iter().all(|it| it.ip().is_loopback()) {
-                let why = "others can reach it, and there is no token";
+                let why = "other machines can reach it, and there is no token";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             check_free(&addresses, former)?;

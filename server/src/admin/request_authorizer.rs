@@ -104,7 +104,7 @@ impl RequestAuthorizer {
             return refuse(StatusCode::LENGTH_REQUIRED, why);
         }
         if request.uri.authority().is_some() {
-            return refuse(StatusCode::BAD_REQUEST, "this is no proxy\n");
+            return refuse(StatusCode::BAD_REQUEST, "this is not a proxy\n");
         }
         if is_load_balancer_probe(request) {
             return self.access_level(request);

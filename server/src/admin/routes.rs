@@ -289,15 +289,15 @@ async fn read_body(body: Incoming) -> Result<Bytes, Reply> {
     match tokio::time::timeout(BODY_TIMEOUT, collected).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let why = "more was sent than anything here needs\n";
+            let why = "the body of the request is too large\n";
             Err(reply::text(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Ok(Err(_)) => Err(reply::text(
             StatusCode::BAD_REQUEST,
-            "what was sent is not whole\n",
+            "the body of the request is incomplete\n",
         )),
         Err(_) => {
-            let why = "what was sent did not come in time\n";
+            let why = "the body of the request did not arrive in time\n";
             Err(reply::text(StatusCode::REQUEST_TIMEOUT, why))
         }
     }

@@ -44,11 +44,11 @@ pub(crate) enum AttachError {
     #[error(transparent)]
     Password(#[from] UsersError),
     /// A file that can be read but never ends: a pipe, or a file on a network that does not respond.
-    #[error("{0} does not come to its end")]
+    #[error("cannot read {0}: it has no end, or its file system does not answer")]
     StalledFile(String),
     /// The file of the identity key has no valid key.
     #[error(
-        "{} has to hold the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
+        "{} must have the key of the broker's plugin, at least 32 bytes: openssl rand -hex 32",
         .0.display()
     )]
     InvalidKey(PathBuf),

@@ -7,22 +7,22 @@ use statestored_access::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Who may connect.
+/// Options of users, tokens and the policy.
 #[derive(Debug, Args)]
 pub(super) struct AccessOptions {
-    /// The one user who may connect; with --password-file
+    /// Name of the only user; with --password-file
     #[arg(long, value_name = "NAME", requires = "password_file")]
     user: Option<String>,
 
-    /// File that holds the password of --user
+    /// File with the password of --user
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
 
-    /// File of the users who may connect, one per line; `statestored passwd` writes it
+    /// File of users, one per line; `statestored passwd` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     users_file: Option<PathBuf>,
 
-    /// File of the keys that sign service account tokens (K8S-SAT), a JSON Web Key Set; read again when it changes
+    /// File of keys that sign service account tokens (K8S-SAT), a JSON Web Key Set; read again when it changes
     #[arg(
         long,
         value_name = "FILE",
@@ -31,15 +31,15 @@ pub(super) struct AccessOptions {
     )]
     jwks_file: Option<PathBuf>,
 
-    /// The issuer of tokens, as they name it
+    /// Issuer of accepted tokens
     #[arg(long, value_name = "URL", requires = "jwks_file")]
     jwt_issuer: Option<String>,
 
-    /// For whom tokens have to be; repeat it to accept one of several
+    /// Audience of accepted tokens; repeatable
     #[arg(long, value_name = "NAME", requires = "jwks_file")]
     jwt_audience: Vec<String>,
 
-    /// By how many seconds the clocks of whoever signs tokens and of the server may differ
+    /// Maximum difference between the clocks of the issuer and of the server, in seconds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -48,12 +48,11 @@ pub(super) struct AccessOptions {
     )]
     jwt_leeway: u64,
 
-    /// Let clients in by their certificate alone, under the name that this part of it is; none: without a name
+    /// Accept clients by their certificate alone, with this part of it as user name
     #[arg(long, value_name = "PART")]
     tls_user: Option<CertificateName>,
 
-    /// File of rules that say who may do what, in YAML, as the `BrokerAuthorization` of the deployed broker; what no rule allows is
-    /// refused
+    /// File of authorization rules, in YAML, in the format of `BrokerAuthorization`; requests that no rule allows are rejected
     #[arg(long, value_name = "FILE")]
     policy_file: Option<PathBuf>,
 }

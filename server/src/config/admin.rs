@@ -10,29 +10,29 @@ const DEFAULT: &str = "http://127.0.0.1:9883";
 /// The HTTP port for those who look after the server.
 #[derive(Debug, Args)]
 pub(super) struct AdminOptions {
-    /// Serve metrics, health and a page for people over HTTP; alone, on http://127.0.0.1:9883. Other addresses than those of
-    /// this machine need --http-token-file
+    /// Serve metrics, health and a web page over HTTP, without a URL on http://127.0.0.1:9883. An address that other machines can
+    /// reach needs --http-token-file
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = DEFAULT)]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     http: Option<HttpAddress>,
 
-    /// File that holds the token without which nothing can be changed over HTTP, and, from elsewhere, nothing be read
+    /// File with the token that changes over HTTP need, and all requests to an address that other machines can reach
     #[arg(long, value_name = "FILE")]
     http_token_file: Option<PathBuf>,
 
-    /// Name under which the HTTP port may be asked, besides its address and localhost; repeat it for more than one
+    /// Additional host name of the HTTP port, besides its address and localhost; repeatable
     #[arg(long, value_name = "NAME")]
     http_host: Vec<String>,
 
-    /// Names of the metrics: `own`, those of the `deployed` state store, or `both`
+    /// Names of the metrics
     #[arg(long, value_name = "NAMES", value_enum, default_value_t)]
     metrics_names: MetricNames,
 
-    /// What the metrics with names of the deployed state store have as `namespace`
+    /// Label `namespace` of metrics with `deployed` names
     #[arg(long, value_name = "NAME", default_value = "default")]
     metrics_namespace: String,
 
-    /// What the metrics with names of the deployed state store have as `backend_chain`
+    /// Label `backend_chain` of metrics with `deployed` names
     #[arg(long, value_name = "NAME", default_value = "0")]
     metrics_backend_chain: String,
 }

@@ -15,24 +15,24 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   statestored
-      keep the state in the user's data folder and serve this machine on port 1883
+      store the data in the user's data folder and serve this machine on port 1883
   statestored --storage memory --listen tcp://127.0.0.1:0
-      forget everything at the end; take a free port and print it
+      store the data in memory only; choose a free port and print it
   statestored --data-dir /var/lib/statestored --listen tcp://0.0.0.0:1883 --users-file /etc/statestored/users
-      serve the network to the users of a file
+      serve the users of a file over the network
   statestored passwd /etc/statestored/users ann
-      set the password of a user in such a file
+      set the password of a user in this file
   statestored --config /etc/statestored/statestored.toml --check
-      say whether everything in a configuration file can be used, and end
+      check a configuration file and exit
 
-Each option can also stand in the file that --config names, in TOML and without the dashes (max-keys = 1000, or a list
-for what can be repeated), and in the environment (STATESTORED_MAX_KEYS=1000; several values with commas between them). The
-command line counts before the environment, and that before the file.
+You can set each option on the command line, in the environment (STATESTORED_MAX_KEYS=1000; commas separate several values) and in the
+TOML file that --config names (max-keys = 1000; a list for several values). The command line takes precedence over the environment,
+and the environment over the file.
 
-When it is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output;
-logs go to standard error. SIGTERM and SIGINT end it cleanly, and with --stop-with-stdin so does the end of standard input. SIGHUP reads the configuration and its files again.
+When the server is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output; logs go to standard error.
+SIGTERM and SIGINT stop it cleanly, and with --stop-with-stdin also the end of standard input. SIGHUP reloads the configuration and its files.
 
-It speaks MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
+The server supports MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
 
 /// The command line of `statestored`, with what the environment and the configuration file say.
 #[derive(Debug, Parser)]
@@ -51,46 +51,46 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Say whether the configuration can be used, and end
+    /// Check the configuration with all files that it names, and exit
     #[arg(long)]
     check: bool,
 
-    #[command(flatten, next_help_heading = "Doors")]
+    #[command(flatten, next_help_heading = "Listeners")]
     listener: ListenerOptions,
 
-    #[command(flatten, next_help_heading = "Behind another broker")]
+    #[command(flatten, next_help_heading = "Broker")]
     attach: AttachOptions,
 
     #[command(flatten, next_help_heading = "Storage")]
     storage: StorageOptions,
 
-    #[command(flatten, next_help_heading = "What is kept on disk")]
+    #[command(flatten, next_help_heading = "Persistence")]
     persistence: PersistenceOptions,
 
     #[command(flatten, next_help_heading = "Limits")]
     limits: LimitOptions,
 
-    #[command(flatten, next_help_heading = "Who may connect, and do what")]
+    #[command(flatten, next_help_heading = "Access")]
     access: AccessOptions,
 
-    #[command(flatten, next_help_heading = "Looking after it")]
+    #[command(flatten, next_help_heading = "Operation")]
     admin: AdminOptions,
 
     /// Allow core dumps and debuggers, which show keys, values and passwords
     #[arg(long)]
     core_dumps: bool,
 
-    /// Stop when standard input ends, and so with the process that holds the other end of it
+    /// Stop when standard input ends, as when the parent process exits
     #[arg(long)]
     stop_with_stdin: bool,
 
-    /// What is logged: off, error, warn, info, debug or trace, and other levels for targets, such as
+    /// Level of the log: off, error, warn, info, debug or trace; other levels for targets, such as
     /// info,statestored::audit::connection=warn
     #[arg(long, value_name = "FILTER", default_value = "info")]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     log: LogFilter,
 
-    /// In which form: text for people, json with one object per line, or journal for that of systemd, which knows the time
+    /// Format of the log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
@@ -102,11 +102,11 @@ pub struct Arguments {
 /// The form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people, with the time.
+    /// Lines of text with the time.
     Text,
-    /// One object of JSON per line.
+    /// One JSON object per line.
     Json,
-    /// Lines without the time that begin with their priority, as `<4>`.
+    /// Lines for systemd: without the time, beginning with the priority, as `<4>`.
     Journal,
 }
 
@@ -157,8 +157,8 @@ impl Arguments {
             .is_some_and(|attach| attach.terms.share_name.is_some())
             && storage.is_local()
         {
-            let problem = "--attach-share is for servers with one storage elsewhere (--storage etcd://…): with storages of \
-                           their own, each would have a part of the entries";
+            let problem = "--attach-share needs a shared storage (--storage etcd://… or redis://…): with a storage for each \
+                           server, each would have only some of the entries";
             return Err(ConfigError::Options(problem.into()));
         }
         if attach
@@ -166,16 +166,16 @@ impl Arguments {
             .is_some_and(|attach| attach.terms.share_name.is_none())
             && !storage.is_local()
         {
-            let problem = "--attach with a storage that several servers share needs --attach-share, the same for all of them: \
-                           each would execute every request otherwise";
+            let problem = "--attach with a shared storage needs --attach-share, with the same name for all servers: otherwise \
+                           each server would execute every request";
             return Err(ConfigError::Options(problem.into()));
         }
         if let Some(option) = self.limits.entry_limit_option()
             && !storage.is_local()
         {
             let problem = format!(
-                "{option} counts what one server has, and nobody counts what several share: limit the engine instead, etcd by \
-                 --quota-backend-bytes, Redis by maxmemory"
+                "{option} needs a local storage, since no server counts the entries of a shared storage: limit the engine \
+                 instead, etcd with --quota-backend-bytes, Redis with maxmemory"
             );
             return Err(ConfigError::Options(problem));
         }

@@ -5,11 +5,11 @@ use clap::Args;
 use statestored_broker::hub::BrokerConfig;
 use std::path::PathBuf;
 
-const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen there is no other \
-                      way in then";
-const POLICY: &str = "--policy-file says who may do what, but behind a broker nobody proves to this server who it is: a request \
-                      says so itself. Have the broker sign who sent it (--attach-identity, docs/attached.md), or leave out \
-                      --policy-file and have the broker's own rules (ACLs) say who may use the store";
+const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen, the server then has \
+                      no listener";
+const POLICY: &str = "--policy-file needs verified clients, and the server cannot verify the clients of a broker: have the broker sign \
+                      requests (--attach-identity, docs/attached.md), or omit --policy-file and restrict access by the \
+                      broker's own rules (ACLs)";
 
 /// The broker behind which the server is.
 #[derive(Debug, Args)]
@@ -22,39 +22,39 @@ pub(super) struct AttachOptions {
     #[arg(long, help = ATTACH, value_name = "URL")]
     attach: Option<BrokerAddress>,
 
-    /// The client id of this server at the broker [default: statestored- and a random number]
+    /// Client id of this server at the broker [default: statestored- and a random number]
     #[arg(long, value_name = "ID", requires = "attach", value_parser = client_id)]
     attach_client_id: Option<String>,
 
-    /// Share the requests with all servers that say the same name, which have their entries in one storage elsewhere
+    /// Share the requests with all servers of this group; needs a shared storage
     #[arg(long, value_name = "GROUP", requires = "attach", value_parser = group)]
     attach_share: Option<String>,
 
-    /// End the watches of a client that has sent no request for so many seconds; 0: never
+    /// Seconds without a request after which the watches of a client end; 0: never
     #[arg(long, value_name = "SECONDS", requires = "attach", default_value_t = 0)]
     attach_watch_lease: u32,
 
-    /// Execute only requests whose sender the broker has signed in this user property, as its plugin does
+    /// Execute only requests whose sender the broker's plugin has signed in this user property
     #[arg(long, value_name = "PROPERTY", requires_all = ["attach", "attach_identity_key"], value_parser = property)]
     attach_identity: Option<String>,
 
-    /// File that holds the key of the broker's plugin, for --attach-identity
+    /// File with the key of the broker's plugin, for --attach-identity
     #[arg(long, value_name = "FILE", requires = "attach_identity")]
     attach_identity_key: Option<PathBuf>,
 
-    /// The user of the broker that this server is; with --attach-password-file
+    /// User name at the broker; with --attach-password-file
     #[arg(long, value_name = "NAME", requires_all = ["attach", "attach_password_file"])]
     attach_user: Option<String>,
 
-    /// File that holds the password of --attach-user
+    /// File with the password of --attach-user
     #[arg(long, value_name = "FILE", requires = "attach_user")]
     attach_password_file: Option<PathBuf>,
 
-    /// File with the authorities that sign the broker's certificate, in PEM, for mqtts
+    /// File with the certificate authorities of the broker, in PEM, for mqtts
     #[arg(long, value_name = "FILE", requires = "attach")]
     attach_ca: Option<PathBuf>,
 
-    /// File with the certificate that this server shows to the broker, in PEM, for mqtts
+    /// File with the certificate of this server for the broker, in PEM, for mqtts
     #[arg(long, value_name = "FILE", requires_all = ["attach", "attach_key"])]
     attach_cert: Option<PathBuf>,
 
@@ -85,7 +85,7 @@ fn property(text: &str) -> Result<String, &'static str> {
         return Err("a user property has a name of 1 to 1024 bytes without control characters");
     }
     if text.starts_with("__") {
-        return Err("names that begin with __ are those of the protocol of the store");
+        return Err("names that begin with __ are reserved for the protocol of the store");
     }
     Ok(text.to_owned())
 }
@@ -101,10 +101,12 @@ impl AttachOptions {
             return wrong(POLICY);
         }
         if address.has_tls() && self.attach_ca.is_none() {
-            return wrong("mqtts needs --attach-ca: whose certificates are to be trusted");
+            return wrong(
+                "mqtts needs --attach-ca, the file of the trusted certificate authorities",
+            );
         }
         if !address.has_tls() && (self.attach_ca.is_some() || self.attach_cert.is_some()) {
-            return wrong("certificates need TLS: write mqtts:// in the place of mqtt://");
+            return wrong("certificates need TLS: use mqtts:// instead of mqtt://");
         }
         let client_id = match self.attach_client_id {
             Some(client_id) => client_id,

@@ -12,18 +12,18 @@ const PREFIX: &str = "statestore";
 /// Default time for which former values are kept.
 const HISTORY: Duration = Duration::from_secs(3_600);
 
-/// How this server shows itself to etcd, and etcd to it.
+/// Options of the connections to etcd.
 #[derive(Debug, Args)]
 #[allow(
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
 pub(super) struct EtcdOptions {
-    /// File with the authorities that sign the certificates of etcd, in PEM, for etcds [default: those of the system]
+    /// File with the certificate authorities of etcd, in PEM, for etcds [default: those of the system]
     #[arg(long, value_name = "FILE")]
     etcd_ca: Option<PathBuf>,
 
-    /// File with the certificate that this server shows to etcd, in PEM, for etcds
+    /// File with the certificate of this server for etcd, in PEM, for etcds
     #[arg(long, value_name = "FILE", requires = "etcd_key")]
     etcd_cert: Option<PathBuf>,
 
@@ -31,15 +31,15 @@ pub(super) struct EtcdOptions {
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     etcd_key: Option<PathBuf>,
 
-    /// The user of etcd that this server is; with --etcd-password-file
+    /// User name at etcd; with --etcd-password-file
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     etcd_user: Option<String>,
 
-    /// For how many seconds etcd keeps former values, and at most twice as long; 0 leaves that to etcd and others [default: 3600]
+    /// Seconds for which etcd keeps former values, at most twice as long; 0: the server never compacts etcd [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     etcd_history: Option<u64>,
 
-    /// File that holds the password of --etcd-user
+    /// File with the password of --etcd-user
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     etcd_password_file: Option<PathBuf>,
 }

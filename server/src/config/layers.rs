@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use statestored_access::read_tracker;
 use std::error::Error;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -192,7 +193,7 @@ impl File<'_> {
                     return Err(self.error(
                         &value.span(),
                         format!(
-                            "`{name}` takes a text or a number, not a {}",
+                            "`{name}` needs its value as a text or a number, not a {}",
                             other.type_str()
                         ),
                     ));
@@ -208,6 +209,13 @@ impl File<'_> {
     }
 }
 
+/// Returns whether a value has other characters than those of a number.
+fn is_not_a_number(error: &(dyn Error + 'static)) -> bool {
+    error
+        .downcast_ref::<ParseIntError>()
+        .is_some_and(|error| *error.kind() == IntErrorKind::InvalidDigit)
+}
+
 /// Returns the problem of the value of an option, regardless of other options.
 fn problem(command: &Command, argument: &OsString) -> Option<String> {
     let error = command
@@ -215,11 +223,13 @@ fn problem(command: &Command, argument: &OsString) -> Option<String> {
         .try_get_matches_from(["statestored".into(), argument.clone()])
         .err()?;
     match error.kind() {
-        ErrorKind::ValueValidation => Some(
-            error
-                .source()
-                .map_or_else(|| "this value is not possible".into(), ToString::to_string),
-        ),
+        ErrorKind::ValueValidation => Some(match error.source() {
+            Some(source) if is_not_a_number(source) => {
+                "expected a whole number, without a unit".into()
+            }
+            Some(source) => source.to_string(),
+            None => "this value is not possible".into(),
+        }),
         ErrorKind::InvalidValue => Some(match error.get(ContextKind::ValidValue) {
             Some(ContextValue::Strings(values)) => format!("expected {}", values.join(" or ")),
             _ => "a value is missing".into(),
@@ -310,7 +320,11 @@ mod tests {
             ),
             (
                 "max-keys = 'many'",
-                "s.toml:1:12: `max-keys`: invalid digit found in string",
+                "s.toml:1:12: `max-keys`: expected a whole number, without a unit",
+            ),
+            (
+                "max-bytes = '1GiB'",
+                "s.toml:1:13: `max-bytes`: expected a whole number, without a unit",
             ),
             (
                 "max-keys = [1]",
@@ -318,7 +332,11 @@ mod tests {
             ),
             (
                 "max-keys = 1.5",
-                "s.toml:1:12: `max-keys` takes a text or a number, not a float",
+                "s.toml:1:12: `max-keys` needs its value as a text or a number, not a float",
+            ),
+            (
+                "http = true",
+                "s.toml:1:8: `http` needs its value as a text or a number, not a boolean",
             ),
             (
                 "storage = 'disk'",

@@ -7,62 +7,61 @@ use statestored_broker::hub::HubLimits;
 use statestored_store::keyspace::PrefixLimit;
 use statestored_store::service::ServiceConfig;
 
-/// How much the store and its clients may hold.
+/// Limits of the store and its clients.
 #[derive(Debug, Args)]
 pub(super) struct LimitOptions {
-    /// Most keys that the store holds [default: 10000000]
+    /// Maximum number of keys [default: 10000000]
     #[arg(long, value_name = "N")]
     max_keys: Option<u64>,
 
-    /// Most bytes of memory that the entries take [default: half of the memory that the process may use]
+    /// Maximum memory of the entries, in bytes [default: half of the available memory]
     #[arg(long, value_name = "N")]
     max_bytes: Option<u64>,
 
-    /// Most bytes of memory that all sessions and connections hold together; beyond it, whoever holds most gives way
-    /// [default: a quarter of the memory that the process may use]
+    /// Maximum memory of all sessions and connections, in bytes; beyond it, the largest are evicted [default: a quarter of the
+    /// available memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1024 * 1024..))]
     max_session_bytes: Option<u64>,
 
-    /// Most connections at a time
+    /// Maximum number of connections
     #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_connections)]
     max_connections: usize,
 
-    /// Most sessions, connected or not
+    /// Maximum number of sessions, connected or not
     #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_sessions)]
     max_sessions: usize,
 
-    /// Most watches of all clients together
+    /// Maximum number of watches
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     max_watches: u64,
 
-    /// Most PUBLISH packets of all clients together in a second; beyond it, nothing is read for a while
+    /// Maximum PUBLISH packets of all clients, per second; beyond it, the server pauses reading
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_request_rate: Option<u32>,
 
-    /// Most bytes that all clients together send in a second; beyond it, nothing is read for a while
+    /// Maximum bytes from all clients, per second; beyond it, the server pauses reading
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_byte_rate: Option<u64>,
 
-    /// What a user may have, such as `ann connections=5 requests=100`; `*` is each user without a limit of their own. Of
-    /// connections, sessions, watches, subscriptions (with wildcards), held (bytes that wait for the user), requests and bytes
-    /// (in a second); may be repeated
+    /// Limits of a user, such as `ann connections=5 requests=100`; `*` is each user without own limits. Limits: connections,
+    /// sessions, watches, subscriptions (with wildcards), held (bytes that wait for the user), requests and bytes (per second);
+    /// repeatable
     #[arg(long, value_name = "USER LIMITS", value_parser = user_limit)]
     limit_user: Vec<(String, UserLimits)>,
 
-    /// How much there may be of keys that begin with a prefix, such as `machines/ keys=1000 bytes=1000000`; may be
-    /// repeated
+    /// Limits of the keys with a prefix, such as `machines/ keys=1000 bytes=1000000`; repeatable
     #[arg(long, value_name = "PREFIX LIMITS", value_parser = PrefixLimit::parse)]
     limit_prefix: Vec<PrefixLimit>,
 
-    /// Log keys in the audit trail, and list them with the last refusals
+    /// Show keys in the audit trail and in the list of rejected requests
     #[arg(long)]
     audit_keys: bool,
 
-    /// Most lines of the audit trail about clients in a second; those beyond it are counted. 0 is no limit
+    /// Maximum lines of the audit trail about clients, per second; further ones are counted. 0: no limit
     #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
     audit_rate: u32,
 
-    /// Largest MQTT packet accepted, in bytes; it bounds the size of values
+    /// Maximum size of an MQTT packet, and so of a value, in bytes
     #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
           value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
     max_packet_bytes: u32,

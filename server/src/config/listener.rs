@@ -53,34 +53,34 @@ pub struct TlsFiles {
 /// Whether clients show a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ClientCertificates {
-    /// They are not asked for one.
+    /// No certificate is requested.
     Off,
-    /// They may. One that is shown has to be good.
+    /// A client may send one, which must be valid.
     Optional,
-    /// They have to.
+    /// Each client must send a valid one.
     Required,
 }
 
-const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeat it for more \
-                      than one. Port 0 takes a free port [default: tcp://127.0.0.1:1883, and none with --attach]";
-const ORIGIN: &str = "Origin of web pages that may connect with ws and wss, such as https://example.org; repeat it for more \
-                      than one";
+const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeatable. Port 0 \
+                      chooses a free port [default: tcp://127.0.0.1:1883, none with --attach]";
+const ORIGIN: &str =
+    "Origin of web pages that may connect with ws and wss, such as https://example.org; repeatable";
 
-const PROXY: &str = "Address or network of a proxy, such as 10.0.0.7 or 10.0.0.0/24: each of its connections begins with a PROXY \
-                     protocol header (version 1 or 2), whose address counts as the client's; repeat it for more than one";
+const PROXY: &str = "Address or network of a proxy that sends PROXY protocol headers (version 1 or 2) with the addresses of \
+                     clients, such as 10.0.0.7 or 10.0.0.0/24; repeatable";
 
-/// How clients come in.
+/// Options of the listeners.
 #[derive(Debug, Args)]
 pub(super) struct ListenerOptions {
-    /// Address to listen on; repeat it for more than one. Port 0 takes a free port
+    /// Address to listen on; repeatable. Port 0 chooses a free port
     #[arg(long, help = LISTEN, value_name = "URL")]
     listen: Vec<ListenAddress>,
 
-    /// Serve networks although everybody who reaches them may read and write all keys
+    /// Allow clients of a network to connect without credentials and to read and write all keys
     #[arg(long)]
     allow_anonymous: bool,
 
-    /// File with the server's certificate and those between it and its authority, in PEM, for tls and wss
+    /// File with the server's certificate and its intermediate certificates, in PEM, for tls and wss
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -88,19 +88,19 @@ pub(super) struct ListenerOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// File with the authorities that sign the certificates of clients, in PEM
+    /// File with the certificate authorities of clients, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Whether clients show a certificate: off, optional or required [default: required with --tls-client-ca]
+    /// Whether the server requests certificates of clients [default: required with --tls-client-ca]
     #[arg(long, value_name = "WHETHER", requires = "tls_client_ca")]
     tls_client_cert: Option<ClientCertificates>,
 
-    /// File with the revoked certificates of clients (CRLs), in PEM
+    /// File with certificate revocation lists (CRLs) of clients, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
     tls_client_crl: Option<PathBuf>,
 
-    /// Permissions of the sockets of unix, in octal digits
+    /// Permissions of Unix sockets, in octal digits
     #[arg(long, value_name = "MODE", default_value = "0660", value_parser = mode)]
     unix_mode: u32,
 

@@ -149,7 +149,7 @@ pub enum ConfigError {
     MemoryWithFolder,
     /// A folder was given for a shared storage.
     #[cfg(feature = "elsewhere")]
-    #[error("a storage elsewhere keeps nothing on this disk: leave out --data-dir")]
+    #[error("a shared storage keeps nothing on this disk: omit --data-dir")]
     SharedWithFolder,
     /// A file of users is not usable.
     #[error(transparent)]

@@ -4,40 +4,43 @@ use clap::{Args, ValueEnum};
 use statestored_access::policy::{KeyPatterns, KeyType};
 use statestored_store::service::Retention;
 
-/// Which keys a durable storage keeps.
+/// Options of the keys that a durable storage keeps.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "the options are called so")]
 pub(super) struct PersistenceOptions {
-    /// Which keys are still there after a restart: all, none, or those of the --persist-...-keys (`custom`)
+    /// Keys that the durable storage keeps over a restart
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     persist_mode: PersistMode,
 
-    /// With `custom`: keys that are kept, as a pattern with `*`, `?` and `[0-9]`; may be repeated
+    /// Pattern of keys to keep, with `*`, `?` and `[0-9]`; repeatable
     #[arg(long, value_name = "PATTERN")]
     persist_glob_keys: Vec<String>,
 
-    /// With `custom`: a key that is kept; may be repeated
+    /// Key to keep; repeatable
     #[arg(long, value_name = "KEY")]
     persist_str_keys: Vec<String>,
 
-    /// With `custom`: a key that is kept, in base 64; may be repeated
+    /// Key to keep, in base 64; repeatable
     #[arg(long, value_name = "BASE64")]
     persist_bin_keys: Vec<String>,
 
-    /// With `custom`: whether a SET with the property of --persist-property has its key kept, too
+    /// Whether a SET with --persist-property keeps its key, too
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t)]
     persist_dynamic: DynamicPersistence,
 
-    /// The user property by which a SET asks for its key to be kept
+    /// User property of a SET that keeps its key
     #[arg(long, value_name = "NAME=VALUE", default_value = "aio-persistence=true", value_parser = property)]
     persist_property: (String, String),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum PersistMode {
+    /// Every key.
     #[default]
     All,
+    /// No key.
     None,
+    /// Keys of the other --persist options.
     Custom,
 }
 

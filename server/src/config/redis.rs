@@ -8,18 +8,18 @@ use std::path::PathBuf;
 /// Default prefix of keys.
 const PREFIX: &str = "statestore";
 
-/// How this server shows itself to Redis, and Redis to it.
+/// Options of the connections to Redis.
 #[derive(Debug, Args)]
 #[allow(
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
 pub(super) struct RedisOptions {
-    /// File with the authorities that sign the certificates of Redis, in PEM, for rediss [default: those of the system]
+    /// File with the certificate authorities of Redis, in PEM, for rediss [default: those of the system]
     #[arg(long, value_name = "FILE")]
     redis_ca: Option<PathBuf>,
 
-    /// File with the certificate that this server shows to Redis, in PEM, for rediss
+    /// File with the certificate of this server for Redis, in PEM, for rediss
     #[arg(long, value_name = "FILE", requires = "redis_key")]
     redis_cert: Option<PathBuf>,
 
@@ -27,15 +27,15 @@ pub(super) struct RedisOptions {
     #[arg(long, value_name = "FILE", requires = "redis_cert")]
     redis_key: Option<PathBuf>,
 
-    /// The user of Redis that this server is; with --redis-password-file [default: Redis's default user]
+    /// User name at Redis; with --redis-password-file [default: default]
     #[arg(long, value_name = "NAME", requires = "redis_password_file")]
     redis_user: Option<String>,
 
-    /// File that holds the password for Redis
+    /// File with the password for Redis
     #[arg(long, value_name = "FILE")]
     redis_password_file: Option<PathBuf>,
 
-    /// So many replicas of Redis have to confirm what is answered and told; a replica that takes over then loses less
+    /// Number of Redis replicas that must confirm a change before the server acknowledges it
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     redis_replicas: u32,
 }

@@ -18,27 +18,26 @@ pub(super) const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 /// Default time that the disk has at shutdown: less than the 90 seconds after which systemd kills.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the state lives.
+/// Options of the storage.
 #[derive(Debug, Args)]
 pub(super) struct StorageOptions {
-    /// Where the state lives: `durable` on disk, `memory` until the process ends, or
-    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, which other
-    /// servers use as well; `etcds` and `rediss` are the same over TLS, `redis-sentinel://HOST:PORT[,…]/MASTER` asks sentinels
+    /// Storage of the entries: `durable` (on disk), `memory`, or shared by several servers:
+    /// `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]`, `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]` or
+    /// `redis-sentinel://HOST:PORT[,…]/MASTER`; with TLS: `etcds`, `rediss` and `rediss-sentinel`
     #[arg(long, value_name = "KIND", value_parser = parse_kind, default_value = "durable")]
     storage: StorageKind,
 
-    /// Folder of the durable storage [default: statestored in the user's data folder]
+    /// Folder of the durable storage [default: ~/.local/share/statestored]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// How many seconds the disk has for the last writes when the server stops; then it stops with an error, without what was not
-    /// acknowledged
+    /// Seconds that the last writes may take when the server stops; then it exits with an error
     #[arg(long, value_name = "SECONDS", default_value_t = STOP_TIMEOUT.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     stop_timeout: u64,
 
-    /// By how many seconds the clock of this machine may be ahead of most other servers' of the same storage, and of Redis's; beyond it,
-    /// changes are refused until it is right [default: 60]
+    /// Seconds by which the clock of this machine may be ahead of the clocks of most other servers and of Redis; beyond it, the server
+    /// rejects changes [default: 60]
     #[cfg(feature = "elsewhere")]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
     max_clock_ahead: Option<u64>,
@@ -56,8 +55,8 @@ pub(super) struct StorageOptions {
 #[cfg(feature = "elsewhere")]
 #[derive(Debug, Args)]
 pub(crate) struct EngineOptions {
-    /// Engine to fill, as for the server: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
-    /// `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`. The prefix has no keys
+    /// Shared storage to fill: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
+    /// `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, with a prefix that has no keys
     #[arg(long, value_name = "URL", value_parser = parse_engine)]
     storage: Option<StorageKind>,
 

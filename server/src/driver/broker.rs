@@ -124,7 +124,7 @@ impl Driver {
             }
         };
         if timeout(DRAIN_TIMEOUT, left).await.is_err() {
-            tracing::warn!("not everything that the broker sent was done before the end");
+            tracing::warn!("requests from the broker were not executed before the server stopped");
         }
     }
 }

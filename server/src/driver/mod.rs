@@ -418,7 +418,7 @@ impl Driver {
             match hub.take_batch() {
                 Some((_, batch)) => {
                     if let Err(error) = committer.submit_unlimited(batch) {
-                        tracing::error!(%error, "not everything was made durable");
+                        tracing::error!(%error, "some writes were not made durable");
                     }
                 }
                 None if has_more => {}

@@ -9,9 +9,9 @@ use std::path::Path;
 /// The error of a server that would serve a network without credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "everybody who can reach {address} could read and write all keys, since nobody has to say who it is: name users \
-     with --users-file, demand certificates with --tls-client-ca, listen on a loopback address, or say --allow-anonymous \
-     if that is what you want"
+    "every client that can reach {address} could read and write all keys, since no credentials are required: name users with \
+     --users-file, require certificates with --tls-client-ca, listen on a loopback address, or allow it with \
+     --allow-anonymous"
 )]
 pub struct AnonymousExposure {
     address: String,
@@ -98,7 +98,7 @@ pub(crate) fn warn_of_anonymous(
     authenticator: &Authenticator,
 ) {
     for listening in exposed(addresses, tls, unix_mode, authenticator) {
-        tracing::warn!("everybody who can reach {listening} may read and write all keys");
+        tracing::warn!("every client that can reach {listening} may read and write all keys");
     }
 }
 

@@ -90,7 +90,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 
 fn remove_stale(path: &Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
-        let problem = "there is a file of this name that is no socket";
+        let problem = "there is a file of this name that is not a socket";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
     }
     let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;

@@ -80,7 +80,10 @@ impl LineQueue {
             let _ = output.write_all(&text);
             text.clear();
             if lost > 0 {
-                tracing::error!(lines = lost, "nobody read the log: lines are left out");
+                tracing::error!(
+                    lines = lost,
+                    "standard error was not read: lines of the log are missing"
+                );
             }
             waiting = self.lock();
             waiting.is_writing = false;

@@ -7,7 +7,7 @@ use statestored_storage::backup::{self, NewFile};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-The file is there as a whole or not at all. While a server runs on the folder, it makes its backups itself.
+Writes a complete file or none. A running server writes its backups itself: `statestore admin backup FILE`.
 
 Examples:
   statestored backup --data-dir /var/lib/statestored /mnt/backups/state
@@ -25,7 +25,7 @@ pub struct Backup {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace the file if there is one
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }

@@ -15,7 +15,7 @@ const DAMAGED: u8 = 1;
 const UNCHECKED: u8 = 2;
 
 const EXAMPLES: &str = "\
-It reads everything, changes nothing, and names each file that is not as it was written, and where. It ends with 0 if all is
+Reads all files, changes none, and reports each damaged file and the position of the damage. It ends with 0 if all is
 right, with 1 if something is damaged, and with 2 if it could not look, as while a server runs on the folder.
 
 Examples:

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
-A server does the same by itself, whenever enough has gathered: this is for a folder that is to be stored or sent.
+A server compacts its folder by itself. Use this to copy or archive a small folder.
 
 Examples:
   statestored compact /var/lib/statestored
-      leave one copy of each record, and say how many bytes that saved";
+      keep one copy of each record, and print the saved bytes";
 
 /// Merges everything.
 #[derive(Debug, Args)]

@@ -7,13 +7,13 @@ use statestored_storage::{StorageError, json_lines};
 use std::io::{BufWriter, ErrorKind};
 
 const EXAMPLES: &str = "\
-It writes JSON Lines to standard output: a first line that says how many records follow, then one object for each:
-{\"key\":\"greeting\",\"value\":\"hello\",\"version\":\"001763839924100:00000:StateStore\"}. What is no UTF-8 stands in key_base64 and
-value_base64.
+Writes JSON Lines to standard output: a header with the number of records, then one object for each record:
+{\"key\":\"greeting\",\"value\":\"hello\",\"version\":\"001763839924100:00000:StateStore\"}. Keys and values that are not UTF-8 are in
+key_base64 and value_base64.
 
 Examples:
   statestored export --data-dir /var/lib/statestored > state.jsonl
-      write everything in a data folder as text
+      write all records of a data folder as text
   statestored export /mnt/backups/state | jq -r 'select(.expiry) | .key'
       show the keys in a backup that expire";
 

@@ -16,7 +16,7 @@ pub struct Health {
     /// The HTTP port of the server
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:9883")]
     address: HttpAddress,
-    /// Whether it is ready for clients, which is more than alive
+    /// Check whether the server is ready for clients
     #[arg(long)]
     ready: bool,
 }

@@ -17,27 +17,27 @@ use std::io;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-The file is as `statestored export` writes it. If anything is wrong with it, nothing is changed.
+Reads the format of `statestored export`. If a line is wrong, nothing is changed.
 
 Examples:
   statestored import state.jsonl --data-dir /var/lib/statestored
-      make a data folder, for a server to start with
+      create a data folder for a server
   statestored import state.jsonl --data-dir /var/lib/statestored --merge
-      add the records to a data folder; of a key that is in both, the newer version stays";
+      add the records to a data folder; the newer version of a key wins";
 
 /// Reads records from text.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Import {
-    /// The file
+    /// Path of the file; standard input is not supported
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The folder to fill; it is missing or empty, unless --merge is given
+    /// The folder to fill, missing or empty unless --merge is given
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
-    /// Add to the store that is in the folder, if there is one
+    /// Add the records to an existing store
     #[arg(long)]
     merge: bool,
 }

@@ -20,7 +20,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-/// One thing to do, then the process ends.
+/// A subcommand other than serving.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum ToolCommand {
@@ -28,17 +28,17 @@ pub enum ToolCommand {
     Passwd(passwd::Passwd),
     /// Write a backup of a data folder, while no server runs on it
     Backup(backup::Backup),
-    /// Make a data folder of a backup, or fill an engine with it
+    /// Create a data folder from a backup, or fill etcd or Redis with it
     Restore(Box<restore::Restore>),
-    /// Say whether a data folder or a backup is as it was written
+    /// Check a data folder or a backup for damage
     Check(check::Check),
     /// Merge the files of a data folder
     Compact(compact::Compact),
     /// Write all records as text, in JSON Lines
     Export(export::Export),
-    /// Make a data folder of such text, or add it to one
+    /// Create a data folder from exported text, or add it to one
     Import(import::Import),
-    /// Say whether a server is alive, or ready for clients: exit code 0 if so
+    /// Check whether a server is alive, or ready for clients (exit code 0)
     Health(health::Health),
 }
 
@@ -76,7 +76,7 @@ impl ToolCommand {
                 Ok(INTERRUPTED.into())
             }
             Err(ToolError::Storage(error @ StorageError::InUse(_))) => {
-                Err(format!("{error}: stop that first").into())
+                Err(format!("{error}: stop it first, or run `statestore admin backup` to back up a running server").into())
             }
             done => Ok(done?),
         }

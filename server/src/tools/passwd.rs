@@ -17,16 +17,16 @@ const GROUP_READ_MODE: u32 = 0o040;
 const MAX_PASSWORD_BYTES: usize = 65_535;
 
 const EXAMPLES: &str = "\
-The file gets a hash (argon2id), not the password. It is made if it is missing, for its owner alone, and replaced at once, so that
-a server that reads it meanwhile sees the one or the other. A running server takes it over with SIGHUP.
+Writes a hash (argon2id) of the password. A new file is readable for its owner only. The file is replaced atomically, so a running
+server never reads an incomplete one. The server applies it at a reload (SIGHUP).
 
 Examples:
   statestored passwd /etc/statestored/users ann
       ask for the password of ann, twice
   openssl rand -base64 24 | tee ann.password | statestored passwd --stdin /etc/statestored/users ann
-      give ann a password that nobody has to type
+      give ann a random password
   statestored passwd --delete /etc/statestored/users ann
-      let ann in no more";
+      remove ann";
 
 /// Sets or deletes a user.
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ pub struct Passwd {
     #[arg(long)]
     stdin: bool,
 
-    /// Write keys for SCRAM-SHA-256 as well, so that clients can prove the password without sending it
+    /// Also write keys for SCRAM-SHA-256, with which clients prove the password without sending it
     #[arg(long, conflicts_with = "delete")]
     scram: bool,
 }
@@ -67,7 +67,7 @@ pub(super) enum PasswdError {
     Empty,
     #[error("the password is longer than 65535 bytes")]
     TooLong,
-    #[error("these are two passwords: nothing was changed")]
+    #[error("the passwords differ: nothing was changed")]
     Mismatch,
     #[error("there is no memory for the hash of the password")]
     NoMemory,

@@ -13,12 +13,11 @@ use statestored_storage::{NewStore, RecordReceiver, StorageError};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Everything is as it was: values, versions, fencing tokens, expiries. The target is no store before the whole backup has been
-read and found to be right; if anything is wrong, nothing is left.
+Restores values, versions, fencing tokens and expiries. If the backup is damaged, nothing is restored.
 
 Examples:
   statestored restore /mnt/backups/state --data-dir /var/lib/statestored
-      make a data folder, for a server to start with
+      create a data folder for a server
   statestored restore /mnt/backups/state --storage etcd://etcd-1:2379/statestore
       fill an empty prefix of etcd, for several servers to share";
 
@@ -30,7 +29,7 @@ pub struct Restore {
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
-    /// The folder to fill; it is missing or empty
+    /// The folder to fill, missing or empty
     #[arg(long, value_name = "DIR")]
     #[cfg_attr(
         feature = "elsewhere",

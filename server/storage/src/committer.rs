@@ -321,7 +321,7 @@ fn shutdown_timed_out(patience: Duration) -> StorageError {
         what: format!("the last writes are not known to be durable after {seconds} s"),
         source: std::io::Error::new(
             std::io::ErrorKind::TimedOut,
-            "the disk does not answer; what was acknowledged is durable",
+            "the disk does not answer; all acknowledged writes are durable",
         ),
     }
 }

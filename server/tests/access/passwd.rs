@@ -176,7 +176,7 @@ fn the_password_prompt_confirms_and_does_not_echo() {
     let file = folder.path().join("users");
     let shown = run_at_terminal(&file, ["hidden-1", "hidden-2"], false);
     assert!(!file.exists() && !shown.contains("hidden"), "{shown}");
-    assert!(shown.contains("two passwords"), "{shown}");
+    assert!(shown.contains("the passwords differ"), "{shown}");
     let shown = run_at_terminal(&file, ["hidden-1", "hidden-1"], true);
     assert!(!shown.contains("hidden"), "{shown}");
     assert!(

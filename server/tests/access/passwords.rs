@@ -264,7 +264,7 @@ fn invalid_lines_are_refused_with_their_line_number() {
             "relatives",
         ),
         (format!("ann:{keys}"), "expected SCRAM-SHA-256$"),
-        ("bob:again".into(), "stands twice"),
+        ("bob:again".into(), "exists twice"),
         ("ann".into(), "expected NAME:PASSWORD"),
     ] {
         std::fs::write(&path, format!("# users\nbob:secret\n{line}\n")).unwrap();

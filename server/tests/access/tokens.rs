@@ -448,7 +448,7 @@ fn files_without_usable_keys_are_refused_with_the_reason() {
     let file = folder.path().join("jwks.json");
     let one = Signer::new("one").jwk();
     for (text, problem) in [
-        ("{".to_owned(), "is no JSON Web Key Set"),
+        ("{".to_owned(), "is not a JSON Web Key Set"),
         ("{}".into(), "missing field `keys`"),
         (json!({"keys": []}).to_string(), "has no key"),
         (

@@ -113,7 +113,7 @@ fn assert_detected(swallow: impl Fn(&PacketFilter, bool)) {
     assert_served(broker.address());
     assert_eq!(store.metric(LOST), 0);
     swallow(&filter, true);
-    store.wait_for_log("answers, but does not deliver messages");
+    store.wait_for_log("answers pings, but does not deliver messages");
     store.wait_until_response_contains("/readyz", "broker_stuck");
     assert!(store.metric(LOST) > 0);
     swallow(&filter, false);

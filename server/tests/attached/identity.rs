@@ -251,7 +251,7 @@ fn a_hexadecimal_client_id_identifies_the_client() {
     let mut digits = Peer::connect(broker, "6D65");
     ask(&mut digits, &me_in_hex);
     store.wait_for_metric("statestored_attached_unproven_total", 1);
-    store.wait_for_log("another client than the one of its response topic");
+    store.wait_for_log("its response topic names another client than its sender");
 }
 
 #[test]

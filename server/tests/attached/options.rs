@@ -16,7 +16,7 @@ fn a_policy_without_authenticated_identities_is_refused() {
     let attach = ["--storage", "memory", "--attach", "mqtt://127.0.0.1"];
     let error = refused(&[&attach[..], &["--policy-file", policy]].concat());
     assert!(
-        error.contains("nobody proves to this server who it is"),
+        error.contains("cannot verify the clients of a broker"),
         "{error}"
     );
     let alone = statestored(&attach).arg("--check").output().unwrap();
@@ -40,7 +40,7 @@ fn contradictory_options_are_refused() {
         refused(&[&mqtt[..], &more].concat());
     }
     let error = refused(&[&mqtt[..], &["--attach-share", "group"]].concat());
-    assert!(error.contains("with storages of their own"), "{error}");
+    assert!(error.contains("needs a shared storage"), "{error}");
     refused(&["--storage", "memory", "--attach", "http://127.0.0.1"]);
     refused(&["--storage", "memory", "--attach-share", "group"]);
 }

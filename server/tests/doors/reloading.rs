@@ -97,7 +97,7 @@ fn a_reload_does_not_expose_a_listener_that_the_new_configuration_lacks() {
         let anonymous = format!("{network}allow-anonymous = true\n");
         std::fs::write(&config, anonymous).unwrap();
         daemon.signal("-HUP");
-        let line = daemon.log_line("everybody who can reach");
+        let line = daemon.log_line("every client that can reach");
         assert!(line.contains("WARN"), "{line}");
         daemon.log_line("the configuration was read again");
     }

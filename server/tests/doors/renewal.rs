@@ -46,7 +46,7 @@ fn a_valid_certificate_is_reloaded_and_an_invalid_one_is_ignored() {
     assert!(is_served(&mut open));
 
     std::fs::write(&files.tls.certificate, "rubbish").unwrap();
-    let line = daemon.log_line("certificates of before stay in force");
+    let line = daemon.log_line("former certificates stay in force");
     assert!(
         line.contains("ERROR") && line.contains("server.crt"),
         "{line}"

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Number of times that a request is sent, so that every server receives it.
 pub(crate) const DELIVERIES: usize = 4;
-pub(crate) const LEADS: &str = "keeps the watches of its group";
+pub(crate) const LEADS: &str = "is now the keeper of the watches of its group";
 pub(crate) const STANDS_BY: &str = "stands by";
 
 /// A server that shares the requests of the broker.

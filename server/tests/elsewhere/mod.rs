@@ -168,7 +168,7 @@ pub(crate) async fn refuses_all(server: &RunningServer, client: &Client, why: &s
         client.observe("unseen").await.unwrap_err(),
     ] {
         assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
-        assert!(error.to_string().contains("started anew"), "{error}");
+        assert!(error.to_string().contains("restart the server"), "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
     // The state is permanent.

@@ -151,9 +151,7 @@ fn groups_respect_the_transaction_limits_of_etcd() {
         let error = client.set("k", vec![b'v'; 400_000]).await.unwrap_err();
         assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
         assert!(
-            error
-                .to_string()
-                .contains("set to take less than by default"),
+            error.to_string().contains("its limit is below the default"),
             "{error}"
         );
     });

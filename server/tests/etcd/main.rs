@@ -55,7 +55,7 @@ fn a_value_too_large_for_etcd_is_refused_with_the_limit() {
         assert!(
             error
                 .to_string()
-                .contains("larger than the storage takes, which is 1400000 bytes"),
+                .contains("larger than the 1400000 bytes that the storage accepts"),
             "{error}"
         );
         client.set("k", vec![b'v'; 1_000_000]).await.unwrap();

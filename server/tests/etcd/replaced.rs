@@ -97,7 +97,7 @@ fn a_newer_format_is_reported() {
     let error = RunningServer::start(etcd.config("newer")).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("its format is 2, and this statestored knows 1"),
+        text.contains("its format is 2, and this statestored supports 1"),
         "{text}"
     );
 }

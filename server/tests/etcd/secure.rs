@@ -177,8 +177,8 @@ fn compaction_resumes_after_the_permission_is_restored() {
         let revoked = client.role_revoke_permission("store", "allowed/", Some(all));
         revoked.await.unwrap();
     });
-    let said = server.wait_for_any_log(&["etcd was not compacted", refused]);
-    assert!(said.contains("etcd was not compacted"), "{said}");
+    let said = server.wait_for_any_log(&["cannot compact etcd", refused]);
+    assert!(said.contains("cannot compact etcd"), "{said}");
     runtime().block_on(async {
         let mut client = root(&files, &etcd).await;
         let granted = client.role_grant_permission("store", allowed());
@@ -249,7 +249,7 @@ fn a_changed_password_file_is_reread() {
     let said = server.wait_for_any_log(&["authentication failed"]);
     assert!(said.contains("--etcd-password-file"), "{said}");
     std::fs::write(files.path("password"), "changed\n").unwrap();
-    server.wait_for_log("were read anew");
+    server.wait_for_log("were read again");
     LocalSet::new().block_on(&runtime(), async {
         sets(&client_at(&server).await).await;
     });

@@ -256,7 +256,7 @@ async fn a_guard_is_lost_at_the_next_renewal_if_its_lease_was_removed() {
             .reason()
             .unwrap()
             .to_string()
-            .contains("somebody else")
+            .contains("another client")
     );
     assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
     assert!(thief.is_valid());

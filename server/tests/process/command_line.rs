@@ -80,7 +80,7 @@ fn contradictions_and_unusable_files() {
     let users = folder.path().join("users");
     for (content, hint) in [
         ("ann:x\nbob\n", "line 2: expected NAME:PASSWORD"),
-        ("ann:x\nann:y\n", "line 2: this user stands twice"),
+        ("ann:x\nann:y\n", "line 2: this user exists twice"),
         ("ann:\n", "line 1: the password is empty"),
         ("# nobody\n", "is empty"),
     ] {

@@ -97,7 +97,7 @@ fn invalid_lines_are_reported_and_change_nothing() {
         (head.into(), "1 records are announced, but it has 0"),
         (
             format!("{head}\n{good}\n{good}"),
-            "line 3: this key stands twice",
+            "line 3: this key exists twice",
         ),
         (
             format!("{many}\n{good}\n"),
@@ -113,7 +113,7 @@ fn invalid_lines_are_reported_and_change_nothing() {
         ),
         (
             format!("{head}\n{}", good.replace("value\"", "value_base64\"")),
-            "line 2: `value_base64` is no base64",
+            "line 2: `value_base64` is not base64",
         ),
         (
             format!("{head}\n{}", good.replace("1:0:StateStore", "1:0")),

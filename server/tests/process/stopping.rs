@@ -160,7 +160,10 @@ fn an_unread_log_does_not_block_the_server() {
 fn omitted_log_lines_are_reported() {
     let mut daemon = Daemon::start(&["--storage", "memory", "--log", "debug"]);
     fill_log(&daemon);
-    daemon.until_logged(&["nobody read the log: lines are left out", "lines="]);
+    daemon.until_logged(&[
+        "standard error was not read: lines of the log are missing",
+        "lines=",
+    ]);
     daemon.connect("peer").assert_alive();
 }
 

@@ -172,6 +172,7 @@ fn a_folder_in_use_is_refused() {
     ] {
         let (code, text) = fail(arguments);
         assert!(text.contains("in use by another process"), "{text}");
+        assert!(text.contains("statestore admin backup"), "{text}");
         assert_eq!(
             code,
             if arguments[0] == "check" { 2 } else { 1 },

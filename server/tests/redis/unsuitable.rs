@@ -31,7 +31,7 @@ fn foreign_keys_are_left_unchanged() {
     let _: i64 = newer.query(&mut redis.connection()).unwrap();
     let text = refusal(&redis, "newer");
     assert!(
-        text.contains("its format is 3, and this statestored knows 2"),
+        text.contains("its format is 3, and this statestored supports 2"),
         "{text}"
     );
 }

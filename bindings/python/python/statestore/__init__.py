@@ -7,7 +7,7 @@
         print(client.get("greeting").value)
 
 Calls block, without the interpreter lock, and can be made from any number of threads. `statestore.aio` has the same calls for
-asyncio. An absent key and a condition that is not met are results; what goes wrong is a `StateStoreError`.
+asyncio. An absent key and a condition that is not met are results; failures raise a `StateStoreError`.
 
 ``from statestore import *`` brings no name of a builtin: `ConnectionRefusedError` and `SyntaxError` of this module are not among what
 it brings, but `BrokerRefusedError` and `RequestSyntaxError`, which are the same classes. Neither is the builtin of that name: a refused

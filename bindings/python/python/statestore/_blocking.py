@@ -195,7 +195,7 @@ def _settings(args, kwargs):
 
 
 def _argument_error(args, kwargs):
-    """What is wrong with the arguments of `connect`, if they are not those that it has."""
+    """Returns the problem of the arguments of `connect`, if they have an unknown name."""
     import difflib
     import inspect
 

@@ -44,7 +44,7 @@ class Client(Generic[_V]):
     def client_id(self) -> str:
         """The MQTT client id; also after the client was closed."""
     def counters(self) -> Counters:
-        """What the client has seen so far, or until it was closed: `Counters`.
+        """Returns the counters of the client, until it was closed: `Counters`.
 
         >>> _ = client.get("greeting")
         >>> client.counters().completed
@@ -63,7 +63,7 @@ class Client(Generic[_V]):
     def get(
         self, key: _Data, *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
     ) -> Entry[_V] | None:
-        """What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
+        """Reads a key: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
         has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
         ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
         difference answers what the key holds.
@@ -77,7 +77,7 @@ class Client(Generic[_V]):
     def get_many(
         self, keys: Iterable[_Data], *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
     ) -> list[Entry[_V] | None]:
-        """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
+        """Reads several keys: a list of `Entry` or ``None``, in their order. The requests are sent together.
 
         >>> _ = client.set("a", "1")
         >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
@@ -144,7 +144,7 @@ class Client(Generic[_V]):
         retry: _Retry = "safe",
     ) -> list[Deleted | Absent]:
         """Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
-        options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
+        options are those of `delete`, for each, without ``if_version``. Failures are reported as by `set_many`.
 
             >>> _ = client.set("a", "1")
             >>> [bool(outcome) for outcome in client.delete_many(["a", "b"])]
@@ -185,7 +185,7 @@ class Client(Generic[_V]):
             Mismatch()
         """
     def capabilities(self) -> Capabilities:
-        """What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
+        """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
         >>> client.capabilities()
         Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
@@ -239,7 +239,7 @@ class Client(Generic[_V]):
 
         ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
         observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
-        the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
+        the client, or with `statestore.aio` in the event loop. Its exceptions go to `sys.unraisablehook`, or to the exception
         handler of that loop, and the observations go on.
 
             >>> with client.observe("greeting") as changes:
@@ -426,11 +426,11 @@ class Lease(Generic[_V]):
         lease back by itself.
         """
     def holder(self) -> Holding[_V] | None:
-        """Who holds it: a `Holding`, or ``None``."""
+        """Returns the holder: a `Holding`, or ``None``."""
     def observe(
         self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
     ) -> Observer[Holding[_V] | Nobody]:
-        """Follows who holds it: each observation is a `Holding`, or `Nobody`, which is false."""
+        """Follows the holder: each observation is a `Holding`, or `Nobody`, which is false."""
 
 class Guard(Generic[_V]):
     """Holds a lock, renews it, and knows when it is lost."""
@@ -532,11 +532,11 @@ class Election(Generic[_V]):
         True
         """
     def leader(self) -> Leader[_V] | None:
-        """Who leads: a `Leader`, or ``None``."""
+        """Returns the leader: a `Leader`, or ``None``."""
     def observe(
         self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
     ) -> Observer[Leader[_V] | Nobody]:
-        """Follows who leads: each observation is a `Leader`, or `Nobody`, which is false."""
+        """Follows the leader: each observation is a `Leader`, or `Nobody`, which is false."""
 
 class Leadership(Generic[_V]):
     """The lead of an election."""

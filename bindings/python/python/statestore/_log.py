@@ -1,4 +1,4 @@
-"""What the native library logs, in `logging`."""
+"""The log of the native library, in `logging`."""
 
 from __future__ import annotations
 

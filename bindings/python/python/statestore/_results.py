@@ -1,4 +1,4 @@
-"""What calls return."""
+"""The results of calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Entry(Generic[V]):
-    """What a key holds."""
+    """The value and version of a key."""
 
     value: V
     """``bytes``, or ``str`` if the client has an ``encoding``."""
@@ -58,7 +58,7 @@ class Entry(Generic[V]):
 
 @dataclass(frozen=True)
 class SetOutcome:
-    """What a SET did. It is true if the value was stored."""
+    """The outcome of a SET. It is true if the value was stored."""
 
     applied: bool
     """Whether the value was stored; ``False`` if the condition was not met."""
@@ -101,7 +101,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a store can do besides the protocol that all stores have."""
+    """The optional features of a store."""
 
     conditions: bool
     """Conditions on versions: `if_version` of SET, ``if_version`` of `Client.delete` and `Client.vdel`."""
@@ -115,14 +115,14 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class TransactionOutcome:
-    """What a transaction did. It is true if its operations were carried out."""
+    """The outcome of a transaction. It is true if its operations were executed."""
 
     applied: bool
     """Whether all operations were carried out; ``False`` if a condition was not met, and nothing changed."""
     versions: list[Hlc | None]
     """For each operation the version of its change, ``None`` for the deletion of an absent key; empty if it was not applied."""
     operation: int | None = None
-    """Whose condition was not met, from 0."""
+    """Index of the operation whose condition was not met, from 0."""
     version: Hlc | None = None
     """The version that its key has; ``None`` if it is absent."""
 
@@ -172,12 +172,12 @@ class Lagged:
 
 
 Observation = Union[Set[V], Deleted, Resync, Lagged]
-"""What an observer of a key sees."""
+"""The observations of a key."""
 
 
 @dataclass(frozen=True)
 class Holder(Generic[V]):
-    """Who holds a lease."""
+    """The holder of a lease."""
 
     name: V
     """The name, as it stands in the store."""
@@ -187,7 +187,7 @@ class Holder(Generic[V]):
 
 @dataclass(frozen=True)
 class Holding(Generic[V]):
-    """That somebody holds a lease."""
+    """A holder of a lease, and the version of its key."""
 
     holder: Holder[V]
     version: Hlc
@@ -196,10 +196,10 @@ class Holding(Generic[V]):
 
 @dataclass(frozen=True)
 class Held(Generic[V]):
-    """Somebody else has the lease. It is false."""
+    """Another holder has the lease. It is false."""
 
     by: Holding[V] | None
-    """Who; ``None`` if the lease was given back before its holder could be named."""
+    """The holder; ``None`` if the lease was released before the holder could be read."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -207,23 +207,23 @@ class Held(Generic[V]):
 
 @dataclass(frozen=True)
 class Leader(Generic[V]):
-    """Who leads."""
+    """The leader of an election."""
 
     holder: Holder[V]
     value: V | None
-    """What the leader proclaims; ``None`` if it has not proclaimed anything yet."""
+    """Value that the leader proclaims; ``None`` if it has not proclaimed one yet."""
 
 
 @dataclass(frozen=True)
 class Nobody:
-    """An observation: nobody holds the lease, or leads. It is false."""
+    """An observation: the lease has no holder, or the election no leader. It is false."""
 
     def __bool__(self) -> Literal[False]:
         return False
 
 
 class Release(enum.Enum):
-    """What giving a lock back did. `NOT_HELD` is false."""
+    """The outcome of the release of a lock. `NOT_HELD` is false."""
 
     RELEASED = "released"
     """It is free."""
@@ -265,7 +265,7 @@ class State:
 
 @dataclass(frozen=True)
 class Counters:
-    """What a client has seen since it was made."""
+    """Counters of a client since its creation."""
 
     sent: int
     """Requests sent; one that is sent again in a new session counts again."""

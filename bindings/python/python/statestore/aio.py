@@ -40,7 +40,7 @@ def _coroutine(method):
 
 
 async def _completed(pending):
-    """The result of an operation. Nobody else keeps the operation: its future has the exception, which has the frames."""
+    """The result of an operation. Only the caller keeps the operation: its future has the exception, which has the frames."""
     try:
         return await pending.future
     except BaseException:
@@ -51,7 +51,7 @@ async def _completed(pending):
 
 
 async def _next_item(look):
-    """What ``look`` finds. It takes that only when it is there, so who gives up waiting has taken nothing."""
+    """Returns the item of ``look``. An item is taken only when it exists, so a cancelled wait takes nothing."""
     while type(found := look()) is _native.Pending:
         found = _completed(found)
         await found
@@ -386,7 +386,7 @@ _QUEUE_FULL_DELAY = 0.01
 
 
 async def _run_callback(observer, callback):
-    """Calls a callback with each observation. What it raises does not end the observations."""
+    """Calls a callback with each observation. An exception of it does not end the observations."""
     while True:
         try:
             item = await _next_item(observer._pending_observation(None, True))
@@ -428,7 +428,7 @@ async def _call_once(callback, item):
 
 @contextlib.contextmanager
 def _reporting_errors(callback):
-    """Nobody waits for what a callback raises."""
+    """Reports an exception of a callback, for which no call waits."""
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:

@@ -67,7 +67,7 @@ class Client(Generic[_V]):
     def client_id(self) -> str:
         """The MQTT client id; also after the client was closed."""
     def counters(self) -> Counters:
-        """What the client has seen so far, or until it was closed: `Counters`.
+        """Returns the counters of the client, until it was closed: `Counters`.
 
         >>> _ = await client.get("greeting")
         >>> client.counters().completed
@@ -86,7 +86,7 @@ class Client(Generic[_V]):
     async def get(
         self, key: _Data, *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
     ) -> Entry[_V] | None:
-        """What a key holds: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
+        """Reads a key: an `Entry`, or ``None`` if the key is absent. With ``remaining``, its ``expires_in`` says how much time it
         has left, which not every store can tell (`Capabilities.remaining_time`). With ``eventual``, it may be what the key held a moment
         ago: where several servers share the entries, that saves the one that is asked a round trip to them. A store that makes no
         difference answers what the key holds.
@@ -100,7 +100,7 @@ class Client(Generic[_V]):
     async def get_many(
         self, keys: Iterable[_Data], *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
     ) -> list[Entry[_V] | None]:
-        """What each key holds, in their order: a list of `Entry` or ``None``. The requests are sent together.
+        """Reads several keys: a list of `Entry` or ``None``, in their order. The requests are sent together.
 
         >>> _ = await client.set("a", "1")
         >>> [entry and entry.value for entry in await client.get_many(["a", "b"])]
@@ -167,7 +167,7 @@ class Client(Generic[_V]):
         retry: _Retry = "safe",
     ) -> list[Deleted | Absent]:
         """Deletes several keys: a list with `Deleted` or `Absent` for each, in their order. The requests are sent together; the
-        options are those of `delete`, for each, without ``if_version``. What fails is told as by `set_many`.
+        options are those of `delete`, for each, without ``if_version``. Failures are reported as by `set_many`.
 
             >>> _ = await client.set("a", "1")
             >>> [bool(outcome) for outcome in await client.delete_many(["a", "b"])]
@@ -208,7 +208,7 @@ class Client(Generic[_V]):
             Mismatch()
         """
     async def capabilities(self) -> Capabilities:
-        """What the store can do besides the protocol that all stores have: `Capabilities`. It is asked once for each connection.
+        """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
         >>> await client.capabilities()
         Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
@@ -262,7 +262,7 @@ class Client(Generic[_V]):
 
         ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
         observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
-        the client, or with `statestore.aio` in the event loop. What it raises goes to `sys.unraisablehook`, or to the exception
+        the client, or with `statestore.aio` in the event loop. Its exceptions go to `sys.unraisablehook`, or to the exception
         handler of that loop, and the observations go on.
 
             >>> async with client.observe("greeting") as changes:
@@ -447,11 +447,11 @@ class Lease(Generic[_V]):
         lease back by itself.
         """
     async def holder(self) -> Holding[_V] | None:
-        """Who holds it: a `Holding`, or ``None``."""
+        """Returns the holder: a `Holding`, or ``None``."""
     def observe(
         self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
     ) -> _AsyncContextCoroutine[Observer[Holding[_V] | Nobody]]:
-        """Follows who holds it: each observation is a `Holding`, or `Nobody`, which is false."""
+        """Follows the holder: each observation is a `Holding`, or `Nobody`, which is false."""
 
 class Guard(Generic[_V]):
     """Holds a lock, renews it, and knows when it is lost."""
@@ -553,11 +553,11 @@ class Election(Generic[_V]):
         True
         """
     async def leader(self) -> Leader[_V] | None:
-        """Who leads: a `Leader`, or ``None``."""
+        """Returns the leader: a `Leader`, or ``None``."""
     def observe(
         self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
     ) -> _AsyncContextCoroutine[Observer[Leader[_V] | Nobody]]:
-        """Follows who leads: each observation is a `Leader`, or `Nobody`, which is false."""
+        """Follows the leader: each observation is a `Leader`, or `Nobody`, which is false."""
 
 class Leadership(Generic[_V]):
     """The lead of an election."""

@@ -20,7 +20,7 @@ from statestore._native import IfVersion
 __all__ = ["Condition", "Data", "LeaseOptions", "LockOptions", "Overflow", "Path", "Renewal", "Retry", "Settings", "Time"]
 
 Data = Union[str, bytes, bytearray, memoryview]
-"""A key, a value or a name; ``str`` stands for its UTF-8, or for its bytes in the client's ``encoding``."""
+"""A key, a value or a name; ``str`` is sent as UTF-8, or in the client's ``encoding``."""
 Time = Union[float, timedelta]
 """Seconds, or a ``timedelta``."""
 Path = Union[str, "PathLike[str]"]
@@ -30,7 +30,7 @@ version, as `statestore.if_version` says."""
 Retry = Literal["safe", "always", "never"]
 """Whether a request is sent again when the session was lost before its response came."""
 Overflow = Union[Literal["latest", "all"], int]
-"""What of the observations is kept for a slow reader: the newest, 1,024, or so many."""
+"""Observations that are kept for a slow reader: the newest, 1,024, or another number."""
 Renewal = Union[Literal["third", "manual"], float, timedelta]
 """When a lease is renewed: after a third of its duration, after this time, or only by hand."""
 
@@ -76,11 +76,11 @@ class Settings(TypedDict, total=False):
     user_name: str | None
     password: str | bytes | None
     password_file: Path | None
-    """A file with the password, read anew for each connection."""
+    """A file with the password, read again for each connection."""
     sat_file: Path | None
-    """A file with a Kubernetes service account token, read anew for each connection."""
+    """A file with a Kubernetes service account token, read again for each connection."""
     allow_plaintext_credentials: bool | None
-    """Whether credentials may be sent over plain TCP, where everybody on the way can read them. Default: ``False``."""
+    """Whether credentials may be sent over plain TCP, where every machine on the way can read them. Default: ``False``."""
     tls: bool | None
     """Whether the connection is encrypted. Default: as the URL says."""
     ca_file: Path | None
@@ -110,7 +110,7 @@ class LeaseOptions(TypedDict, total=False):
     timeout: Time | None
     """How long each request may take. Default: ``request_timeout`` of the connection."""
     foreign_lease_max: Time
-    """After how long an unknown value in the key counts as data, not as somebody's lease. Default: 1 h."""
+    """Age from which an unknown value in the key counts as data, not as a lease. Default: 1 h."""
 
 
 class LockOptions(LeaseOptions, total=False):

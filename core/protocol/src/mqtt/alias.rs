@@ -10,7 +10,7 @@ pub enum AliasError {
     #[error("the topic alias {0} is above the allowed maximum")]
     AboveMaximum(u16),
     /// Used before a topic was given to it.
-    #[error("the topic alias {0} stands for no topic")]
+    #[error("the topic alias {0} has no topic")]
     Unknown(u16),
 }
 

@@ -86,7 +86,7 @@ impl AuthExchange {
                 Ok((self.connected(), true))
             }
             _ => Err(SessionError::Protocol(
-                "an AUTH with a reason code that has no place here",
+                "an AUTH with a reason code that is not allowed here",
             )),
         }
     }

@@ -59,7 +59,7 @@ pub enum EncodeError {
         what: &'static str,
     },
     /// A subscription identifier is zero, or larger than MQTT can express.
-    #[error("{0} is no subscription identifier: they are from 1 to 268435455")]
+    #[error("{0} is not a subscription identifier: they are from 1 to 268435455")]
     SubscriptionIdentifier(u32),
     /// The packet is larger than the receiver allows.
     #[error("a packet of {size} bytes is larger than the {max} that the receiver allows")]

@@ -56,7 +56,7 @@ impl FixedHeader {
         let flags = first & 0x0F;
         match first >> 4 {
             0 => return Err(DecodeError::Malformed("packet type 0")),
-            5..=7 => return Err(DecodeError::Protocol("QoS 2 is not spoken here")),
+            5..=7 => return Err(DecodeError::Protocol("QoS 2 is not supported")),
             8 | 10 if flags != 0b0010 => {
                 return Err(DecodeError::Malformed(
                     "the flags of the packet type are not 0010",

@@ -134,7 +134,7 @@ impl<'a> Properties<'a> {
             return Err(DecodeError::Malformed("an unknown property"));
         }
         if !matches!(id, USER_PROPERTY | SUBSCRIPTION_ID) && !self.seen.insert(id) {
-            return Err(DecodeError::Protocol("a property stands twice"));
+            return Err(DecodeError::Protocol("a property exists twice"));
         }
         Ok(Some(id))
     }

@@ -149,7 +149,7 @@ impl RequestTable {
             };
             let (outcome, reason) = match (is_sent, connected) {
                 (true, _) => (Outcome::Unknown, "no response came"),
-                (false, true) => (Outcome::NotDone, "its turn to be sent did not come"),
+                (false, true) => (Outcome::NotDone, "it waited too long and was not sent"),
                 (false, false) => (Outcome::NotDone, "there was no connection to the broker"),
             };
             let failure = Failure::new(ErrorKind::TimedOut, outcome, reason);

@@ -127,7 +127,7 @@ impl RequestTable {
             Admission::Queued
         };
         if turn == Admission::Queued && self.queued >= self.max_queued {
-            let reason = "as many requests wait as may wait";
+            let reason = "the maximum number of requests already waits";
             return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
         }
         if turn == Admission::Queued && !waits {

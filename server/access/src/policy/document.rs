@@ -156,7 +156,7 @@ fn filters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Template>, 
                 Ok(Self(template))
             } else {
                 Err(D::Error::custom(
-                    "this is no topic filter: `+` and `#` fill a whole level, and `#` the last one",
+                    "this is not a topic filter: `+` and `#` fill a whole level, and `#` the last one",
                 ))
             }
         }
@@ -246,7 +246,7 @@ impl Rule {
             attributes,
         } = &self.principals;
         if client_ids.is_empty() && usernames.is_empty() && attributes.is_empty() {
-            return Some("its principals name nobody: give clientIds, usernames or attributes");
+            return Some("its principals are empty: give clientIds, usernames or attributes");
         }
         if attributes.iter().any(BTreeMap::is_empty) {
             return Some("a set of attributes is empty");

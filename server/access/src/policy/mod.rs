@@ -174,8 +174,8 @@ impl Policy {
                 tracing::warn!(
                     client = subject.client_id,
                     rule = index + 1,
-                    "the policy allows this client less than it says, since its id, user name or attribute contains a '/' where a rule \
-                     has it in a key, a topic or a pattern of client ids; further clients are not told of"
+                    "a rule of the policy does not apply to this client, since its id, user name or attribute contains a '/', and the \
+                     rule uses it in a key, a topic or a pattern of client ids; further clients are not logged"
                 );
             }
         }

@@ -42,7 +42,7 @@ impl Template {
                 "principal.username" => TemplatePart::UserName,
                 _ => match token.strip_prefix("principal.attributes.") {
                     Some(name) if !name.is_empty() => TemplatePart::Attribute(name.into()),
-                    _ => return Err(format!("{{{token}}} stands for nothing; {TOKENS}")),
+                    _ => return Err(format!("{{{token}}} is unknown; {TOKENS}")),
                 },
             });
             rest = behind;

@@ -214,7 +214,11 @@ fn invalid_documents_are_refused_with_line_and_column() {
             1,
             "rule 1: Publish and Subscribe need topics",
         ),
-        ("rules:\n- principals: {}\n".into(), 1, "name nobody"),
+        (
+            "rules:\n- principals: {}\n".into(),
+            1,
+            "principals are empty",
+        ),
         (
             "rules: []\nspec: {authorizationPolicies: {rules: []}}\n".into(),
             1,

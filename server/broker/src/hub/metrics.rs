@@ -19,7 +19,7 @@ pub struct HubMetrics {
     pub held_bytes: u64,
     /// Bytes that the slots for hashing of passwords take now.
     pub hashing_bytes: u64,
-    /// Sessions ended since others needed their room.
+    /// Sessions ended to make room for others.
     pub sessions_evicted: u64,
     /// Connections accepted since the start.
     pub connections_opened: u64,
@@ -59,9 +59,9 @@ pub struct HubMetrics {
     pub dropped_expired: u64,
     /// Deliveries dropped since the session had ended.
     pub dropped_no_session: u64,
-    /// Messages refused since the client may not publish to that topic.
+    /// Messages rejected since the client may not publish to that topic.
     pub messages_refused: u64,
-    /// Subscriptions refused since the client may not have messages of these topics.
+    /// Subscriptions rejected since the client may not receive messages of these topics.
     pub subscriptions_refused: u64,
 }
 

@@ -23,7 +23,7 @@ impl Hub {
                     self.handle_auth(id, auth, now);
                 }
                 _ => {
-                    let why = "the first packet is no CONNECT";
+                    let why = "the first packet is not a CONNECT";
                     self.drop_connection(id, EndReason::ProtocolError, why, now);
                 }
             };

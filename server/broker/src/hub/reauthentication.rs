@@ -10,7 +10,7 @@ use statestored_common::ClockReading;
 /// Milliseconds that a client has for a newer token after its own has expired.
 const REAUTH_GRACE_MS: u64 = 5_000;
 
-const DIFFERENT_USER: &str = "who authenticates again is somebody else";
+const DIFFERENT_USER: &str = "the new credentials are those of another user";
 
 impl Hub {
     /// Processes an AUTH of a client.

@@ -159,7 +159,7 @@ impl Hub {
             return false;
         }
         if let Some(connection) = connection {
-            let why = "who may connect has changed: log in again";
+            let why = "the users have changed: log in again";
             let code = ReasonCode::NOT_AUTHORIZED;
             self.disconnect_with_end_reason(connection, EndReason::AccessChanged, code, why, now);
             self.settle_detached(now);

@@ -246,7 +246,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
         roots.add(certificate).map_err(|error| {
             TlsError::file(
                 path,
-                format!("has a certificate that is no authority: {error}"),
+                format!("has a certificate that is not an authority: {error}"),
             )
         })?;
     }

@@ -61,7 +61,7 @@ fn apply_renewal(in_force: &ActiveTls, former: &Tls, read: Result<Tls, TlsError>
             }
         }
         Err(error) => {
-            tracing::error!("the certificates of before stay in force: {error}");
+            tracing::error!("the former certificates stay in force: {error}");
         }
     }
 }

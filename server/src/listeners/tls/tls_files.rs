@@ -58,7 +58,7 @@ fn read_open(path: &Path, look: impl FnOnce(&File)) -> Result<Zeroizing<Vec<u8>>
     look(&file);
     let length = file.metadata().map_err(failed)?.len();
     if length > MAX_FILE_BYTES {
-        return Err(TlsError::file(path, "is too long for what it should be"));
+        return Err(TlsError::file(path, "is too large for this kind of file"));
     }
     // The buffer has room for the whole file: a growing buffer would leave copies behind.
     let capacity = usize::try_from(length).unwrap_or(0) + 64;

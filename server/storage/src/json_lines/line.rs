@@ -104,7 +104,7 @@ fn decode_bytes(
         (Some(text), None) => Ok(text.into_owned().into_bytes()),
         (None, Some(base64)) => STANDARD
             .decode(base64)
-            .map_err(|error| format!("`{name}_base64` is no base64: {error}")),
+            .map_err(|error| format!("`{name}_base64` is not base64: {error}")),
         _ => Err(format!("it has either `{name}` or `{name}_base64`")),
     }
 }

@@ -105,7 +105,7 @@ impl<R: Read> JsonLinesReader<R> {
                 serde_json::from_slice(&self.line).map_err(|error| place.json_error(&error))?;
             let record = line.into_record().map_err(|error| place.error(error))?;
             if !keys.insert(hasher.hash(&record.key).as_u128()) {
-                return Err(place.error("this key stands twice"));
+                return Err(place.error("this key exists twice"));
             }
             to.record(&record.view())?;
             to.progressed(place.length)?;

@@ -25,7 +25,7 @@ async fn requests_end_at_their_deadline() {
     );
     assert_eq!(
         error.to_string(),
-        "GET \"k\": no response came within 5ms; it may have been carried out nevertheless"
+        "GET \"k\": no response came within 5ms; it may have been executed nevertheless"
     );
     let request = peer.request().await;
     assert_eq!(request.publish.message_expiry(), Some(1));

@@ -61,7 +61,9 @@ async fn an_unknown_interface_is_named() {
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     let text = error.to_string();
     assert!(
-        text.contains("what follows `%` in `fe80::1%no-such-interface` is no network interface"),
+        text.contains(
+            "the zone after `%` in `fe80::1%no-such-interface` is not a network interface"
+        ),
         "{text}"
     );
 }

@@ -82,7 +82,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Server:
-    """A `statestored` process of its own on a free loopback port, in memory; it is empty, and nobody else uses it.
+    """A `statestored` process of its own on a free loopback port, in memory, empty, and for this test only.
 
     ``options`` are further ones of its command line; with ``--listen tcp://127.0.0.1:PORT`` it begins again
     on the port of an earlier one. It runs from the beginning on, and ends with `stop` or at the end of a

@@ -27,10 +27,12 @@ pub enum SessionError {
     #[error("the broker sent an unacceptable packet: {0}")]
     Alias(#[from] AliasError),
     /// The broker sent a packet that has no place here.
-    #[error("the broker broke the protocol: {0}")]
+    #[error("the broker violated the protocol: {0}")]
     Protocol(&'static str),
     /// The broker sent more messages without waiting for their acknowledgements than it may.
-    #[error("the broker broke the protocol: it sent more messages than the Receive Maximum allows")]
+    #[error(
+        "the broker violated the protocol: it sent more messages than the Receive Maximum allows"
+    )]
     TooManyMessages,
     /// The broker has a session that this client knows nothing of, [MQTT-3.2.2-4]: the next connection is to begin a
     /// [new one](super::Session::force_clean_start).

@@ -10,15 +10,17 @@ pub enum BrokerError {
     Session(#[from] SessionError),
     /// A probe was lost.
     #[error(
-        "the broker answers, but does not deliver messages: none came back from {topic} in time; see whether its queues hang, or \
-         whether it forbids this server the topic since lately"
+        "the broker answers pings, but does not deliver messages: none came back from {topic} in time; check its queues, and \
+         that its rules allow this server the topic"
     )]
     ProbeLost {
         /// The topic of the probes.
         topic: String,
     },
     /// Log entries of the group arrive faster than this server can process them.
-    #[error("the servers of the group say more than can wait here: this one begins anew")]
+    #[error(
+        "messages from the servers of the group arrive faster than this server processes them: it restarts its part of the group"
+    )]
     LogOverflow,
 }
 

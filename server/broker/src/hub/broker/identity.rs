@@ -26,15 +26,15 @@ impl fmt::Debug for IdentityKey {
 /// The reason for which the sender of a request is not proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum IdentityError {
-    #[error("the broker does not say who sent it")]
+    #[error("the broker has not added the identity of its sender")]
     Missing,
-    #[error("it says more than once who sent it")]
+    #[error("it has the identity of its sender more than once")]
     Duplicate,
-    #[error("what it says of its sender has another form")]
+    #[error("the identity of its sender is malformed")]
     Malformed,
-    #[error("it came from another client than the one of its response topic")]
+    #[error("its response topic names another client than its sender")]
     WrongClient,
-    #[error("what it says of its sender is not signed with the key of this server")]
+    #[error("the identity of its sender is not signed with the key of this server")]
     InvalidSignature,
 }
 

@@ -39,7 +39,7 @@ impl PrefixLimit {
             let (name, number) = word.split_once('=').ok_or(FORM)?;
             let number = number
                 .parse()
-                .map_err(|_| format!("{word:?}: {number:?} is no number"))?;
+                .map_err(|_| format!("{word:?}: {number:?} is not a number"))?;
             match name {
                 "keys" => limit.max_keys = Some(number),
                 "bytes" => limit.max_bytes = Some(number),

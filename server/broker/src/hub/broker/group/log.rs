@@ -121,7 +121,7 @@ impl Hub {
                 ElectionMessage::Join => EntryKind::Join,
                 ElectionMessage::Resign { blind_ms } => {
                     tracing::warn!(
-                        "the storage does not tell this server what changes: another one is to keep the watches of its group"
+                        "the storage does not report changes to this server: another server becomes the keeper of the watches of its group"
                     );
                     EntryKind::Resign { blind_ms }
                 }
@@ -241,7 +241,7 @@ impl Hub {
     }
 
     fn become_leader(&mut self, since_ms: u64, now: ClockReading) {
-        tracing::info!("this server keeps the watches of its group from now on");
+        tracing::info!("this server is now the keeper of the watches of its group");
         if let Some(group) = self.group() {
             let since_ms = since_ms.saturating_sub(UNPUBLISHED_WINDOW_MS);
             group.standby.drop_before(since_ms);

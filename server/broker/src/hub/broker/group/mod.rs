@@ -119,7 +119,7 @@ impl Group {
         if is_denied {
             tracing::error!(
                 topic = self.topic,
-                "the broker does not let this server read what the servers of its group say, so that nobody can watch keys"
+                "the broker denies this server the subscription to the topic of its group, so clients cannot watch keys"
             );
         } else {
             self.election.join(Arc::clone(&self.name), now.mono_ms);

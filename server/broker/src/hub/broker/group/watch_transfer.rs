@@ -158,7 +158,7 @@ impl Hub {
         }
         if is_last && let Some(group) = self.group() {
             group.election.mark_synced();
-            tracing::info!("this server knows the watches of its group from now on, and stands by");
+            tracing::info!("this server now knows the watches of its group and stands by");
             group.changes.clear();
         }
     }
