@@ -22,14 +22,9 @@ pub enum ServerError {
     /// The storage cannot be used.
     #[error("{0}")]
     Storage(Arc<StorageError>),
-    /// The etcd that stores the entries cannot be used.
-    #[cfg(feature = "etcd")]
+    /// The engine that stores the entries cannot be used.
     #[error(transparent)]
-    Etcd(#[from] statestored_etcd::EtcdError),
-    /// The Redis that stores the entries cannot be used.
-    #[cfg(feature = "redis")]
-    #[error(transparent)]
-    Redis(#[from] statestored_redis::RedisError),
+    Engine(Box<dyn std::error::Error + Send + Sync>),
     /// The runtime or its thread cannot be created.
     #[error("cannot start the server: {0}")]
     Runtime(io::Error),

@@ -1,18 +1,15 @@
 //! Loading of the stored entries into the embedded keyspace.
 use crate::config::StorageConfig;
+use crate::engines::{self, OpenedEngine};
 use crate::error::ServerError;
 use bytes::Bytes;
 use statestored_common::ClockReading;
-#[cfg(feature = "elsewhere")]
-use statestored_link::ThreadLink;
-#[cfg(feature = "elsewhere")]
-use statestored_shared::{Link, SharedKeyspace, SharedKeyspaceConfig};
+use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};
+use statestored_storage::SharedStorage;
 use statestored_storage::{
     DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
     StorageError,
 };
-#[cfg(feature = "elsewhere")]
-use statestored_storage::{SharedStorage, SnapshotSource};
 use statestored_store::keyspace::{EmbeddedKeyspace, Keyspace};
 use statestored_store::service::{RetentionIndex, ServiceConfig};
 use std::collections::HashSet;
@@ -50,23 +47,24 @@ pub(crate) async fn open_and_load(
     service: ServiceConfig,
     now: ClockReading,
 ) -> Result<LoadedStore, ServerError> {
-    #[cfg(feature = "etcd")]
-    if let StorageConfig::Etcd(etcd) = config {
-        let endpoints = etcd.endpoints.join(",");
-        tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
-        let link = statestored_etcd::connect(etcd.clone()).await?;
-        let snapshots = statestored_etcd::EtcdSnapshots::new(etcd, link.store_secret());
-        return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
+    match config {
+        StorageConfig::Etcd(etcd) => {
+            let endpoints = etcd.endpoints.join(",");
+            tracing::info!(endpoints, prefix = etcd.prefix, "connecting to etcd");
+            let engine = engines::open_etcd(etcd)
+                .await
+                .map_err(ServerError::Engine)?;
+            return open_shared(engine, max_clock_ahead, service);
+        }
+        StorageConfig::Redis(redis) => {
+            tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
+            let engine = engines::open_redis(redis)
+                .await
+                .map_err(ServerError::Engine)?;
+            return open_shared(engine, max_clock_ahead, service);
+        }
+        StorageConfig::Memory | StorageConfig::Durable(_) => {}
     }
-    #[cfg(feature = "redis")]
-    if let StorageConfig::Redis(redis) = config {
-        tracing::info!(addresses = ?redis.addresses, prefix = redis.prefix, "connecting to redis");
-        let link = statestored_redis::connect(redis.clone()).await?;
-        let snapshots = statestored_redis::RedisSnapshots::new(redis, link.store_secret());
-        return open_shared(link, Arc::new(snapshots), max_clock_ahead, service);
-    }
-    #[cfg(not(feature = "elsewhere"))]
-    let _ = max_clock_ahead;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let _stop = StopGuard(Arc::clone(&is_stopped));
     let (report, loaded) = oneshot::channel();
@@ -101,10 +99,8 @@ pub(crate) async fn open_and_load(
 }
 
 /// Returns a keyspace over a shared engine.
-#[cfg(feature = "elsewhere")]
 fn open_shared(
-    link: ThreadLink,
-    snapshots: Arc<dyn SnapshotSource>,
+    engine: OpenedEngine,
     max_clock_ahead: Duration,
     service: ServiceConfig,
 ) -> Result<LoadedStore, ServerError> {
@@ -113,20 +109,18 @@ fn open_shared(
         ..SharedKeyspaceConfig::random().map_err(ServerError::Runtime)?
     };
     Ok(LoadedStore {
-        storage: Box::new(SharedStorage::new(snapshots)),
+        storage: Box::new(SharedStorage::new(engine.snapshots)),
         service,
-        keyspace: Box::new(SharedKeyspace::new(config, link)),
+        keyspace: Box::new(SharedKeyspace::new(config, engine.link)),
         retention: None,
     })
 }
 
 fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
     Ok(match config {
-        StorageConfig::Memory => Box::new(MemoryStorage),
-        #[cfg(feature = "etcd")]
-        StorageConfig::Etcd(_) => Box::new(MemoryStorage),
-        #[cfg(feature = "redis")]
-        StorageConfig::Redis(_) => Box::new(MemoryStorage),
+        StorageConfig::Memory | StorageConfig::Etcd(_) | StorageConfig::Redis(_) => {
+            Box::new(MemoryStorage)
+        }
         StorageConfig::Durable(path) => {
             tracing::info!(path = %path.display(), "opening the data folder");
             Box::new(DurableStorage::open(path, DurableOptions::default())?)

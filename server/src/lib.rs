@@ -26,6 +26,7 @@ mod backup;
 mod clock;
 pub mod config;
 mod driver;
+mod engines;
 mod error;
 mod heap;
 mod keyspace_loader;

@@ -2,8 +2,9 @@
 use super::key_names::KeyNames;
 use super::members::Members;
 use super::store::{OpenError, Store};
-use super::{EngineTls, EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
+use super::{EtcdConfig, EtcdError, REQUEST_TIMEOUT, releases};
 use etcd_client::{Certificate, Client, ConnectOptions, Error, Identity, TlsOptions};
+use statestored_link::EngineTls;
 use statestored_link::thread_link::StoreSecret;
 use statestored_link::tls::may_lack_a_certificate;
 use std::error::Error as StdError;

@@ -40,8 +40,9 @@ mod worker;
 pub use restoring::EtcdRestore;
 pub use snapshot::EtcdSnapshots;
 
+pub use statestored_link::EtcdConfig;
+use statestored_link::ThreadLink;
 use statestored_link::thread_link::ThreadChannels;
-use statestored_link::{EngineTls, ThreadLink};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,21 +51,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum size of an answer in bytes: as many of the largest records as one transaction may have to return.
 const MAX_MESSAGE_BYTES: usize = transactions::MAX_OPERATIONS * 3 / 2 * 1024 * 1024;
-
-/// The location of an etcd, and of the store in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EtcdConfig {
-    /// `http://host:port` of each member.
-    pub endpoints: Vec<String>,
-    /// The prefix of all keys, without the last `/`.
-    pub prefix: String,
-    /// Files for TLS, for endpoints that begin with `https`.
-    pub tls: Option<EngineTls>,
-    /// The user of etcd as which the server logs in, and the file with the password.
-    pub user: Option<(String, PathBuf)>,
-    /// Time for which etcd keeps former values; without it, this server never compacts etcd.
-    pub history: Option<Duration>,
-}
 
 /// The reason why an etcd cannot be used.
 #[derive(Debug, thiserror::Error)]

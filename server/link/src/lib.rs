@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive_batch_size;
+mod engine_config;
 pub mod log_deduplicator;
 pub mod restoring;
 mod runtime;
@@ -15,6 +16,7 @@ pub mod snapshots;
 pub mod thread_link;
 pub mod tls;
 
+pub use engine_config::{EtcdConfig, RedisConfig};
 pub use runtime::single_threaded_runtime;
 pub use thread_link::ThreadLink;
 pub use tls::EngineTls;

@@ -42,34 +42,14 @@ pub use restoring::RedisRestore;
 pub use snapshot::RedisSnapshots;
 
 use master_discovery::ConnectPurpose;
+pub use statestored_link::RedisConfig;
+use statestored_link::ThreadLink;
 use statestored_link::thread_link::ThreadChannels;
-use statestored_link::{EngineTls, ThreadLink};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Time limit of a request, after which its outcome counts as unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The location of a Redis, and of the store in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedisConfig {
-    /// Host and port of each server that may be the master, or of the sentinels.
-    pub addresses: Vec<(String, u16)>,
-    /// The name of the master at the sentinels, if the addresses are theirs.
-    pub master: Option<String>,
-    /// The number of the database.
-    pub database: u32,
-    /// The prefix of all keys, which they contain in braces.
-    pub prefix: String,
-    /// Files for TLS, if it is used.
-    pub tls: Option<EngineTls>,
-    /// The user of Redis as which the server logs in; `None` is the default user.
-    pub user: Option<String>,
-    /// The file with the password.
-    pub password: Option<PathBuf>,
-    /// Number of replicas that have to confirm data before it is answered or reported.
-    pub replicas: u32,
-}
 
 /// The reason why a Redis cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,7 @@
 //! Options of an etcd that stores the entries.
 use super::ConfigError;
 use clap::Args;
-use statestored_etcd::EtcdConfig;
-use statestored_link::EngineTls;
+use statestored_link::{EngineTls, EtcdConfig};
 use std::path::PathBuf;
 use std::time::Duration;
 

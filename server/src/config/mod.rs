@@ -13,7 +13,6 @@ mod access;
 mod admin;
 mod arguments;
 mod attach;
-#[cfg(feature = "etcd")]
 mod etcd;
 mod layers;
 mod limits;
@@ -22,7 +21,6 @@ mod listener;
 mod log;
 mod options;
 mod persistence;
-#[cfg(feature = "redis")]
 mod redis;
 mod storage;
 mod subnet;
@@ -37,7 +35,6 @@ pub use listener::{ClientCertificates, ListenerConfig, TlsFiles};
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 pub use statestored_broker::hub::BrokerConfig;
-#[cfg(feature = "elsewhere")]
 pub(crate) use storage::EngineOptions;
 pub use storage::StorageConfig;
 pub use subnet::Subnet;
@@ -148,7 +145,6 @@ pub enum ConfigError {
     #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
     MemoryWithFolder,
     /// A folder was given for a shared storage.
-    #[cfg(feature = "elsewhere")]
     #[error("a shared storage keeps nothing on this disk: omit --data-dir")]
     SharedWithFolder,
     /// A file of users is not usable.

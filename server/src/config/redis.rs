@@ -1,8 +1,7 @@
 //! Options of a Redis that stores the entries.
 use super::ConfigError;
 use clap::Args;
-use statestored_link::EngineTls;
-use statestored_redis::RedisConfig;
+use statestored_link::{EngineTls, RedisConfig};
 use std::path::PathBuf;
 
 /// Default prefix of keys.

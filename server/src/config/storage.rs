@@ -1,14 +1,10 @@
 //! Options of the storage.
 use super::ConfigError;
-#[cfg(feature = "etcd")]
 use super::etcd::{self, EtcdOptions, EtcdUrl};
-#[cfg(feature = "redis")]
 use super::redis::{self, RedisOptions, RedisUrl};
+use crate::engines;
 use clap::Args;
-#[cfg(feature = "etcd")]
-use statestored_etcd::EtcdConfig;
-#[cfg(feature = "redis")]
-use statestored_redis::RedisConfig;
+use statestored_link::{EtcdConfig, RedisConfig};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,21 +34,17 @@ pub(super) struct StorageOptions {
 
     /// Seconds by which the clock of this machine may be ahead of the clocks of most other servers and of Redis; beyond it, the server
     /// rejects changes [default: 60]
-    #[cfg(feature = "elsewhere")]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
     max_clock_ahead: Option<u64>,
 
-    #[cfg(feature = "etcd")]
     #[command(flatten)]
     etcd: EtcdOptions,
 
-    #[cfg(feature = "redis")]
     #[command(flatten)]
     redis: RedisOptions,
 }
 
 /// Options of a shared engine, for tools.
-#[cfg(feature = "elsewhere")]
 #[derive(Debug, Args)]
 pub(crate) struct EngineOptions {
     /// Shared storage to fill: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
@@ -60,44 +52,27 @@ pub(crate) struct EngineOptions {
     #[arg(long, value_name = "URL", value_parser = parse_engine)]
     storage: Option<StorageKind>,
 
-    #[cfg(feature = "etcd")]
     #[command(flatten)]
     etcd: EtcdOptions,
 
-    #[cfg(feature = "redis")]
     #[command(flatten)]
     redis: RedisOptions,
 }
 
-#[cfg(feature = "elsewhere")]
 impl EngineOptions {
     /// Returns the storage; `None` if it is not in an engine.
     pub(crate) fn into_config(self) -> Result<Option<StorageConfig>, ConfigError> {
-        #[cfg(feature = "etcd")]
-        {
-            let url = match &self.storage {
-                Some(StorageKind::Etcd(url)) => Some(url.clone()),
-                _ => None,
-            };
-            if let Some(etcd) = self.etcd.into_config(url)? {
-                return Ok(Some(StorageConfig::Etcd(etcd)));
-            }
-        }
-        #[cfg(feature = "redis")]
-        {
-            let url = match &self.storage {
-                Some(StorageKind::Redis(url)) => Some(url.clone()),
-                _ => None,
-            };
-            if let Some(redis) = self.redis.into_config(url)? {
-                return Ok(Some(StorageConfig::Redis(redis)));
-            }
-        }
-        Ok(None)
+        let (etcd, redis) = match self.storage {
+            Some(StorageKind::Etcd(url)) => (Some(url), None),
+            Some(StorageKind::Redis(url)) => (None, Some(url)),
+            _ => (None, None),
+        };
+        let etcd = self.etcd.into_config(etcd)?.map(StorageConfig::Etcd);
+        let redis = self.redis.into_config(redis)?.map(StorageConfig::Redis);
+        Ok(etcd.or(redis))
     }
 }
 
-#[cfg(feature = "elsewhere")]
 fn parse_engine(text: &str) -> Result<StorageKind, String> {
     parse_shared(text)
         .unwrap_or_else(|| Err("expected etcd://HOST:PORT or redis://HOST:PORT".into()))
@@ -108,9 +83,7 @@ fn parse_engine(text: &str) -> Result<StorageKind, String> {
 enum StorageKind {
     Durable,
     Memory,
-    #[cfg(feature = "etcd")]
     Etcd(EtcdUrl),
-    #[cfg(feature = "redis")]
     Redis(RedisUrl),
 }
 
@@ -134,28 +107,18 @@ fn parse_shared(text: &str) -> Option<Result<StorageKind, String>> {
     }
 }
 
-#[cfg(feature = "etcd")]
 fn etcd_kind(text: &str) -> Result<StorageKind, String> {
+    engines::require_etcd()?;
     etcd::parse(text)
         .unwrap_or_else(|| Err("expected etcd://HOST:PORT".into()))
         .map(StorageKind::Etcd)
 }
 
-#[cfg(feature = "redis")]
 fn redis_kind(text: &str) -> Result<StorageKind, String> {
+    engines::require_redis()?;
     redis::parse(text)
         .unwrap_or_else(|| Err("expected redis://HOST:PORT".into()))
         .map(StorageKind::Redis)
-}
-
-#[cfg(not(feature = "etcd"))]
-fn etcd_kind(_text: &str) -> Result<StorageKind, String> {
-    Err("this statestored was built without etcd: build it with the cargo feature `etcd`".into())
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis_kind(_text: &str) -> Result<StorageKind, String> {
-    Err("this statestored was built without redis: build it with the cargo feature `redis`".into())
 }
 
 /// Storage of the entries.
@@ -167,10 +130,8 @@ pub enum StorageConfig {
     /// On disk, in this folder, which is created if it does not exist.
     Durable(PathBuf),
     /// In an etcd, which other servers may use as well.
-    #[cfg(feature = "etcd")]
     Etcd(EtcdConfig),
     /// In a Redis or Valkey, which other servers may use as well.
-    #[cfg(feature = "redis")]
     Redis(RedisConfig),
 }
 
@@ -189,10 +150,7 @@ impl StorageOptions {
 
     /// Returns the storage, and the maximum time that the clock may be ahead of others.
     pub(super) fn into_config(self) -> Result<(StorageConfig, Duration), ConfigError> {
-        #[cfg(feature = "elsewhere")]
         let said = self.max_clock_ahead;
-        #[cfg(not(feature = "elsewhere"))]
-        let said = None;
         let storage = self.into_storage_config()?;
         if said.is_some() && storage.is_local() {
             let problem = "--max-clock-ahead is for servers that share a storage (--storage etcd://… or redis://…): there are no other \
@@ -203,20 +161,15 @@ impl StorageOptions {
     }
 
     fn into_storage_config(self) -> Result<StorageConfig, ConfigError> {
-        #[cfg(feature = "elsewhere")]
-        let has_folder = self.data_dir.is_some();
-        #[cfg(feature = "elsewhere")]
-        {
-            let engine = EngineOptions {
-                storage: Some(self.storage.clone()),
-                #[cfg(feature = "etcd")]
-                etcd: self.etcd,
-                #[cfg(feature = "redis")]
-                redis: self.redis,
-            };
-            if let Some(engine) = engine.into_config()? {
-                return without_folder(has_folder, engine);
-            }
+        let engine = EngineOptions {
+            storage: Some(self.storage.clone()),
+            etcd: self.etcd,
+            redis: self.redis,
+        };
+        match (engine.into_config()?, &self.data_dir) {
+            (Some(_), Some(_)) => return Err(ConfigError::SharedWithFolder),
+            (Some(engine), None) => return Ok(engine),
+            (None, _) => {}
         }
         Ok(match (self.storage, self.data_dir) {
             (StorageKind::Memory, Some(_)) => return Err(ConfigError::MemoryWithFolder),
@@ -227,14 +180,6 @@ impl StorageOptions {
             }
         })
     }
-}
-
-#[cfg(feature = "elsewhere")]
-fn without_folder(has_folder: bool, config: StorageConfig) -> Result<StorageConfig, ConfigError> {
-    if has_folder {
-        return Err(ConfigError::SharedWithFolder);
-    }
-    Ok(config)
 }
 
 /// Returns `$XDG_DATA_HOME/statestored`, by default `~/.local/share/statestored`.

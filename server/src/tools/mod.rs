@@ -12,7 +12,6 @@ mod progress;
 mod restore;
 mod source;
 
-#[cfg(feature = "elsewhere")]
 use crate::config::ConfigError;
 use clap::Subcommand;
 use statestored_storage::StorageError;
@@ -49,7 +48,6 @@ enum ToolError {
     Storage(#[from] StorageError),
     #[error(transparent)]
     System(#[from] io::Error),
-    #[cfg(feature = "elsewhere")]
     #[error(transparent)]
     Options(#[from] ConfigError),
 }

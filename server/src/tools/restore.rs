@@ -2,13 +2,9 @@
 use super::ToolError;
 use super::progress::{Progress, ProgressReceiver};
 use super::source::open_backup;
-#[cfg(feature = "elsewhere")]
 use crate::config::{EngineOptions, StorageConfig};
+use crate::engines;
 use clap::Args;
-#[cfg(feature = "etcd")]
-use statestored_etcd::EtcdRestore;
-#[cfg(feature = "redis")]
-use statestored_redis::RedisRestore;
 use statestored_storage::{NewStore, RecordReceiver, StorageError};
 use std::path::PathBuf;
 
@@ -30,22 +26,20 @@ pub struct Restore {
     backup: PathBuf,
 
     /// The folder to fill, missing or empty
-    #[arg(long, value_name = "DIR")]
-    #[cfg_attr(
-        feature = "elsewhere",
-        arg(required_unless_present = "storage", conflicts_with = "storage")
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "storage",
+        conflicts_with = "storage"
     )]
-    #[cfg_attr(not(feature = "elsewhere"), arg(required = true))]
     data_dir: Option<PathBuf>,
 
-    #[cfg(feature = "elsewhere")]
     #[command(flatten)]
     engine: EngineOptions,
 }
 
 impl Restore {
     pub(super) fn run(self) -> Result<(), ToolError> {
-        #[cfg(feature = "elsewhere")]
         let engine = self.engine.into_config()?;
         let (backup, length) = open_backup(&self.backup)?;
         let header = *backup.header();
@@ -56,24 +50,11 @@ impl Restore {
                 progress: &mut progress,
             })
         };
-        #[cfg(feature = "elsewhere")]
         let place = match engine {
-            #[cfg(feature = "etcd")]
-            Some(StorageConfig::Etcd(config)) => {
-                let mut store = EtcdRestore::begin(&config)?;
-                let clock = fill(&mut store)?;
-                store.finish(clock)?
-            }
-            #[cfg(feature = "redis")]
-            Some(StorageConfig::Redis(config)) => {
-                let mut store = RedisRestore::begin(&config)?;
-                let clock = fill(&mut store)?;
-                store.finish(clock)?
-            }
+            Some(StorageConfig::Etcd(config)) => engines::restore_etcd(&config, fill)?,
+            Some(StorageConfig::Redis(config)) => engines::restore_redis(&config, fill)?,
             _ => fill_folder(self.data_dir, header.salt, fill)?,
         };
-        #[cfg(not(feature = "elsewhere"))]
-        let place = fill_folder(self.data_dir, header.salt, fill)?;
         drop(progress);
         println!("{} records are in {place}", header.records);
         Ok(())

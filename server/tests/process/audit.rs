@@ -361,10 +361,7 @@ fn the_log_filter_can_be_changed_at_run_time() {
     let asked = r#"{"filter": "info,statestored::audit::admin=debug"}"#;
     assert_eq!(server.post("/api/log", asked).0, 200);
     let changed = server.event(&[("action", "log")]);
-    assert_eq!(
-        changed["filter"],
-        "info,statestored::audit::admin=debug"
-    );
+    assert_eq!(changed["filter"], "info,statestored::audit::admin=debug");
     drop(server.daemon.connect("seen"));
     loop {
         let connected = server.event(&[("event", "connected")]);
