@@ -4,13 +4,13 @@ use super::metrics::HubMetrics;
 use super::session::{InFlight, InFlightContent, QueuedMessage, Session};
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
-use crate::connection::Connection;
 use crate::large_allocations::LargeAllocations;
 use bytes::BytesMut;
 use slotmap::Key;
 use statestore_protocol::mqtt::publish::set_dup;
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
 use statestored_store::service::WaiterId;
 
 /// Result so far of routing a message.
