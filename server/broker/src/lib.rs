@@ -10,6 +10,7 @@
 //! The driver gives the [`Hub`](hub::Hub) the bytes of each connection and the time, and takes the bytes to send. What happened to
 //! clients is logged by [`audit`].
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod audit;
 pub mod hub;

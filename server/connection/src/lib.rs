@@ -11,6 +11,7 @@
 //! A connection has no socket and no clock. Of its session it holds only the identifier. The hub decides which messages
 //! are sent and what packets do. `termination.rs` of the hub shows a diagram of a connection's life.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod auth_exchange;
 mod buffer_pool;
@@ -360,7 +361,7 @@ impl Connection {
 
     /// Returns the number of output bytes that are not sent yet.
     pub fn outstanding_bytes(&self) -> usize {
-        self.output.len() + self.unsent_bytes
+        self.output.bytes() + self.unsent_bytes
     }
 
     /// Returns whether so much output is outstanding that no more may be produced.

@@ -32,6 +32,7 @@ impl Reservation {
     }
 
     /// Creates another reservation in the same budget.
+    #[must_use]
     pub fn new_sibling(&self, bytes: usize) -> Self {
         Self::new(&self.budget, bytes)
     }

@@ -261,7 +261,7 @@ impl Output {
     }
 
     /// Returns the number of bytes, including those held back.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.ready.len() + self.held_bytes
     }
 
@@ -369,16 +369,16 @@ mod tests {
         put(&mut output, 3, b"e");
         put(&mut output, 2, b"c");
         put(&mut output, 4, b"f");
-        assert_eq!((output.len(), output.ready_bytes()), (7, 2));
+        assert_eq!((output.bytes(), output.ready_bytes()), (7, 2));
         assert_eq!(take_all(&mut output), b"ab");
         assert_eq!(take_all(&mut output), b"");
         output.release(3);
-        assert_eq!(output.len(), 5);
+        assert_eq!(output.bytes(), 5);
         put(&mut output, 0, b"!");
         assert_eq!(take_all(&mut output), b"cde!");
         output.release(9);
         assert_eq!(take_all(&mut output), b"fg");
-        assert_eq!(output.len(), 0);
+        assert_eq!(output.bytes(), 0);
     }
 
     #[test]
@@ -413,19 +413,19 @@ mod tests {
         let third = output.reserve_ack();
         acknowledge(&mut output, 3, b"4");
         put(&mut output, 0, b"x");
-        assert_eq!((output.len(), output.acknowledgements()), (3, 4));
+        assert_eq!((output.bytes(), output.acknowledgements()), (3, 4));
         assert!(!output.is_sent_with(0, Some(third)) && output.is_sent_with(0, Some(first)));
         acknowledge_slot(&mut output, 0, third, b"3");
         assert_eq!(take_all(&mut output), b"x");
         acknowledge_slot(&mut output, 2, first, b"1");
-        assert_eq!((output.len(), output.acknowledgements()), (4, 4));
+        assert_eq!((output.bytes(), output.acknowledgements()), (4, 4));
         acknowledge(&mut output, 0, b"5");
         assert_eq!(take_all(&mut output), b"");
         output.release(2);
         assert_eq!(take_all(&mut output), b"123");
         output.release(3);
         assert_eq!(take_all(&mut output), b"45");
-        assert_eq!((output.len(), output.acknowledgements()), (0, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (0, 0));
         acknowledge(&mut output, 0, b"6");
         assert_eq!(take_all(&mut output), b"6");
     }
@@ -438,7 +438,7 @@ mod tests {
         output.drop_held();
         let next = output.reserve_ack();
         acknowledge_slot(&mut output, 0, dropped, b"!");
-        assert_eq!((output.len(), output.acknowledgements()), (0, 1));
+        assert_eq!((output.bytes(), output.acknowledgements()), (0, 1));
         acknowledge_slot(&mut output, 0, next, b"2");
         assert_eq!(take_all(&mut output), b"2");
     }
@@ -470,7 +470,7 @@ mod tests {
             output.append::<(), _>(hold, failing).unwrap_err();
             output.acknowledge(hold, None, failing).unwrap_err();
         }
-        assert_eq!((output.len(), output.acknowledgements()), (2, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (2, 0));
         output.release(1);
         assert_eq!(take_all(&mut output), b"aa");
     }
@@ -482,7 +482,7 @@ mod tests {
         acknowledge(&mut output, 1, b"cd");
         output.drop_held();
         put(&mut output, 0, b"!");
-        assert_eq!((output.len(), output.acknowledgements()), (3, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (3, 0));
         assert_eq!(take_all(&mut output), b"ab!");
     }
 
