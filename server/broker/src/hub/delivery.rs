@@ -194,7 +194,7 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return;
         };
-        let output_before = connection.output.len();
+        let output_before = connection.output.bytes();
         let mut is_stuck = false;
         while !connection.is_full() {
             let pending = |hold| self.service.pending_index(hold);
@@ -234,7 +234,7 @@ impl Hub {
             };
             send(session, connection, &mut self.metrics, queued, now);
         }
-        if connection.output.len() > output_before {
+        if connection.output.bytes() > output_before {
             self.output_appended(connection_id);
         }
         if is_stuck {
