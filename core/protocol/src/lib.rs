@@ -32,6 +32,7 @@
 //! that breaks only this crate also counts as breaking. Enums that are `#[non_exhaustive]` may grow in any release. A
 //! decoder may accept more in a later release, but never less. The bytes that an encoder writes change only to fix a bug.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod capabilities;
 pub mod command;

@@ -29,6 +29,7 @@
 //! copy of the commit. Each record names the commit that made it. Once the node has seen all changes up to the refusal, it knows
 //! whether its own was among them. If changes were missed meanwhile, the outcome is [unknown](Completion::Unknown).
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod clock_comparison;
 mod clock_requests;

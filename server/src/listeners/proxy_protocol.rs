@@ -1,5 +1,5 @@
 //! PROXY protocol headers: required from trusted proxies, and refused from other peers.
-use statestored_broker::proxy_header;
+use statestored_connection::proxy_header;
 use std::io;
 use std::net::SocketAddr;
 use tokio::io::AsyncReadExt;

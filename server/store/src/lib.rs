@@ -10,6 +10,7 @@
 //! - [`service`]: requests and their outcomes, deadlines, repeated requests, watches, and the commit that each response waits for.
 //! - [`keyspace`]: the trait [`Keyspace`](keyspace::Keyspace), the [rules](keyspace::rules) of the protocol, and the entries in memory.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod keyspace;
 pub mod service;

@@ -1,9 +1,9 @@
 //! Requests that wait for room, while too much waits for the disk or for watching clients.
 use super::{ConnectionId, Hub};
-use crate::connection::Connection;
 use statestore_protocol::mqtt::{self, Publish};
 use statestore_protocol::topic;
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
 use statestored_store::service;
 
 impl Hub {

@@ -5,7 +5,6 @@ use super::session::Session;
 use super::termination::WillOutcome;
 use super::{ConnectionId, Hub, SessionId, TimerOwner};
 use crate::audit::EndReason;
-use crate::connection::{CloseMode, Connection};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{
     ConnAck, Connect, DecodeError, EncodeError, Limits, QoS, ReasonCode, Will,
@@ -14,6 +13,7 @@ use statestore_protocol::topic;
 use statestored_access::topic_filter;
 use statestored_access::{Login, LoginRefusal};
 use statestored_common::ClockReading;
+use statestored_connection::{CloseMode, Connection};
 use std::sync::Arc;
 
 /// The longest client id, in bytes. In hexadecimal it is a part of notification topics.

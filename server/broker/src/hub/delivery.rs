@@ -4,13 +4,13 @@ use super::metrics::HubMetrics;
 use super::session::{InFlight, InFlightContent, QueuedMessage, Session};
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
-use crate::connection::Connection;
 use crate::large_allocations::LargeAllocations;
 use bytes::BytesMut;
 use slotmap::Key;
 use statestore_protocol::mqtt::publish::set_dup;
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
 use statestored_store::service::WaiterId;
 
 /// Result so far of routing a message.
@@ -194,7 +194,7 @@ impl Hub {
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return;
         };
-        let output_before = connection.output.len();
+        let output_before = connection.output.bytes();
         let mut is_stuck = false;
         while !connection.is_full() {
             let pending = |hold| self.service.pending_index(hold);
@@ -234,7 +234,7 @@ impl Hub {
             };
             send(session, connection, &mut self.metrics, queued, now);
         }
-        if connection.output.len() > output_before {
+        if connection.output.bytes() > output_before {
             self.output_appended(connection_id);
         }
         if is_stuck {

@@ -4,10 +4,10 @@
 //! holders, is never evicted.
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
-use crate::connection::Connection;
 use crate::large_allocations::LargeAllocations;
 use statestore_protocol::mqtt::ReasonCode;
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
 use std::collections::BinaryHeap;
 
 /// Owner of memory.

@@ -8,11 +8,11 @@ use super::message::{Delivery, Message, Payload};
 use super::session::Session;
 use super::subscriptions::{MatchedSubscribers, TopicSearch};
 use super::{ConnectionId, Hub, SessionId, broker};
-use crate::memory_budget::Reservation;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{EncodedProperties, PacketId, PublishHeader, QoS, ReasonCode};
 use statestore_protocol::{property, topic};
 use statestored_common::ClockReading;
+use statestored_connection::memory_budget::Reservation;
 use statestored_store::service::ChangeNotification;
 use std::sync::Arc;
 

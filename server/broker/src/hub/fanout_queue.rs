@@ -1,7 +1,7 @@
 //! Fan-outs that wait to be delivered: their order, their dependencies and their memory.
 use super::fanout::{Fanout, FanoutContent, MessageFanout};
-use crate::memory_budget::{MemoryBudget, Reservation};
 use foldhash::quality::RandomState;
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;

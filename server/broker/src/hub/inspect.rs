@@ -1,10 +1,10 @@
 //! Views and actions of operators. Each handles a bounded part of a list, since all clients wait meanwhile.
 use super::{Hub, SessionId};
-use crate::connection::Connection;
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
 use statestored_access::{Peer, Principal};
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
 use statestored_store::keyspace::EntryView;
 use statestored_store::service::CommitIndex;
 use std::sync::Arc;

@@ -12,7 +12,6 @@ use super::refusal_log::RefusalCause;
 use super::verification::CompletedVerification;
 use super::{ConnectionId, Hub};
 use crate::audit::EndReason;
-use crate::connection::{AuthState, ChallengeResponse, Connection, PresentedCredentials};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Auth, Connect, ReasonCode};
 use statestored_access::{
@@ -20,6 +19,7 @@ use statestored_access::{
     ThrottleDecision, VerificationJob, VerificationOutcome,
 };
 use statestored_common::ClockReading;
+use statestored_connection::{AuthState, ChallengeResponse, Connection, PresentedCredentials};
 use std::sync::Arc;
 
 impl Hub {

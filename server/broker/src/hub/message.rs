@@ -1,10 +1,10 @@
 //! A message on its way to subscribers.
 use super::session::QueuedMessage;
-use crate::memory_budget::{MemoryBudget, Reservation};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
 };
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::sync::Arc;
 
 /// Payload of messages; cheap to clone, and counted once.

@@ -103,7 +103,6 @@ mod termination;
 mod user_limits;
 mod verification;
 
-pub use crate::connection::ConnectionId;
 pub use broker::BrokerMetrics;
 pub use broker::{BrokerConfig, BrokerError, IdentityKey};
 pub use clock::ClockMetrics;
@@ -112,16 +111,11 @@ pub use limits::HubLimits;
 pub use metrics::HubMetrics;
 pub use metrics_snapshot::MetricsSnapshot;
 pub use refusal_log::RefusalCause;
+pub use statestored_connection::ConnectionId;
 pub use verification::{CompletedVerification, Verification};
 
 use crate::audit::{EndCounts, EndReason, LineLimiter};
-use crate::connection::{
-    BufferPool, CloseMode, Connection, ConnectionLimits, ConnectionState, InputQuantum, NextInput,
-    SessionId,
-};
 use crate::large_allocations::LargeAllocations;
-use crate::memory_budget::MemoryBudget;
-use crate::timer_queue::TimerQueue;
 use broker::Broker;
 use bytes::BytesMut;
 use fanout::MAX_FANOUTS;
@@ -137,6 +131,12 @@ use statestore_protocol::mqtt::{EncodedProperties, Packet};
 use statestore_protocol::property::EncodedTimestamp;
 use statestored_access::{Authenticator, LoginThrottle, Peer, Policy};
 use statestored_common::ClockReading;
+use statestored_connection::memory_budget::MemoryBudget;
+use statestored_connection::timer_queue::TimerQueue;
+use statestored_connection::{
+    BufferPool, CloseMode, Connection, ConnectionLimits, ConnectionState, InputQuantum, NextInput,
+    SessionId,
+};
 use statestored_storage::Batch;
 use statestored_store::keyspace::ByTicket;
 use statestored_store::service::{ChangeNotification, Service};

@@ -3,10 +3,10 @@ use super::refusal_log::RefusalCause;
 use super::session::InFlightContent;
 use super::{ConnectionId, Hub};
 use crate::audit::EndReason;
-use crate::connection::Connection;
-use crate::proxy_header::UNTRUSTED;
 use statestore_protocol::mqtt::{DecodeError, Packet, ReasonCode};
 use statestored_common::ClockReading;
+use statestored_connection::Connection;
+use statestored_connection::proxy_header::UNTRUSTED;
 
 impl Hub {
     /// Processes a packet.

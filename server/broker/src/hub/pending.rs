@@ -7,11 +7,11 @@
 use super::audit::key_of;
 use super::request::ReturnAddress;
 use super::{ConnectionId, Hub, SessionId};
-use crate::connection::{AckSlot, Connection};
-use crate::memory_budget::Reservation;
 use bytes::Bytes;
 use statestore_protocol::mqtt::{OwnedTopic, PacketId};
 use statestored_common::ClockReading;
+use statestored_connection::memory_budget::Reservation;
+use statestored_connection::{AckSlot, Connection};
 use statestored_store::service::{Outcome, Ticket};
 
 /// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.

@@ -3,10 +3,10 @@ use super::fanout::MessageFanout;
 use super::message::Message;
 use super::refusal_log::RefusalCause;
 use super::{ConnectionId, Hub, SessionId};
-use crate::connection::{AckSlot, PublishKind};
 use statestore_protocol::mqtt::{PacketId, PubAck, Publish, ReasonCode};
 use statestore_protocol::topic;
 use statestored_common::ClockReading;
+use statestored_connection::{AckSlot, PublishKind};
 
 impl Hub {
     pub(super) fn handle_publish(

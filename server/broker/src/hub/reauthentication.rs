@@ -2,10 +2,10 @@
 use super::login::credentials;
 use super::policy::ReviewOutcome;
 use super::{ConnectionId, Hub};
-use crate::connection::{AuthState, ChallengeResponse, Connection, PresentedCredentials};
 use statestore_protocol::mqtt::{Auth, ReasonCode};
 use statestored_access::{Authenticator, Login};
 use statestored_common::ClockReading;
+use statestored_connection::{AuthState, ChallengeResponse, Connection, PresentedCredentials};
 
 /// Milliseconds that a client has for a newer token after its own has expired.
 const REAUTH_GRACE_MS: u64 = 5_000;

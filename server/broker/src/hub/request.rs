@@ -5,7 +5,6 @@ use super::packet_buffer_pool::PacketBufferPool;
 use super::refusal_log::RefusalCause;
 use super::session::{CachedReplyRef, InFlight, InFlightContent, QueuedMessage, Session};
 use super::{ConnectionId, Hub, SessionId};
-use crate::connection::{AckSlot, Connection};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{
     CheckedTopic, EncodeError, EncodedProperties, PacketId, PubAck, Publish, PublishHeader,
@@ -14,6 +13,7 @@ use statestore_protocol::mqtt::{
 use statestore_protocol::property::{self, EncodedTimestamp, RequestProperties};
 use statestore_protocol::{Hlc, topic};
 use statestored_common::ClockReading;
+use statestored_connection::{AckSlot, Connection};
 use statestored_store::service::{
     CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
 };

@@ -3,12 +3,12 @@ use super::limits::HubLimits;
 use super::message::Delivery;
 use super::subscriptions::{Subscription, SubscriptionTree, is_exact};
 use super::{ConnectionId, SessionId};
-use crate::connection::will_bytes;
-use crate::memory_budget::{MemoryBudget, Reservation};
-use crate::timer_queue::Timer;
 use slotmap::SlotMap;
 use statestore_protocol::mqtt::{PacketId, PacketIds, Will, Window};
 use statestored_access::{Login, Owner, Principal, Rights, VerifiedCredential};
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
+use statestored_connection::timer_queue::Timer;
+use statestored_connection::will_bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 

@@ -28,10 +28,10 @@ use super::fanout_queue::FanoutQueue;
 use super::message::Message;
 use super::{ConnectionId, Hub, SessionId, TimerOwner};
 use crate::audit::{EndReason, truncate};
-use crate::connection::{AuthState, CloseMode, Connection, ConnectionState};
 use statestore_protocol::mqtt::{Disconnect, ReasonCode, Will};
 use statestored_access::Peer;
 use statestored_common::ClockReading;
+use statestored_connection::{AuthState, CloseMode, Connection, ConnectionState};
 
 /// Handling of a will when a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

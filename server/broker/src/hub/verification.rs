@@ -7,9 +7,9 @@
 //! Passwords for one user from one address are verified one at a time. The next one is delayed by a refusal before it, or accepted at once
 //! if the one before was right and is equal.
 use super::{ConnectionId, Hub};
-use crate::connection::{AuthState, Connection};
 use statestored_access::{HashingMemory, VerificationJob, VerificationOutcome};
 use statestored_common::ClockReading;
+use statestored_connection::{AuthState, Connection};
 use std::collections::VecDeque;
 
 /// Maximum number of logins that wait; one more is refused with "server busy".

@@ -1,7 +1,7 @@
 //! Requests from the broker that are not executed yet, in their order. Their bytes are limited. The connection is read even when they are
 //! full, since the broker's acknowledgements of responses arrive on it too.
-use crate::memory_budget::{MemoryBudget, Reservation};
 use statestore_protocol::mqtt::Publish;
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::collections::VecDeque;
 
 /// Fraction of the bytes that sessions and connections may hold which waiting requests may hold: one in `MEMORY_DIVISOR`.

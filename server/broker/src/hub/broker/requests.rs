@@ -7,11 +7,11 @@ use super::broker_client::{BrokerClient, Sender};
 use super::outgoing_message::OutgoingKind;
 use super::request_queue::IncomingRequest;
 use super::{BROKER_CLIENT_PREFIX, BrokerError, group, local_refusals};
-use crate::memory_budget::Reservation;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic, Publish, PublishHeader, ReasonCode};
 use statestore_protocol::{property, topic};
 use statestored_common::ClockReading;
+use statestored_connection::memory_budget::Reservation;
 use statestored_store::keyspace::Ticket;
 use statestored_store::service::{
     CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,

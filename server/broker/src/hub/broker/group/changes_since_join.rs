@@ -1,7 +1,7 @@
 //! Watches and clients that log entries have changed since the keeper was asked. For these, this server knows more than the keeper's
 //! answer.
-use crate::memory_budget::{MemoryBudget, Reservation};
 use bytes::Bytes;
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::collections::HashSet;
 use std::sync::Arc;
 

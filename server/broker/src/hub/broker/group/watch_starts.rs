@@ -2,8 +2,8 @@
 //!
 //! A broker that hands a request to another server may repeat a STOP that was executed before. If the client watches the key again by then,
 //! the repeated STOP must not end the new watch.
-use crate::memory_budget::{MemoryBudget, Reservation};
 use bytes::Bytes;
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use statestored_store::keyspace::rules::Version;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ const MAX_POOL_BYTES: usize = 256 * 1024;
 /// A stack of empty buffers for the connections that produce output next. With many connections, these few buffers stay
 /// in the processor's caches, where a buffer for each connection would not. An idle connection has none.
 #[derive(Debug, Default)]
-pub(crate) struct BufferPool {
+pub struct BufferPool {
     buffers: Vec<BytesMut>,
     /// Capacity of all buffers.
     bytes: usize,

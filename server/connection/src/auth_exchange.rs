@@ -6,17 +6,21 @@ use statestored_access::{LoginRefusal, ScramExchange};
 
 /// A client's credentials that have no answer yet.
 #[derive(Debug)]
-pub(crate) struct AuthExchange {
-    pub(crate) credentials: PresentedCredentials,
-    pub(crate) state: AuthState,
+pub struct AuthExchange {
+    /// Credentials that the client presents.
+    pub credentials: PresentedCredentials,
+    /// Progress of their verification.
+    pub state: AuthState,
     /// The client's response to a challenge until it is verified.
-    pub(crate) response: Option<ChallengeResponse>,
+    pub response: Option<ChallengeResponse>,
 }
 
 /// A client's response to a challenge.
-pub(crate) struct ChallengeResponse {
-    pub(crate) exchange: Box<ScramExchange>,
-    pub(crate) data: Bytes,
+pub struct ChallengeResponse {
+    /// Exchange that the response continues.
+    pub exchange: Box<ScramExchange>,
+    /// Data of the AUTH packet.
+    pub data: Bytes,
 }
 
 impl std::fmt::Debug for ChallengeResponse {
@@ -29,7 +33,7 @@ impl std::fmt::Debug for ChallengeResponse {
 }
 
 /// Credentials of a client.
-pub(crate) enum PresentedCredentials {
+pub enum PresentedCredentials {
     /// The client's CONNECT.
     Connect(Box<Connect>),
     /// The data of an AUTH packet with which the client reauthenticates.
@@ -38,13 +42,16 @@ pub(crate) enum PresentedCredentials {
 
 /// The progress of the verification.
 #[derive(Debug)]
-pub(crate) enum AuthState {
+pub enum AuthState {
     /// Delayed because earlier logins were refused.
     Delayed,
     /// Queued for verification.
     Queued,
-    /// Being verified by another thread, since this time on the monotonic clock.
-    Verifying { since_ms: u64 },
+    /// Being verified by another thread.
+    Verifying {
+        /// Time since when, in milliseconds of the monotonic clock.
+        since_ms: u64,
+    },
     /// Refused; the answer is held back.
     Refused(LoginRefusal),
     /// Waiting for the client's response to a challenge.
@@ -75,7 +82,7 @@ impl AuthExchange {
 impl Connection {
     /// Stores credentials that have no answer yet. Nothing is read behind a CONNECT meanwhile, unless the client gets a
     /// challenge.
-    pub(crate) fn begin_auth(&mut self, shown: PresentedCredentials, stage: AuthState) {
+    pub fn begin_auth(&mut self, shown: PresentedCredentials, stage: AuthState) {
         self.auth_exchange = Some(Box::new(AuthExchange {
             credentials: shown,
             state: stage,
@@ -84,17 +91,17 @@ impl Connection {
     }
 
     /// Returns the credentials that have no answer yet.
-    pub(crate) fn auth_exchange(&self) -> Option<&AuthExchange> {
+    pub fn auth_exchange(&self) -> Option<&AuthExchange> {
         self.auth_exchange.as_deref()
     }
 
     /// Returns the credentials that have no answer yet, mutably.
-    pub(crate) fn auth_exchange_mut(&mut self) -> Option<&mut AuthExchange> {
+    pub fn auth_exchange_mut(&mut self) -> Option<&mut AuthExchange> {
         self.auth_exchange.as_deref_mut()
     }
 
     /// Takes the credentials, which are answered now.
-    pub(crate) fn take_auth_exchange(&mut self) -> Option<AuthExchange> {
+    pub fn take_auth_exchange(&mut self) -> Option<AuthExchange> {
         self.auth_exchange.take().map(|proving| *proving)
     }
 
@@ -108,7 +115,7 @@ impl Connection {
     }
 
     /// Returns the method with which the client authenticates.
-    pub(crate) fn auth_method(&self) -> Option<&str> {
+    pub fn auth_method(&self) -> Option<&str> {
         match self.auth_exchange() {
             Some(AuthExchange {
                 credentials: PresentedCredentials::Connect(connect),
@@ -123,25 +130,25 @@ impl Connection {
 
     /// Sets when the client's authentication expires, on the monotonic clock. Returns when the connection is
     /// [due](Self::due_ms).
-    pub(crate) fn set_auth_expiry(&mut self, until_ms: Option<u64>) -> Option<u64> {
+    pub fn set_auth_expiry(&mut self, until_ms: Option<u64>) -> Option<u64> {
         self.auth_expires_ms = until_ms;
         self.due_ms()
     }
 
     /// Returns when the client's authentication expires.
-    pub(crate) fn auth_expires_ms(&self) -> Option<u64> {
+    pub fn auth_expires_ms(&self) -> Option<u64> {
         self.auth_expires_ms
     }
 
     /// Returns whether the client's authentication has expired.
-    pub(crate) fn is_auth_expired(&self, now_ms: u64) -> bool {
+    pub fn is_auth_expired(&self, now_ms: u64) -> bool {
         self.auth_expires_ms
             .is_some_and(|until_ms| until_ms <= now_ms)
     }
 
     /// Returns when an open connection has to be checked: because it may be [silent](Self::is_silent), its
     /// authentication [expires](Self::is_auth_expired), or its [pause](Self::end_pause) ends.
-    pub(crate) fn due_ms(&self) -> Option<u64> {
+    pub fn due_ms(&self) -> Option<u64> {
         let silent_ms = self.keep_alive.wake_at_ms();
         let times = [silent_ms, self.auth_expires_ms, self.paused_until_ms];
         times.into_iter().flatten().min()

@@ -2,25 +2,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The total bytes of all charges.
+/// The total bytes of all reservations.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MemoryBudget(Arc<AtomicUsize>);
+pub struct MemoryBudget(Arc<AtomicUsize>);
 
 impl MemoryBudget {
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the sum of all reservations.
+    pub fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes that an owner holds. They are subtracted from the gauge when this is dropped.
+/// Bytes that an owner holds. They are subtracted from the budget when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     budget: MemoryBudget,
     bytes: usize,
 }
 
 impl Reservation {
-    pub(crate) fn new(gauge: &MemoryBudget, bytes: usize) -> Self {
+    /// Adds `bytes` bytes to the budget.
+    pub fn new(gauge: &MemoryBudget, bytes: usize) -> Self {
         let mut charge = Self {
             budget: gauge.clone(),
             bytes: 0,
@@ -29,13 +31,14 @@ impl Reservation {
         charge
     }
 
-    /// Creates another charge of the same gauge.
-    pub(crate) fn new_sibling(&self, bytes: usize) -> Self {
+    /// Creates another reservation in the same budget.
+    #[must_use]
+    pub fn new_sibling(&self, bytes: usize) -> Self {
         Self::new(&self.budget, bytes)
     }
 
-    /// Sets the bytes of the charge.
-    pub(crate) fn resize(&mut self, bytes: usize) {
+    /// Sets the bytes of the reservation.
+    pub fn resize(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.budget
                 .0
@@ -48,20 +51,21 @@ impl Reservation {
         self.bytes = bytes;
     }
 
-    /// Sets the bytes of the charge if they have changed by more than `slack`. Sizes that change all the time need not
+    /// Sets the bytes of the reservation if they have changed by more than `slack`. Sizes that change all the time need not
     /// be counted at every step.
-    pub(crate) fn resize_with_slack(&mut self, bytes: usize, slack: usize) {
+    pub fn resize_with_slack(&mut self, bytes: usize, slack: usize) {
         if self.bytes.abs_diff(bytes) > slack {
             self.resize(bytes);
         }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the bytes of the reservation.
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns the total bytes of all charges of the gauge.
-    pub(crate) fn budget_bytes(&self) -> usize {
+    pub fn budget_bytes(&self) -> usize {
         self.budget.bytes()
     }
 }

@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 
 /// Time of a timer. Its owner keeps it, so that the timer can be removed.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<u64>);
+pub struct Timer(Option<u64>);
 
 /// Timers of owners `O`, one each, ordered by time in milliseconds of the monotonic clock.
 #[derive(Debug)]
-pub(crate) struct TimerQueue<O> {
+pub struct TimerQueue<O> {
     due: BTreeSet<(u64, O)>,
 }
 
@@ -21,7 +21,7 @@ impl<O> Default for TimerQueue<O> {
 
 impl<O: Ord + Copy> TimerQueue<O> {
     /// Sets, moves or, with `None`, removes the timer of `owner`.
-    pub(crate) fn set(&mut self, timer: &mut Timer, owner: O, at_ms: Option<u64>) {
+    pub fn set(&mut self, timer: &mut Timer, owner: O, at_ms: Option<u64>) {
         if let Some(old) = timer.0.take() {
             self.due.remove(&(old, owner));
         }
@@ -32,12 +32,12 @@ impl<O: Ord + Copy> TimerQueue<O> {
     }
 
     /// Returns the time of the next timer.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(at_ms, _)| *at_ms)
     }
 
     /// Removes a timer that is due, and returns its owner. The owner's [`Timer`] may be set again.
-    pub(crate) fn pop(&mut self, now_ms: u64) -> Option<O> {
+    pub fn pop(&mut self, now_ms: u64) -> Option<O> {
         if self.next_ms()? > now_ms {
             return None;
         }

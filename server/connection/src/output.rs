@@ -28,7 +28,7 @@ enum ReservedAck {
 
 /// The position of a promised PUBACK among those of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AckSlot(u64);
+pub struct AckSlot(u64);
 
 /// Encoded packets that wait to be sent.
 ///
@@ -42,7 +42,7 @@ pub(crate) struct AckSlot(u64);
 /// Packets that wait for the same write keep their order. Of two packets about one key, the later one waits at least as
 /// long.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub struct Output {
     /// Output that may be sent now.
     ready: BytesMut,
     /// Number of PUBACKs in it.
@@ -65,19 +65,19 @@ pub(crate) struct Output {
 
 impl Output {
     /// Borrows memory for the next output.
-    pub(crate) fn acquire_buffer(&mut self, memory: &mut BufferPool) {
+    pub fn acquire_buffer(&mut self, memory: &mut BufferPool) {
         memory.acquire(&mut self.ready);
     }
 
     /// Returns the memory if it was not used.
-    pub(crate) fn release_buffer(&mut self, memory: &mut BufferPool) {
+    pub fn release_buffer(&mut self, memory: &mut BufferPool) {
         if self.ready.is_empty() {
             memory.release(&mut self.ready);
         }
     }
 
     /// Returns the memory of output that was sent. If stages are in use, the next one takes it.
-    pub(crate) fn recycle_buffer(&mut self, buffer: &mut BytesMut, memory: &mut BufferPool) {
+    pub fn recycle_buffer(&mut self, buffer: &mut BytesMut, memory: &mut BufferPool) {
         if self.last_ack_commit > 0 && self.spare_buffer.capacity() == 0 {
             self.spare_buffer = std::mem::take(buffer);
             // Makes the whole buffer usable again, from its beginning.
@@ -89,7 +89,7 @@ impl Output {
 
     /// Appends what `write` writes, which is sent once the write `hold` is durable (0: at once). After an error,
     /// nothing is appended.
-    pub(crate) fn append<T, E>(
+    pub fn append<T, E>(
         &mut self,
         hold: u64,
         write: impl FnOnce(&mut BytesMut) -> Result<T, E>,
@@ -112,7 +112,7 @@ impl Output {
 
     /// Appends a PUBACK. It is sent once the write `hold` is durable, and not before the PUBACKs that were appended or
     /// promised before it. `place` is its position if it was promised.
-    pub(crate) fn acknowledge<E>(
+    pub fn acknowledge<E>(
         &mut self,
         hold: u64,
         place: Option<AckSlot>,
@@ -128,12 +128,12 @@ impl Output {
     }
 
     /// Returns whether a PUBACK would be sent together with the packets that wait for the write `hold`.
-    pub(crate) fn is_sent_with(&self, hold: u64, place: Option<AckSlot>) -> bool {
+    pub fn is_sent_with(&self, hold: u64, place: Option<AckSlot>) -> bool {
         self.is_next_ack(place) && self.ack_commit_index(hold) == hold
     }
 
     /// Counts a PUBACK that was just [appended](Self::append) with a hold with which it [leaves](Self::is_sent_with).
-    pub(crate) fn count_ack_with(&mut self, hold: u64, place: Option<AckSlot>) {
+    pub fn count_ack_with(&mut self, hold: u64, place: Option<AckSlot>) {
         self.count_acknowledgement(hold);
         if place.is_some() {
             self.reserved_acks.pop_front();
@@ -242,7 +242,7 @@ impl Output {
     }
 
     /// Announces each write for which packets wait, once.
-    pub(crate) fn announce(&mut self, mut wait: impl FnMut(u64)) {
+    pub fn announce(&mut self, mut wait: impl FnMut(u64)) {
         if std::mem::take(&mut self.has_unannounced) {
             for stage in &mut self.held {
                 if !std::mem::replace(&mut stage.is_announced, true) {
@@ -261,17 +261,17 @@ impl Output {
     }
 
     /// Returns the number of bytes, including those held back.
-    pub(crate) fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.ready.len() + self.held_bytes
     }
 
     /// Returns the number of bytes that may be sent now.
-    pub(crate) fn ready_bytes(&self) -> usize {
+    pub fn ready_bytes(&self) -> usize {
         self.ready.len()
     }
 
     /// Releases the packets that wait for writes up to `durable`, which are durable now.
-    pub(crate) fn release(&mut self, durable: u64) {
+    pub fn release(&mut self, durable: u64) {
         while let Some(stage) = self.held.front()
             && stage.commit_index <= durable
             && let Some(stage) = self.held.pop_front()
@@ -369,16 +369,16 @@ mod tests {
         put(&mut output, 3, b"e");
         put(&mut output, 2, b"c");
         put(&mut output, 4, b"f");
-        assert_eq!((output.len(), output.ready_bytes()), (7, 2));
+        assert_eq!((output.bytes(), output.ready_bytes()), (7, 2));
         assert_eq!(take_all(&mut output), b"ab");
         assert_eq!(take_all(&mut output), b"");
         output.release(3);
-        assert_eq!(output.len(), 5);
+        assert_eq!(output.bytes(), 5);
         put(&mut output, 0, b"!");
         assert_eq!(take_all(&mut output), b"cde!");
         output.release(9);
         assert_eq!(take_all(&mut output), b"fg");
-        assert_eq!(output.len(), 0);
+        assert_eq!(output.bytes(), 0);
     }
 
     #[test]
@@ -413,19 +413,19 @@ mod tests {
         let third = output.reserve_ack();
         acknowledge(&mut output, 3, b"4");
         put(&mut output, 0, b"x");
-        assert_eq!((output.len(), output.acknowledgements()), (3, 4));
+        assert_eq!((output.bytes(), output.acknowledgements()), (3, 4));
         assert!(!output.is_sent_with(0, Some(third)) && output.is_sent_with(0, Some(first)));
         acknowledge_slot(&mut output, 0, third, b"3");
         assert_eq!(take_all(&mut output), b"x");
         acknowledge_slot(&mut output, 2, first, b"1");
-        assert_eq!((output.len(), output.acknowledgements()), (4, 4));
+        assert_eq!((output.bytes(), output.acknowledgements()), (4, 4));
         acknowledge(&mut output, 0, b"5");
         assert_eq!(take_all(&mut output), b"");
         output.release(2);
         assert_eq!(take_all(&mut output), b"123");
         output.release(3);
         assert_eq!(take_all(&mut output), b"45");
-        assert_eq!((output.len(), output.acknowledgements()), (0, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (0, 0));
         acknowledge(&mut output, 0, b"6");
         assert_eq!(take_all(&mut output), b"6");
     }
@@ -438,7 +438,7 @@ mod tests {
         output.drop_held();
         let next = output.reserve_ack();
         acknowledge_slot(&mut output, 0, dropped, b"!");
-        assert_eq!((output.len(), output.acknowledgements()), (0, 1));
+        assert_eq!((output.bytes(), output.acknowledgements()), (0, 1));
         acknowledge_slot(&mut output, 0, next, b"2");
         assert_eq!(take_all(&mut output), b"2");
     }
@@ -470,7 +470,7 @@ mod tests {
             output.append::<(), _>(hold, failing).unwrap_err();
             output.acknowledge(hold, None, failing).unwrap_err();
         }
-        assert_eq!((output.len(), output.acknowledgements()), (2, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (2, 0));
         output.release(1);
         assert_eq!(take_all(&mut output), b"aa");
     }
@@ -482,7 +482,7 @@ mod tests {
         acknowledge(&mut output, 1, b"cd");
         output.drop_held();
         put(&mut output, 0, b"!");
-        assert_eq!((output.len(), output.acknowledgements()), (3, 0));
+        assert_eq!((output.bytes(), output.acknowledgements()), (3, 0));
         assert_eq!(take_all(&mut output), b"ab!");
     }
 

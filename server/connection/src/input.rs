@@ -20,7 +20,7 @@ pub(super) const PUBLISH: u8 = 3;
 
 /// The next item in the input.
 #[derive(Debug)]
-pub(crate) enum NextInput {
+pub enum NextInput {
     /// A packet, which was taken out of the input.
     Packet(Packet),
     /// Bytes that cannot be decoded, the first of which is given. The connection has to end.
@@ -35,16 +35,16 @@ pub(crate) enum NextInput {
 
 /// The progress of a connection's turn.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct InputQuantum {
+pub struct InputQuantum {
     /// Whether a packet was taken.
-    pub(crate) has_packets: bool,
+    pub has_packets: bool,
     /// Whether the packets have caused as much work as one turn may.
-    pub(crate) is_exhausted: bool,
+    pub is_exhausted: bool,
 }
 
 /// The kind of a PUBLISH.
 #[derive(Debug)]
-pub(crate) enum PublishKind {
+pub enum PublishKind {
     /// A request to the store.
     Request,
     /// A message. The topic is given if an alias represents it.
@@ -56,7 +56,7 @@ pub(crate) type ProtocolViolation = (ReasonCode, Cow<'static, str>);
 
 impl Connection {
     /// Records that the input holds `bytes` bytes. More than at the last call means that the client is alive.
-    pub(crate) fn record_input(&mut self, bytes: usize, now_ms: u64) {
+    pub fn record_input(&mut self, bytes: usize, now_ms: u64) {
         if bytes > self.unread_bytes {
             self.keep_alive.received(now_ms);
         }
@@ -64,7 +64,7 @@ impl Connection {
 
     /// Returns whether [`next_input`](Self::next_input) can take something at some time. If it cannot, nothing should be read
     /// either.
-    pub(crate) fn accepts_input(&self) -> bool {
+    pub fn accepts_input(&self) -> bool {
         !self.is_connect_pending()
             && self.paused_until_ms.is_none()
             && self.read_ahead.accepts(self.unread_bytes)
@@ -75,14 +75,14 @@ impl Connection {
 
     /// Pauses a client that is over its rate limit: nothing is taken from it until [the end of the
     /// pause](Self::end_pause). Returns when the connection is [due](Self::due_ms).
-    pub(crate) fn pause(&mut self, until_ms: u64, now_ms: u64) -> Option<u64> {
+    pub fn pause(&mut self, until_ms: u64, now_ms: u64) -> Option<u64> {
         self.paused_until_ms = Some(until_ms);
         self.keep_alive.paused(now_ms);
         self.due_ms()
     }
 
     /// Ends the pause if its time has passed. Returns false if the connection was not paused or still is.
-    pub(crate) fn end_pause(&mut self, now_ms: u64) -> bool {
+    pub fn end_pause(&mut self, now_ms: u64) -> bool {
         let ended = self.paused_until_ms.take_if(|until_ms| *until_ms <= now_ms);
         if ended.is_some() {
             self.keep_alive.resumed(now_ms);
@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// Takes the next packet out of the input, if it may be taken now.
-    pub(crate) fn next_input(
+    pub fn next_input(
         &mut self,
         input: &mut BytesMut,
         turn: InputQuantum,
@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// Ends a turn that began with `offered` bytes of input. The caller counts the connection's memory next.
-    pub(crate) fn end_quantum(&mut self, offered: usize, input: &mut BytesMut) {
+    pub fn end_quantum(&mut self, offered: usize, input: &mut BytesMut) {
         if offered - input.len() > LARGE_INPUT_BYTES && !input.is_empty() {
             // Without the copy, a few bytes would keep all the memory of the input before them.
             *input = BytesMut::from(&input[..]);
@@ -154,22 +154,22 @@ impl Connection {
     }
 
     /// Records that output was sent while nothing is read. The client is alive although no input can arrive from it.
-    pub(crate) fn record_output_progress(&mut self, now_ms: u64) {
+    pub fn record_output_progress(&mut self, now_ms: u64) {
         self.keep_alive.received(now_ms);
     }
 
     /// Returns whether no input came for one and a half times the keep-alive.
-    pub(crate) fn is_silent(&self, now_ms: u64) -> bool {
+    pub fn is_silent(&self, now_ms: u64) -> bool {
         self.keep_alive.is_expired(now_ms)
     }
 
     /// Returns since when the packet that was just taken has waited, if it has.
-    pub(crate) fn blocked_since_ms(&self) -> Option<u64> {
+    pub fn blocked_since_ms(&self) -> Option<u64> {
         self.blocked_since_ms
     }
 
     /// Returns the user properties of the request that was just taken.
-    pub(crate) fn request_properties(&mut self, publish: &Publish) -> RequestProperties {
+    pub fn request_properties(&mut self, publish: &Publish) -> RequestProperties {
         let recognized = self.decoder.common_prefix();
         if recognized == CommonPrefix::default() {
             return RequestProperties::parse(publish.user_property_bytes());
@@ -179,7 +179,7 @@ impl Connection {
     }
 
     /// Returns the kind of a PUBLISH, or the rule that it breaks regardless of its topic.
-    pub(crate) fn classify_publish(
+    pub fn classify_publish(
         &mut self,
         publish: &Publish,
     ) -> Result<PublishKind, ProtocolViolation> {

@@ -73,19 +73,19 @@ fn decode_publish(packet: &[u8], max_packet_bytes: u32) -> Option<Publish> {
 
 /// Actions for a connection whose first packet waits for room.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BlockedInput {
+pub struct BlockedInput {
     /// Whether the packet did not wait before.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
     /// Whether reading stops now. Until it resumes, silence of the client does not count.
-    pub(crate) is_paused: bool,
+    pub is_paused: bool,
     /// Number of PINGREQs behind the packet that are to be answered.
-    pub(crate) pings: u32,
+    pub pings: u32,
 }
 
 impl Connection {
     /// Makes the connection wait if the first packet of its input is a PUBLISH that `may_write`. The caller has found
     /// the storage full. Returns `None` if the connection does not have to wait.
-    pub(crate) fn block_on_storage(
+    pub fn block_on_storage(
         &mut self,
         input: &[u8],
         may_write: impl FnOnce(&Publish) -> bool,
@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Ends the wait because there is room again. Returns whether the connection is still open.
-    pub(crate) fn resume_input(&mut self, now_ms: u64) -> bool {
+    pub fn resume_input(&mut self, now_ms: u64) -> bool {
         if self.session().is_none() {
             return false;
         }
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Counts a PINGREQ that was taken out of the input. Returns whether it still needs an answer.
-    pub(crate) fn needs_pingresp(&mut self) -> bool {
+    pub fn needs_pingresp(&mut self) -> bool {
         let is_unanswered = self.read_ahead.answered_pings == 0;
         self.read_ahead.answered_pings = self.read_ahead.answered_pings.saturating_sub(1);
         is_unanswered

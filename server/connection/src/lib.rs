@@ -9,22 +9,28 @@
 //! ```
 //!
 //! A connection has no socket and no clock. Of its session it holds only the identifier. The hub decides which messages
-//! are sent and what packets do. `hub/termination.rs` shows a diagram of a connection's life.
+//! are sent and what packets do. `termination.rs` of the hub shows a diagram of a connection's life.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod auth_exchange;
 mod buffer_pool;
 mod input;
+pub mod memory_budget;
 mod output;
+pub mod proxy_header;
 mod read_ahead;
+pub mod timer_queue;
 
-pub(crate) use auth_exchange::{AuthExchange, AuthState, ChallengeResponse, PresentedCredentials};
-pub(crate) use buffer_pool::BufferPool;
-pub(crate) use input::{InputQuantum, NextInput, PublishKind};
-pub(crate) use output::AckSlot;
+pub use auth_exchange::{AuthExchange, AuthState, ChallengeResponse, PresentedCredentials};
+pub use buffer_pool::BufferPool;
+pub use input::{InputQuantum, NextInput, PublishKind};
+pub use output::{AckSlot, Output};
+pub use read_ahead::BlockedInput;
 
 use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::timer_queue::Timer;
 use bytes::BytesMut;
-use output::Output;
 use read_ahead::ReadAhead;
 use slotmap::new_key_type;
 use statestore_protocol::RequestReader;
@@ -40,12 +46,13 @@ use std::sync::Arc;
 new_key_type! {
     /// Identifies a connection; never reused for another connection.
     pub struct ConnectionId;
-    pub(crate) struct SessionId;
+    /// Identifies a session.
+    pub struct SessionId;
 }
 
 /// The phase of a connection's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectionState {
+pub enum ConnectionState {
     /// CONNECT has not arrived, or has no answer yet.
     Opening,
     /// CONNECT was accepted; the connection has this session.
@@ -58,7 +65,7 @@ pub(crate) enum ConnectionState {
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CloseMode {
+pub enum CloseMode {
     /// The last packet, which gives the reason, is sent first.
     Graceful,
     /// The connection is dropped at once.
@@ -67,15 +74,15 @@ pub(crate) enum CloseMode {
 
 /// The limits that the server sets for a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ConnectionLimits {
+pub struct ConnectionLimits {
     /// Maximum size of an incoming packet.
-    pub(crate) max_packet_bytes: u32,
+    pub max_packet_bytes: u32,
     /// Amount of outstanding output at which reading stops.
-    pub(crate) max_output_bytes: usize,
+    pub max_output_bytes: usize,
     /// Maximum number of unacknowledged QoS 1 messages of the client.
-    pub(crate) receive_maximum: u16,
+    pub receive_maximum: u16,
     /// Maximum number of topic aliases of the client.
-    pub(crate) topic_alias_maximum: u16,
+    pub topic_alias_maximum: u16,
 }
 
 /// Memory of a connection without its buffers: the connection, its task and socket, and parts that change too often to
@@ -85,7 +92,7 @@ const CONNECTION_BYTES: usize = 8 * 1024;
 const SLACK_BYTES: usize = 4 * 1024;
 
 /// Returns the memory of a will, in bytes.
-pub(crate) fn will_bytes(will: &Will) -> usize {
+pub fn will_bytes(will: &Will) -> usize {
     let properties = will.user_properties.iter();
     size_of::<Will>()
         + will.topic.len()
@@ -113,7 +120,7 @@ fn connect_bytes(connect: &Connect) -> usize {
 
 /// A network connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     peer: Peer,
     server_limits: ConnectionLimits,
     state: ConnectionState,
@@ -129,7 +136,7 @@ pub(crate) struct Connection {
     /// The client's name; empty before CONNECT is accepted.
     client: Arc<str>,
     /// Output that waits to be sent.
-    pub(crate) output: Output,
+    pub output: Output,
     decoder: Decoder,
     /// Parser of requests' user properties; created once a request repeats properties of former ones.
     property_reader: Option<Box<RequestReader>>,
@@ -155,18 +162,14 @@ pub(crate) struct Connection {
     /// Time since when input waits for output to be sent, or for room in the storage.
     blocked_since_ms: Option<u64>,
     /// Whether the connection is in the hub's list of those that need the driver.
-    pub(crate) is_dirty: bool,
+    pub is_dirty: bool,
     /// The connection's entry among the hub's timers.
-    pub(crate) timer: Timer,
+    pub timer: Timer,
 }
 
 impl Connection {
-    pub(crate) fn new(
-        peer: Peer,
-        bounds: ConnectionLimits,
-        now_ms: u64,
-        gauge: &MemoryBudget,
-    ) -> Self {
+    /// Creates a connection that has received nothing, with its memory counted in `gauge`.
+    pub fn new(peer: Peer, bounds: ConnectionLimits, now_ms: u64, gauge: &MemoryBudget) -> Self {
         Self {
             peer,
             server_limits: bounds,
@@ -198,41 +201,42 @@ impl Connection {
     }
 
     /// Returns the client's IP address.
-    pub(crate) fn ip_address(&self) -> IpAddr {
+    pub fn ip_address(&self) -> IpAddr {
         self.peer.address
     }
 
     /// Returns the address, port and listener of the client.
-    pub(crate) fn endpoint(&self) -> &Peer {
+    pub fn endpoint(&self) -> &Peer {
         &self.peer
     }
 
     /// Returns when the connection was opened, in milliseconds.
-    pub(crate) fn opened_ms(&self) -> u64 {
+    pub fn opened_ms(&self) -> u64 {
         self.opened_ms
     }
 
     /// Returns the source to which the connection's logins count.
-    pub(crate) fn login_source(&self) -> LoginSource {
+    pub fn login_source(&self) -> LoginSource {
         self.peer.login_source()
     }
 
     /// Returns the certificate that the client has presented.
-    pub(crate) fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
+    pub fn certificate(&self) -> Option<&Arc<ClientCertificate>> {
         self.peer.certificate.as_ref()
     }
 
     /// Returns the client's name; empty before CONNECT is accepted.
-    pub(crate) fn client(&self) -> &Arc<str> {
+    pub fn client(&self) -> &Arc<str> {
         &self.client
     }
 
-    pub(crate) fn state(&self) -> ConnectionState {
+    /// Returns the phase of the connection.
+    pub fn state(&self) -> ConnectionState {
         self.state
     }
 
     /// Returns the session of an open connection.
-    pub(crate) fn session(&self) -> Option<SessionId> {
+    pub fn session(&self) -> Option<SessionId> {
         match self.state {
             ConnectionState::Open(session) => Some(session),
             _ => None,
@@ -240,12 +244,12 @@ impl Connection {
     }
 
     /// Sets the client's limits from its CONNECT. They apply to the answer too, even to a refusal.
-    pub(crate) fn set_client_limits(&mut self, limits: Limits) {
+    pub fn set_client_limits(&mut self, limits: Limits) {
         self.client_limits = limits;
     }
 
     /// Opens the connection after CONNECT was accepted. Returns when the connection is [due](Self::due_ms).
-    pub(crate) fn open(
+    pub fn open(
         &mut self,
         session: SessionId,
         client: Arc<str>,
@@ -267,7 +271,7 @@ impl Connection {
 
     /// Ends the connection: nothing is read any more, and no packet of the session is sent. The first call returns the
     /// session and the will.
-    pub(crate) fn end(&mut self, parting: CloseMode) -> Option<(SessionId, Option<Box<Will>>)> {
+    pub fn end(&mut self, parting: CloseMode) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
         self.auth_exchange = None;
         self.state = match parting {
@@ -278,17 +282,17 @@ impl Connection {
     }
 
     /// Returns the will, which is published when the connection ends.
-    pub(crate) fn will(&self) -> Option<&Will> {
+    pub fn will(&self) -> Option<&Will> {
         self.will.as_deref()
     }
 
     /// Takes the will, which is published before the connection ends.
-    pub(crate) fn take_will(&mut self) -> Option<Box<Will>> {
+    pub fn take_will(&mut self) -> Option<Box<Will>> {
         self.will.take()
     }
 
     /// Appends a DISCONNECT that gives the reason. Drops output that waits for writes that are not durable.
-    pub(crate) fn append_disconnect(&mut self, reason: ReasonCode, why: &str) {
+    pub fn append_disconnect(&mut self, reason: ReasonCode, why: &str) {
         let packet = Disconnect {
             reason_string: Some(why.into()),
             ..Disconnect::new(reason)
@@ -304,12 +308,12 @@ impl Connection {
     }
 
     /// Returns the maximum size of a packet that the client accepts.
-    pub(crate) fn max_packet_bytes(&self) -> u32 {
+    pub fn max_packet_bytes(&self) -> u32 {
         self.client_limits.max_packet_bytes
     }
 
     /// Appends a packet that depends on no write; `encode` gets the client's Maximum Packet Size.
-    pub(crate) fn append(
+    pub fn append(
         &mut self,
         encode: impl FnOnce(&mut BytesMut, u32) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
@@ -319,7 +323,7 @@ impl Connection {
 
     /// Appends a PUBACK. It is sent after the PUBACKs before it, and not before the commit `hold` is durable. `place`
     /// is its position if it was [promised](Output::reserve_ack).
-    pub(crate) fn acknowledge(
+    pub fn acknowledge(
         &mut self,
         hold: u64,
         place: Option<AckSlot>,
@@ -332,14 +336,14 @@ impl Connection {
 
     /// Records a request of `bytes` bytes whose outcome is pending. Reserves the position of its PUBACK and the room of
     /// its answer.
-    pub(crate) fn reserve_response(&mut self, bytes: usize) -> AckSlot {
+    pub fn reserve_response(&mut self, bytes: usize) -> AckSlot {
         self.pending_bytes += bytes;
         self.output.reserve_ack()
     }
 
     /// Records the outcome of a request of `bytes` bytes. Returns whether requests are accepted again that were not
     /// before.
-    pub(crate) fn release_response(&mut self, bytes: usize) -> bool {
+    pub fn release_response(&mut self, bytes: usize) -> bool {
         let was_much = self.has_too_many_pending();
         self.pending_bytes -= bytes;
         was_much && !self.has_too_many_pending()
@@ -351,50 +355,50 @@ impl Connection {
     }
 
     /// Returns whether the client wants reason strings in acknowledgements.
-    pub(crate) fn wants_reason_strings(&self) -> bool {
+    pub fn wants_reason_strings(&self) -> bool {
         self.wants_reason_strings
     }
 
     /// Returns the number of output bytes that are not sent yet.
-    pub(crate) fn outstanding_bytes(&self) -> usize {
-        self.output.len() + self.unsent_bytes
+    pub fn outstanding_bytes(&self) -> usize {
+        self.output.bytes() + self.unsent_bytes
     }
 
     /// Returns whether so much output is outstanding that no more may be produced.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.outstanding_bytes() >= self.server_limits.max_output_bytes
     }
 
     /// Returns whether no output may be sent now, and all output that was taken is sent.
-    pub(crate) fn is_drained(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.unsent_bytes == 0 && self.output.ready_bytes() == 0
     }
 
     /// Moves the output that may be sent now to the end of `to`. `to` holds output that was taken before and is not
     /// sent.
-    pub(crate) fn take_output(&mut self, to: &mut BytesMut) {
+    pub fn take_output(&mut self, to: &mut BytesMut) {
         self.output.take(to);
         self.unsent_bytes = to.len();
         self.update_reservation();
     }
 
     /// Records that delivery of a message of this connection to others has begun. Nothing is read until it is complete.
-    pub(crate) fn begin_fanout(&mut self) {
+    pub fn begin_fanout(&mut self) {
         self.pending_fanouts += 1;
     }
 
     /// Records that such a delivery is complete.
-    pub(crate) fn end_fanout(&mut self) {
+    pub fn end_fanout(&mut self) {
         self.pending_fanouts -= 1;
     }
 
     /// Returns the memory of the connection as of the last count.
-    pub(crate) fn reserved_bytes(&self) -> usize {
+    pub fn reserved_bytes(&self) -> usize {
         self.reservation.bytes()
     }
 
     /// Counts the connection's memory.
-    pub(crate) fn update_reservation(&mut self) {
+    pub fn update_reservation(&mut self) {
         let bytes = CONNECTION_BYTES
             + self.unread_bytes
             + self.outstanding_bytes()
@@ -411,7 +415,7 @@ impl Connection {
 
     /// Drops the input and the output of a connection that is to be closed. Returns whether some output was partly
     /// sent, so that nothing more can reach the client.
-    pub(crate) fn drop_buffers(&mut self) -> bool {
+    pub fn drop_buffers(&mut self) -> bool {
         let is_stuck = self.unsent_bytes > 0;
         self.output.clear();
         self.aliases = InboundAliases::default();
