@@ -83,17 +83,17 @@ impl Admin {
                 return Ok(exit);
             }
             AdminCommand::Disconnect { client } => {
-                let asked = json!({ "client": client });
-                self.change("/api/disconnect", &asked, global).await?;
+                let request = json!({ "client": client });
+                self.change("/api/disconnect", &request, global).await?;
                 "disconnected\n".into()
             }
             AdminCommand::Delete { key, fence } => {
                 let key = key::from_argument(key, global.escaped)?;
-                let asked = match std::str::from_utf8(&key) {
+                let request = match std::str::from_utf8(&key) {
                     Ok(text) => json!({ "key": text, "fence": fence }),
                     Err(_) => json!({ "hex": format!("{key:x}"), "fence": fence }),
                 };
-                let done = self.change("/api/delete", &asked, global).await?;
+                let done = self.change("/api/delete", &request, global).await?;
                 if done["deleted"] == 0 {
                     return Ok(key::report_absent(&key));
                 }
@@ -102,8 +102,8 @@ impl Admin {
             AdminCommand::Log { filter } => {
                 let document = match filter {
                     Some(filter) => {
-                        let asked = json!({ "filter": filter });
-                        self.change("/api/log", &asked, global).await?
+                        let request = json!({ "filter": filter });
+                        self.change("/api/log", &request, global).await?
                     }
                     None => self.port.get_json("/api/log", global.timeout).await?,
                 };
@@ -121,10 +121,10 @@ impl Admin {
     async fn change(
         &self,
         path: &'static str,
-        asked: &Value,
+        request: &Value,
         global: &GlobalOptions,
     ) -> Result<Value, Failure> {
-        let body = Bytes::from(asked.to_string());
+        let body = Bytes::from(request.to_string());
         let answer = self.port.send(Method::POST, path, body, global.timeout);
         let answer = answer.await?.error_for_status(global.timeout).await?;
         let text = answer.text(global.timeout).await?;
@@ -138,10 +138,10 @@ impl Admin {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
         let (path, timeout) = ("/api/backup", global.timeout);
-        let asked = self
+        let request = self
             .port
             .send_long_running(Method::POST, path, Bytes::new(), timeout);
-        let mut answer = asked.await?.error_for_status(global.timeout).await?;
+        let mut answer = request.await?.error_for_status(global.timeout).await?;
         let (partial, mut to) = PartialFile::create(file)?;
         let mut bytes = 0;
         while let Some(part) = answer.chunk(global.timeout).await? {

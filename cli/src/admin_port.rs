@@ -89,8 +89,8 @@ impl AdminPort {
         path: &'static str,
         timeout: Duration,
     ) -> Result<serde_json::Value, Failure> {
-        let asked = self.send(Method::GET, path, Bytes::new(), timeout);
-        let text = asked
+        let response = self.send(Method::GET, path, Bytes::new(), timeout);
+        let text = response
             .await?
             .error_for_status(timeout)
             .await?
@@ -184,8 +184,11 @@ impl AdminPort {
         })
     }
 
-    fn no_response(&self, why: &str) -> Failure {
-        Failure::new(Exit::NoResponse, format!("cannot ask {}: {why}", self.url))
+    fn no_response(&self, reason: &str) -> Failure {
+        Failure::new(
+            Exit::NoResponse,
+            format!("cannot ask {}: {reason}", self.url),
+        )
     }
 }
 
@@ -198,17 +201,17 @@ impl HttpResponse {
         let status = self.status;
         let text = self.text(timeout).await?;
         let document = serde_json::from_slice::<serde_json::Value>(&text).ok();
-        let said = document
+        let message = document
             .as_ref()
             .and_then(|document| document["error"].as_str());
         let text = String::from_utf8_lossy(&text);
-        let said = crate::escape::escape(said.unwrap_or(text.trim()).as_bytes());
+        let message = crate::escape::escape(message.unwrap_or(text.trim()).as_bytes());
         let exit = match status {
             StatusCode::NOT_FOUND => Exit::NegativeResult,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Exit::NoResponse,
             _ => Exit::Rejected,
         };
-        Err(Failure::new(exit, format!("the server says: {said}")))
+        Err(Failure::new(exit, format!("the server says: {message}")))
     }
 
     /// Reads the whole body.
@@ -243,9 +246,9 @@ impl HttpResponse {
     }
 }
 
-fn incomplete_response(why: &str) -> Failure {
+fn incomplete_response(reason: &str) -> Failure {
     Failure::new(
         Exit::NoResponse,
-        format!("the response is incomplete: {why}"),
+        format!("the response is incomplete: {reason}"),
     )
 }

@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn overflowing_and_too_long_durations_are_rejected() {
-        let most = u64::MAX.to_string();
-        assert_eq!(parse(&most), Ok(Duration::from_millis(u64::MAX)));
-        assert!(parse(&format!("{most}s")).is_err());
+        let max = u64::MAX.to_string();
+        assert_eq!(parse(&max), Ok(Duration::from_millis(u64::MAX)));
+        assert!(parse(&format!("{max}s")).is_err());
         assert_eq!(parse_wait("24h"), Ok(Duration::from_secs(86_400)));
-        assert!(parse_wait(&most).is_err());
+        assert!(parse_wait(&max).is_err());
         assert!(parse_wait("0").is_err());
         assert_eq!(parse_wait_or_zero("0s"), Ok(Duration::ZERO));
         assert!(parse_wait_or_zero("25h").is_err());

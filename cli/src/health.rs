@@ -36,8 +36,8 @@ impl Health {
     pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
         let port = AdminPort::open(self.admin_url);
-        let asked = port.send(Method::GET, path, Bytes::new(), global.timeout);
-        let answer = asked.await?;
+        let request = port.send(Method::GET, path, Bytes::new(), global.timeout);
+        let answer = request.await?;
         let exit = match answer.status {
             StatusCode::OK => Exit::Done,
             StatusCode::SERVICE_UNAVAILABLE => Exit::NegativeResult,

@@ -41,8 +41,8 @@ fn is_ignored(signal: Signal) -> bool {
     // SAFETY: zeros are a valid value of this type, which consists of numbers, a set of signals and a pointer.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action, the call only writes the present one to `action`.
-    let told = unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &raw mut action) };
-    told == 0 && action.sa_sigaction == libc::SIG_IGN
+    let status = unsafe { libc::sigaction(signal.as_raw(), ptr::null(), &raw mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Ignores this signal from now on.

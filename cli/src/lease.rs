@@ -147,7 +147,7 @@ async fn held_by_another(
     holding: Option<&Holding>,
     global: &GlobalOptions,
 ) -> Result<Exit, Failure> {
-    let who = holding.map_or("another holder".to_owned(), |holding| {
+    let holder = holding.map_or("another holder".to_owned(), |holding| {
         format!("'{}'", escape(holding.holder.name()))
     });
     let report = Report {
@@ -155,7 +155,7 @@ async fn held_by_another(
         result: "held",
         holder: holding.map(|holding| holding.holder.name()),
         version: holding.map(|holding| &holding.version),
-        text: format!("{who} holds the lease '{}'", escape(name)),
+        text: format!("{holder} holds the lease '{}'", escape(name)),
     };
     report.print(name, global).await
 }

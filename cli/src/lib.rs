@@ -84,13 +84,13 @@ async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Fa
 /// Ends the work when a signal arrives.
 async fn until_signal(
     work: impl Future<Output = Result<Exit, Failure>>,
-    told: impl FnOnce(TerminationSignal) -> Exit,
+    on_signal: impl FnOnce(TerminationSignal) -> Exit,
 ) -> Result<Exit, Failure> {
     let mut signals = signals()?;
     tokio::select! {
         // listen for signals before anything is begun
         biased;
-        signal = signals.recv() => Ok(told(signal)),
+        signal = signals.recv() => Ok(on_signal(signal)),
         result = work => result,
     }
 }
@@ -112,6 +112,6 @@ async fn run_verb(verb: Verb, global: &GlobalOptions) -> Result<Exit, Failure> {
         Verb::Health(health) => health.run(global).await,
         Verb::Top(top) => top.run(global).await,
         Verb::Completions(completions) => completions.run().await,
-        Verb::Supervise(attendant) => attendant.run().await,
+        Verb::Supervise(supervisor) => supervisor.run().await,
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 pub(crate) async fn print_result(line: &[u8]) -> Result<(), Failure> {
     match Output::stdout().print(line).await {
         Err(Failure::OutputClosed) => Ok(()),
-        told => told,
+        other => other,
     }
 }
 

@@ -97,8 +97,8 @@ impl SupervisedCommand {
         // If SIGCHLD is ignored, the exit status of a child is lost.
         let _ = listen(SignalKind::child())?;
         descendants::become_subreaper();
-        let mut attendant = Command::new(current_program().map_err(cannot)?);
-        attendant
+        let mut supervisor = Command::new(current_program().map_err(cannot)?);
+        supervisor
             .as_std_mut()
             .arg0("statestore")
             .arg(supervisor::SUPERVISE_VERB)
@@ -108,16 +108,13 @@ impl SupervisedCommand {
             .args(command);
         for (name, value) in variables {
             match value {
-                Some(value) => attendant.env(name, value),
-                None => attendant.env_remove(name),
+                Some(value) => supervisor.env(name, value),
+                None => supervisor.env_remove(name),
             };
         }
-        ignored.apply_to(attendant.as_std_mut());
-        let attendant = attendant.spawn().map_err(cannot)?;
-        Ok(Self {
-            supervisor: attendant,
-            stop,
-        })
+        ignored.apply_to(supervisor.as_std_mut());
+        let supervisor = supervisor.spawn().map_err(cannot)?;
+        Ok(Self { supervisor, stop })
     }
 
     /// Waits until the command and all processes that it has started have ended. Returns its exit code, or 128 plus the number of

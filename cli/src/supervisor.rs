@@ -101,8 +101,8 @@ impl Supervise {
         // The process is now in a background group, and a terminal may stop such a process when it writes to the terminal.
         let _ = ignore(Signal::TTOU);
         let grace = Duration::from_millis(self.grace_ms);
-        let patience = confirmation_timeout(Duration::from_millis(self.lease_ms));
-        Ok(supervise(child, grace, patience, &mut orders).await)
+        let lock_timeout = confirmation_timeout(Duration::from_millis(self.lease_ms));
+        Ok(supervise(child, grace, lock_timeout, &mut orders).await)
     }
 }
 
@@ -110,13 +110,13 @@ impl Supervise {
 async fn supervise(
     child: Pid,
     grace: Duration,
-    patience: Duration,
+    lock_timeout: Duration,
     orders: &mut SupervisorSignals,
 ) -> Exit {
     let mut running = Some(child);
     let mut exit = Exit::NoResponse;
     // When the lock counts as lost; never once the command is being ended.
-    let mut lost_at = Instant::now().checked_add(patience);
+    let mut lost_at = Instant::now().checked_add(lock_timeout);
     let mut is_lost = false;
     // When every remaining process is killed, and whether that is done without a message.
     let mut kill_at = None;
@@ -152,7 +152,7 @@ async fn supervise(
                     let _ = kill_process(child, Signal::TERM);
                 }
                 SupervisorSignal::Continue => _ = descendants::signal(running, Signal::CONT),
-                SupervisorSignal::Confirm => lost_at = lost_at.and_then(|_| Instant::now().checked_add(patience)),
+                SupervisorSignal::Confirm => lost_at = lost_at.and_then(|_| Instant::now().checked_add(lock_timeout)),
                 SupervisorSignal::Terminate => {
                     lost_at = None;
                     terminate(running);
@@ -224,7 +224,7 @@ fn kill_on_parent_death(command: &mut Command) {
     use rustix::process::{getpid, set_parent_process_death_signal};
     use std::os::unix::process::CommandExt as _;
     let parent = getpid();
-    let ask = move || {
+    let set_death_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have been killed before the request reached the kernel.
         match getppid() {
@@ -233,7 +233,7 @@ fn kill_on_parent_death(command: &mut Command) {
         }
     };
     // SAFETY: between fork and exec, the closure only makes system calls; it takes no lock and allocates no memory.
-    unsafe { command.pre_exec(ask) };
+    unsafe { command.pre_exec(set_death_signal) };
 }
 
 /// Request that a signal carries.

@@ -166,7 +166,8 @@ impl Transact {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let mistaken = |why: String| Failure::usage(format!("line {}: {why}", number + 1));
+            let mistaken =
+                |reason: String| Failure::usage(format!("line {}: {reason}", number + 1));
             let operation: Operation =
                 serde_json::from_slice(line).map_err(|error| mistaken(error.to_string()))?;
             let (with, key) = operation.add_to(transaction).map_err(mistaken)?;

@@ -55,11 +55,12 @@
 //! - `ws`: MQTT over WebSocket, `ws` and `wss`.
 //! - `serde`: implementations of the serde traits for [`Hlc`] (as text) and [`Entry`].
 //!
-//! # Compatibility Until version 1.0, a change of the first or second number of the version may break programs. A later version
-//! may add kinds of errors, observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`],
-//! which are `#[non_exhaustive]`. The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`],
-//! [`TransactionOutcome`], [`Acquisition`], [`Release`]) are exhaustive. A `match` of all variants stays complete, and a new
-//! variant requires a version that may break programs.
+//! # Compatibility
+//! Until version 1.0, a change of the first or second number of the version may break programs. A later version may add kinds of
+//! errors, observations, options, capabilities, counters, and fields of [`Entry`], [`Holding`] and [`Leader`], which are
+//! `#[non_exhaustive]`. The outcomes of calls ([`SetOutcome`], [`DelOutcome`], [`VdelOutcome`], [`UpdateOutcome`],
+//! [`TransactionOutcome`], [`Acquisition`], [`Release`], [`TryNextError`]) are exhaustive. A `match` of all variants stays
+//! complete, and a new variant requires a version that may break programs.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -81,7 +82,7 @@ pub use client::{
     CancellationRecorder, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
     GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
     ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
-    VdelOutcome,
+    TryNextError, VdelOutcome,
 };
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{

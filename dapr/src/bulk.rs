@@ -19,8 +19,8 @@ pub(crate) async fn join_all<T, F: Future>(
     call: impl Fn(T) -> F,
 ) -> Vec<F::Output> {
     let at_a_time = match parallelism {
-        Some(asked) if asked > 0 => {
-            usize::try_from(asked.min(MAX_CONCURRENCY)).unwrap_or(DEFAULT_CONCURRENCY)
+        Some(requested) if requested > 0 => {
+            usize::try_from(requested.min(MAX_CONCURRENCY)).unwrap_or(DEFAULT_CONCURRENCY)
         }
         _ => DEFAULT_CONCURRENCY,
     };
@@ -37,9 +37,9 @@ impl KeyLocks {
     /// Creates the locks for the repeated keys of a bulk request.
     pub(crate) fn for_repeated<'a>(keys: impl Iterator<Item = &'a str>) -> Self {
         let mut seen = HashSet::new();
-        let again = keys.filter(|key| !seen.insert(*key));
+        let repeated = keys.filter(|key| !seen.insert(*key));
         Self(
-            again
+            repeated
                 .map(|key| (key.to_owned(), Mutex::default()))
                 .collect(),
         )
@@ -48,7 +48,7 @@ impl KeyLocks {
     /// Waits for the turn on this key, after all earlier waiters. The turn ends when the result is dropped.
     pub(crate) async fn lock(&self, key: &str) -> Option<MutexGuard<'_, ()>> {
         match self.0.get(key) {
-            Some(turn) => Some(turn.lock().await),
+            Some(mutex) => Some(mutex.lock().await),
             None => None,
         }
     }

@@ -215,11 +215,11 @@ mod tests {
     }
 
     fn pair() -> (Connection, tokio::net::UnixStream) {
-        let (near, far) = UnixStream::pair().unwrap();
+        let (near, peer) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
-        far.set_nonblocking(true).unwrap();
-        let far = tokio::net::UnixStream::from_std(far).unwrap();
-        (Connection::new(near).unwrap(), far)
+        peer.set_nonblocking(true).unwrap();
+        let peer = tokio::net::UnixStream::from_std(peer).unwrap();
+        (Connection::new(near).unwrap(), peer)
     }
 
     async fn write(connection: &mut Connection, bytes: &[u8]) {
@@ -228,54 +228,54 @@ mod tests {
     }
 
     /// Expects exactly these bytes, and no further bytes for now.
-    async fn expect(far: &mut tokio::net::UnixStream, expected: &[u8]) {
+    async fn expect(peer: &mut tokio::net::UnixStream, expected: &[u8]) {
         let mut bytes = vec![0; expected.len()];
-        far.read_exact(&mut bytes).await.unwrap();
+        peer.read_exact(&mut bytes).await.unwrap();
         assert!(bytes == expected, "other bytes came");
-        let more = far.try_read(&mut [0]).unwrap_err();
+        let more = peer.try_read(&mut [0]).unwrap_err();
         assert_eq!(more.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_acknowledgement_between_short_frames_is_delayed() {
-        let (mut connection, mut far) = pair();
+        let (mut connection, mut peer) = pair();
         let begun = Instant::now();
         write(&mut connection, &frame(MAX_SHORT_FRAME)).await;
         write(&mut connection, PING).await;
         write(&mut connection, &frame(1)).await;
-        expect(&mut far, &[frame(MAX_SHORT_FRAME), frame(1)].concat()).await;
+        expect(&mut peer, &[frame(MAX_SHORT_FRAME), frame(1)].concat()).await;
         // The server of the connection waits for the next call.
         tokio::select! {
             read = connection.read_u8() => panic!("{read:?}"),
-            () = expect(&mut far, PING) => {}
+            () = expect(&mut peer, PING) => {}
         }
         // The limit allows for the resolution of timers, a millisecond.
         assert!(begun.elapsed() >= ACK_DELAY && begun.elapsed() <= ACK_DELAY * 2);
         write(&mut connection, PING).await;
-        far.write_u8(7).await.unwrap();
+        peer.write_u8(7).await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), 7);
-        assert!(far.try_read(&mut [0]).is_err(), "it does not wait again");
+        assert!(peer.try_read(&mut [0]).is_err(), "it does not wait again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_acknowledgement_between_long_frames_is_not_delayed() {
-        let (mut connection, mut far) = pair();
+        let (mut connection, mut peer) = pair();
         let begun = Instant::now();
         write(&mut connection, PING).await;
         write(&mut connection, &frame(MAX_SHORT_FRAME + 1)).await;
-        expect(&mut far, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
+        expect(&mut peer, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
         write(&mut connection, &frame(MAX_SHORT_FRAME + 1)).await;
         write(&mut connection, PING).await;
-        expect(&mut far, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
+        expect(&mut peer, &[&frame(MAX_SHORT_FRAME + 1), PING].concat()).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
         // The last frame is short again.
         write(&mut connection, PING).await;
-        assert!(far.try_read(&mut [0]).is_err(), "it does not wait");
+        assert!(peer.try_read(&mut [0]).is_err(), "it does not wait");
     }
 
     #[tokio::test(start_paused = true)]
     async fn acknowledgement_bytes_inside_a_frame_are_written() {
-        let (mut connection, mut far) = pair();
+        let (mut connection, mut peer) = pair();
         let mut long = frame(PING.len());
         long[9..].copy_from_slice(PING);
         let (header, rest) = long.split_at(9);
@@ -284,26 +284,26 @@ mod tests {
         tokio::time::advance(ACK_DELAY * 2).await;
         // The held acknowledgement is due, but a frame is only half written.
         write(&mut connection, rest).await;
-        expect(&mut far, &[&long, PING].concat()).await;
+        expect(&mut peer, &[&long, PING].concat()).await;
     }
 
     #[tokio::test]
     async fn delayed_acknowledgements_are_bounded() {
-        let (mut connection, mut far) = pair();
+        let (mut connection, mut peer) = pair();
         // Few enough that the socket is not full.
         for _ in 0..100 {
             write(&mut connection, PING).await;
             assert!(connection.delayed_acks.len() <= MAX_DELAYED_BYTES);
         }
         let mut bytes = vec![0; PING.len() * 90];
-        far.read_exact(&mut bytes).await.unwrap();
+        peer.read_exact(&mut bytes).await.unwrap();
         assert!(bytes.chunks(PING.len()).all(|it| it == PING));
     }
 
     #[tokio::test]
     async fn a_full_socket_gets_everything_in_order_later() {
         const FRAMES: usize = 300;
-        let (mut connection, mut far) = pair();
+        let (mut connection, mut peer) = pair();
         let writes = async {
             for number in 0..FRAMES {
                 write(&mut connection, &frame(number * 100)).await;
@@ -315,7 +315,7 @@ mod tests {
             // Long enough for the socket to fill.
             tokio::time::sleep(Duration::from_millis(50)).await;
             let mut bytes = Vec::new();
-            far.read_to_end(&mut bytes).await.unwrap();
+            peer.read_to_end(&mut bytes).await.unwrap();
             bytes
         };
         let ((), bytes) = tokio::join!(writes, reads);

@@ -201,12 +201,12 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for CallExecutor {
     }
 }
 
-/// Serves connections until `told` completes. Open connections then accept no further calls and end after their last one. Waits
+/// Serves connections until `shutdown` completes. Open connections then accept no further calls and end after their last one. Waits
 /// for that, within the time limits for calls and answers.
 pub(crate) async fn serve<C>(
     listener: UnixListener,
     services: GrpcServices<C>,
-    told: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) where
     C: StateStore + TransactionalStateStore + Clone,
 {
@@ -214,10 +214,10 @@ pub(crate) async fn serve<C>(
     // Each connection has a receiver.
     let (ending, _) = watch::channel(());
     {
-        let mut told = pin!(told);
+        let mut shutdown = pin!(shutdown);
         loop {
             let connection = tokio::select! {
-                () = &mut told => break,
+                () = &mut shutdown => break,
                 connection = accept(&listener) => connection,
             };
             let (connection, peer) = connection;

@@ -180,12 +180,12 @@ mod tests {
             set_precondition(None, Some(options(3))).unwrap_err().code(),
             Code::InvalidArgument
         );
-        let strange = Some(StateOptions {
+        let unknown = Some(StateOptions {
             concurrency: 0,
             consistency: 9,
         });
         assert_eq!(
-            delete_precondition(None, strange).unwrap_err().code(),
+            delete_precondition(None, unknown).unwrap_err().code(),
             Code::InvalidArgument
         );
         assert!(consistency(2).is_ok() && consistency(3).is_err());

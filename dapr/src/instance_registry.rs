@@ -80,8 +80,8 @@ impl InstanceRegistry {
         let fingerprint = self
             .hasher
             .hash_one(properties.iter().collect::<BTreeMap<_, _>>());
-        let entrance = self.start_connecting(&id)?;
-        let _one = entrance.lock.lock().await;
+        let connecting = self.start_connecting(&id)?;
+        let _one = connecting.lock.lock().await;
         self.check_owner(&id, fingerprint)?;
         let address = spec.settings.address();
         let instance = match Instance::connect(spec).await {
@@ -94,7 +94,7 @@ impl InstanceRegistry {
         };
         tracing::info!(component = id.name, peer = ?id.peer, address, "connected");
         let peer = id.peer;
-        let (former, is_first) = {
+        let (previous, is_first) = {
             let mut known = self
                 .instances
                 .write()
@@ -106,9 +106,9 @@ impl InstanceRegistry {
             };
             (known.insert(id, component), is_first)
         };
-        if let Some(former) = former {
-            // The former instance closes after its last call.
-            tokio::spawn(async move { former.instance.close_when_idle().await });
+        if let Some(previous) = previous {
+            // The previous instance closes after its last call.
+            tokio::spawn(async move { previous.instance.close_when_idle().await });
         }
         if is_first {
             let instances = self.clone();

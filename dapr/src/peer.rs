@@ -98,11 +98,11 @@ mod tests {
         let peer = Peer::Process { id, started };
         let waits = tokio::time::timeout(std::time::Duration::from_millis(50), peer.ended());
         assert!(waits.await.is_err(), "it runs");
-        let former = Peer::Process {
+        let expected = Peer::Process {
             id,
             started: started - 1,
         };
-        former.ended().await;
+        expected.ended().await;
         child.kill().unwrap();
         peer.ended().await;
         child.wait().unwrap();
@@ -111,7 +111,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_ends_of_a_socket_pair_are_this_process() {
-        let (near, _far) = UnixStream::pair().unwrap();
+        let (near, _peer) = UnixStream::pair().unwrap();
         let id = i32::try_from(std::process::id()).unwrap();
         let peer = Peer::from_socket(&near).unwrap();
         assert!(

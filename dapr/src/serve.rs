@@ -32,7 +32,7 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         stdout.flush()?;
         drop(stdout);
         notify_manager(&[NotifyState::Ready]);
-        let told = async move {
+        let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
@@ -40,26 +40,26 @@ pub(crate) fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             notify_manager(&[NotifyState::Stopping]);
             tracing::info!("stopping");
         };
-        let served = serve_until(listener, file, &instances, told).await;
+        let served = serve_until(listener, file, &instances, shutdown).await;
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, instances.close()).await;
         served
     })
 }
 
-/// Answers calls until `told` completes, and then the calls that are still running.
+/// Answers calls until `shutdown` completes, and then the calls that are still running.
 async fn serve_until(
     listener: UnixListener,
     file: SocketFile,
     instances: &Arc<InstanceRegistry>,
-    told: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> Result<(), Box<dyn Error>> {
     let services = GrpcServices::new(ComponentService::new(instances.clone()))?;
-    let told = async move {
-        told.await;
+    let shutdown = async move {
+        shutdown.await;
         // The file is removed first, so that no new connection arrives.
         drop(file);
     };
-    endpoint::serve(listener, services, told).await;
+    endpoint::serve(listener, services, shutdown).await;
     Ok(())
 }
 

@@ -91,9 +91,9 @@ impl StateStore for ComponentService {
     ) -> Result<Response<BulkDeleteResponse>, Status> {
         let (instance, request) = self.start_call(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let turns = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
+        let locks = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
         let done = join_all(request.items, parallelism, async |item: DeleteRequest| {
-            let _turn = turns.lock(&item.key).await;
+            let _guard = locks.lock(&item.key).await;
             instance.delete(item).await
         });
         bulk_result(done.await, "deletions")?;
@@ -136,9 +136,9 @@ impl StateStore for ComponentService {
     ) -> Result<Response<BulkSetResponse>, Status> {
         let (instance, request) = self.start_call(request).await?;
         let parallelism = request.options.map(|options| options.parallelism);
-        let turns = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
+        let locks = KeyLocks::for_repeated(request.items.iter().map(|item| &*item.key));
         let done = join_all(request.items, parallelism, async |item: SetRequest| {
-            let _turn = turns.lock(&item.key).await;
+            let _guard = locks.lock(&item.key).await;
             instance.set(item).await
         });
         bulk_result(done.await, "writes")?;
@@ -186,8 +186,8 @@ impl TransactionalStoreMultiMaxSize for ComponentService {
         request: Request<MultiMaxSizeRequest>,
     ) -> Result<Response<MultiMaxSizeResponse>, Status> {
         let (instance, _) = self.start_call(request).await?;
-        let most = instance.max_operations().await?;
-        let max_size = i64::try_from(most).unwrap_or(i64::MAX);
+        let max = instance.max_operations().await?;
+        let max_size = i64::try_from(max).unwrap_or(i64::MAX);
         Ok(Response::new(MultiMaxSizeResponse { max_size }))
     }
 }

@@ -29,15 +29,15 @@ impl Instance {
 
     /// Executes all operations of a transaction or none.
     pub(crate) async fn transact(&self, request: TransactionalStateRequest) -> Result<(), Status> {
-        let most = self.max_operations().await?;
+        let max = self.max_operations().await?;
         let operations = request.operations;
         let count = operations.len();
         if count == 0 {
             return Ok(());
         }
-        if count as u64 > most {
+        if count as u64 > max {
             return Err(Status::invalid_argument(format!(
-                "a transaction of {count} operations; the maximum is {most}"
+                "a transaction of {count} operations; the maximum is {max}"
             )));
         }
         let mut transaction = Transaction::new();

@@ -33,7 +33,7 @@ namespace detail {
 
 /// Calls a function of the program. An exception ends the program.
 template <class Call>
-auto contain(const Call& call) noexcept -> decltype(call()) {
+auto call_noexcept(const Call& call) noexcept -> decltype(call()) {
 #ifdef STATESTORE_NO_EXCEPTIONS
   return call();
 #else
@@ -48,7 +48,7 @@ auto contain(const Call& call) noexcept -> decltype(call()) {
 /// Destroys the function that was the context of a callback.
 template <class Function>
 void drop(void* context) noexcept {
-  contain([&] { delete static_cast<Function*>(context); });
+  call_noexcept([&] { delete static_cast<Function*>(context); });
 }
 
 }  // namespace detail

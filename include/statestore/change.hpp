@@ -33,12 +33,12 @@ inline std::optional<std::string> guarded(const change& function, const entry* o
 }
 
 inline sst_changer changer(change function) {
-  sst_changer made{};
+  sst_changer callback{};
   // The library reports the missing function.
-  if (!function) return made;
-  made.context = new change(std::move(function));
-  made.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
-    return contain([&]() -> std::uint32_t {
+  if (!function) return callback;
+  callback.context = new change(std::move(function));
+  callback.call = [](void* context, const sst_entry* borrowed, sst_bytes** value) noexcept -> std::uint32_t {
+    return call_noexcept([&]() -> std::uint32_t {
       // The entry is only borrowed, and released before the end.
       std::optional<entry> old = detail::take(const_cast<sst_entry*>(borrowed));
       const std::optional<std::string> changed = (*static_cast<change*>(context))(old ? &*old : nullptr);
@@ -48,8 +48,8 @@ inline sst_changer changer(change function) {
       return SST_STORE;
     });
   };
-  made.drop = drop<change>;
-  return made;
+  callback.drop = drop<change>;
+  return callback;
 }
 
 /// Runs a blocking update. `call` receives the changer, and the places for the result, the version and an error.

@@ -51,7 +51,7 @@ class [[nodiscard]] client {
   ///
   /// Blocks: for a moment, unless a function takes longer. Errors: SST_WRONG_THREAD in a function that this client calls.
   result<void> close() const {
-    return detail::give([&](sst_error** failure) { return sst_client_close(raw(), failure); });
+    return detail::checked_call([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
 
   /// Finishes operations and calls under way and closes the client, within this time. Returns whether they finished in time.
@@ -61,7 +61,7 @@ class [[nodiscard]] client {
   ///
   /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
   result<bool> close_within(milliseconds timeout) const {
-    return in_time([&](sst_error** failure) { return sst_client_close_within(raw(), detail::limit(timeout), failure); });
+    return ended_in_time([&](sst_error** failure) { return sst_client_close_within(raw(), detail::limit(timeout), failure); });
   }
 
   /// Waits until all operations and blocking calls that wait for answers have ended, also those that begin meanwhile. Returns whether
@@ -69,7 +69,7 @@ class [[nodiscard]] client {
   ///
   /// Blocks: at most for the time, by default without a limit. Errors: SST_CLOSED.
   result<bool> drain(std::optional<milliseconds> timeout = std::nullopt) const {
-    return in_time([&](sst_error** failure) { return sst_client_drain(raw(), detail::limit(timeout), failure); });
+    return ended_in_time([&](sst_error** failure) { return sst_client_drain(raw(), detail::limit(timeout), failure); });
   }
 
   /// Begins to wait until operations and calls under way have ended. Blocks: no. Errors: SST_CLOSED.
@@ -95,17 +95,17 @@ class [[nodiscard]] client {
   /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT, SST_QUEUE_FULL,
   /// SST_SESSION_LOST, SST_CLOSED, and the errors with which the store rejects requests.
   result<std::optional<entry>> get(bytes_view key, const get_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<std::optional<entry>>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<std::optional<entry>>(*invalid);
     const sst_get_options given = detail::raw(options);
     sst_entry* found = nullptr;
-    return detail::give<std::optional<entry>>(
+    return detail::checked_call<std::optional<entry>>(
         [&](sst_error** failure) { return sst_get(raw(), key.data(), key.size(), &given, &found, failure); },
         [&] { return detail::take(found); });
   }
 
   /// Begins to read a key. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED.
   result<operation> get_async(bytes_view key, completion<std::optional<entry>> done, const get_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_get_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_get_async(raw(), key.data(), key.size(), &given,
@@ -126,7 +126,7 @@ class [[nodiscard]] client {
   ///
   /// Blocks: until the answer. Errors: those of `get`, SST_TOO_LARGE.
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<set_outcome>(*invalid);
     const sst_set_options given = detail::raw(options);
     return detail::call_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_set(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -136,7 +136,7 @@ class [[nodiscard]] client {
   /// Begins to store a value. Blocks: no.
   result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
                               const set_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_set_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_set_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -157,7 +157,7 @@ class [[nodiscard]] client {
 
   /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_del(raw(), key.data(), key.size(), &given, outcome, version, failure);
@@ -166,7 +166,7 @@ class [[nodiscard]] client {
 
   /// Begins to delete a key. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_del_async(raw(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
@@ -182,7 +182,7 @@ class [[nodiscard]] client {
 
   /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -192,7 +192,7 @@ class [[nodiscard]] client {
   /// Begins to delete a key if it holds this value. Blocks: no.
   result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
                                const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -203,10 +203,10 @@ class [[nodiscard]] client {
   /// Prepares a scan for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. No request is sent before the first page
   /// is asked for. Blocks: no.
   result<statestore::scan> scan(bytes_view pattern, const scan_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<statestore::scan>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::scan>(*invalid);
     const sst_scan_options given = detail::raw(options);
     sst_scan* scan = nullptr;
-    return detail::give<statestore::scan>(
+    return detail::checked_call<statestore::scan>(
         [&](sst_error** failure) { return sst_scan_new(raw(), pattern.data(), pattern.size(), &given, &scan, failure); },
         [&] { return statestore::scan(scan); });
   }
@@ -215,17 +215,17 @@ class [[nodiscard]] client {
   ///
   /// Blocks: until the store has begun the watch. Errors: those of `get`.
   result<observer> observe(bytes_view key, const observe_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<observer>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<observer>(*invalid);
     const sst_observe_options given = detail::raw(options);
     sst_observer* observer = nullptr;
-    return detail::give<statestore::observer>(
+    return detail::checked_call<statestore::observer>(
         [&](sst_error** failure) { return sst_observe(raw(), key.data(), key.size(), &given, &observer, failure); },
         [&] { return statestore::observer(observer); });
   }
 
   /// Begins to start observing a key. Blocks: no.
   result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_observe_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_observe_async(raw(), key.data(), key.size(), &given,
@@ -285,10 +285,10 @@ class [[nodiscard]] client {
 
   /// Prepares the lease of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<statestore::lease>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::lease>(*invalid);
     const sst_lease_options given = detail::raw(options);
     sst_lease* lease = nullptr;
-    return detail::give<statestore::lease>(
+    return detail::checked_call<statestore::lease>(
         [&](sst_error** failure) { return sst_lease_new(raw(), name.data(), name.size(), &given, &lease, failure); },
         [&] { return statestore::lease(lease); });
   }
@@ -297,12 +297,12 @@ class [[nodiscard]] client {
   ///
   /// Blocks: until the lock is taken. Errors: SST_LOCK_HELD if another client still holds it, SST_NOT_A_LOCK, SST_INVALID_ARGUMENT.
   result<guard> lock(bytes_view name, const lock_options& options = {}) const {
-    return detail::unwrap(lock_or_not(name, options));
+    return detail::unwrap(lock_expected(name, options));
   }
 
   /// Begins to take a lock; cancelling the operation stops the wait. Blocks: no.
   result<operation> lock_async(bytes_view name, completion<guard> done, const lock_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -325,11 +325,11 @@ class [[nodiscard]] client {
       -> typename detail::work_result<std::invoke_result_t<Work, const guard&>>::type {
     using value = std::invoke_result_t<Work, const guard&>;
     using work_result = detail::work_result<value>;
-    const auto taken = lock_or_not(name, options);
+    const auto taken = lock_expected(name, options);
     if (!taken) return work_result::failed(taken.error());
     const guard& held = *taken;
     const auto finish = [&held] {
-      return detail::attempt<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), SST_FOREVER, failure); }, [] {});
+      return detail::try_call<void>([&](sst_error** failure) { return sst_guard_finish(held.raw(), SST_FOREVER, failure); }, [] {});
     };
     if constexpr (std::is_void_v<value>) {
       std::forward<Work>(work)(held);
@@ -344,11 +344,11 @@ class [[nodiscard]] client {
 
   /// Prepares the election of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
   result<statestore::election> election(bytes_view name, const lock_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<statestore::election>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::election>(*invalid);
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     sst_election* election = nullptr;
-    return detail::give<statestore::election>(
+    return detail::checked_call<statestore::election>(
         [&](sst_error** failure) { return sst_election_new(raw(), name.data(), name.size(), &given, &election, failure); },
         [&] { return statestore::election(election); });
   }
@@ -356,7 +356,7 @@ class [[nodiscard]] client {
   /// Returns the MQTT client id. Blocks: no.
   result<std::string> client_id() const {
     sst_bytes* id = nullptr;
-    return detail::give<std::string>([&](sst_error** failure) { return sst_client_id(raw(), &id, failure); },
+    return detail::checked_call<std::string>([&](sst_error** failure) { return sst_client_id(raw(), &id, failure); },
                                      [&] {
                                        const detail::owned<sst_bytes, sst_bytes_free> owner(id);
                                        return bytes_view(sst_bytes_slice(id)).str();
@@ -366,7 +366,7 @@ class [[nodiscard]] client {
   /// Returns the present state of the connection. Blocks: no.
   result<sst_state> state() const {
     sst_state state = SST_STATE_UNKNOWN;
-    return detail::give<sst_state>([&](sst_error** failure) { return sst_client_state(raw(), &state, failure); },
+    return detail::checked_call<sst_state>([&](sst_error** failure) { return sst_client_state(raw(), &state, failure); },
                                    [&] { return state; });
   }
 
@@ -397,7 +397,7 @@ class [[nodiscard]] client {
   result<sst_counters> counters() const {
     sst_counters counters{};
     counters.size = sizeof counters;
-    return detail::give<sst_counters>([&](sst_error** failure) { return sst_client_counters(raw(), &counters, failure); },
+    return detail::checked_call<sst_counters>([&](sst_error** failure) { return sst_client_counters(raw(), &counters, failure); },
                                       [&] { return counters; });
   }
 
@@ -407,34 +407,34 @@ class [[nodiscard]] client {
  private:
   /// Runs a call that waits, and returns whether it ended in time.
   template <class Call>
-  static result<bool> in_time(Call call) {
-    auto done = detail::attempt<bool>(std::move(call), [] { return true; });
+  static result<bool> ended_in_time(Call call) {
+    auto done = detail::try_call<bool>(std::move(call), [] { return true; });
     if (!done && done.error().status() == SST_TIMED_OUT) done = false;
     return detail::unwrap(std::move(done));
   }
 
   static result<client> connect_to(const char* url, const settings& settings) {
-    if (const auto no = detail::refused(settings)) return detail::refuse<client>(*no);
+    if (const auto invalid = detail::refused(settings)) return detail::refuse<client>(*invalid);
     const sst_settings given = detail::raw(settings);
     sst_client* raw = nullptr;
-    return detail::give<client>([&](sst_error** failure) { return sst_connect(url, &given, &raw, failure); },
+    return detail::checked_call<client>([&](sst_error** failure) { return sst_connect(url, &given, &raw, failure); },
                                 [&] { return client(raw); });
   }
 
   static result<operation> begin_connecting(const char* url, completion<client> done, const settings& settings) {
-    if (const auto no = detail::refused(settings)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(settings)) return detail::refuse<operation>(*invalid);
     const sst_settings given = detail::raw(settings);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_connect_async(url, &given, detail::completion<sst_on_client, client>(std::move(done)), operation, failure);
     });
   }
 
-  expected<guard> lock_or_not(bytes_view name, const lock_options& options) const {
-    if (const auto no = detail::refused(options)) return *no;
+  expected<guard> lock_expected(bytes_view name, const lock_options& options) const {
+    if (const auto invalid = detail::refused(options)) return *invalid;
     const sst_lease_options lease = detail::raw(options.lease);
     const sst_lock_options given = detail::raw(options, lease);
     sst_guard* guard = nullptr;
-    return detail::attempt<statestore::guard>(
+    return detail::try_call<statestore::guard>(
         [&](sst_error** failure) { return sst_lock(raw(), name.data(), name.size(), &given, &guard, failure); },
         [&] { return statestore::guard(guard); });
   }

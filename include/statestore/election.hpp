@@ -54,7 +54,7 @@ class election {
   /// Waits until this candidate is elected, and proclaims a value. Blocks: as long as the options say. Errors: those of `client::lock`.
   result<leadership> campaign(bytes_view value) const {
     sst_guard* raw = nullptr;
-    return detail::give<leadership>(
+    return detail::checked_call<leadership>(
         [&](sst_error** failure) { return sst_election_campaign(raw_.get(), value.data(), value.size(), &raw, failure); },
         [&] { return leadership(guard(raw)); });
   }
@@ -72,7 +72,7 @@ class election {
   /// Returns the present leader; empty if there is none. Blocks: until the answer.
   result<std::optional<statestore::leader>> leader() const {
     sst_leader* raw = nullptr;
-    return detail::give<std::optional<statestore::leader>>(
+    return detail::checked_call<std::optional<statestore::leader>>(
         [&](sst_error** failure) { return sst_election_leader(raw_.get(), &raw, failure); },
         [&] {
           const detail::owned<sst_leader, sst_leader_free> leader(raw);

@@ -195,7 +195,7 @@ result<T> unwrap(expected<T>&& from) {
 
 /// Calls the C interface, and makes a value if it succeeded. `call` receives the place for an error.
 template <class T, class Call, class Make>
-expected<T> attempt(Call call, Make make) {
+expected<T> try_call(Call call, Make make) {
   sst_error* failure = nullptr;
   const sst_status status = call(&failure);
   if (status != SST_OK) {
@@ -213,13 +213,13 @@ expected<T> attempt(Call call, Make make) {
 
 /// Does the same in the style of errors of this program.
 template <class T, class Call, class Make>
-result<T> give(Call call, Make make) {
-  return unwrap<T>(attempt<T>(std::move(call), std::move(make)));
+result<T> checked_call(Call call, Make make) {
+  return unwrap<T>(try_call<T>(std::move(call), std::move(make)));
 }
 
 template <class Call>
-result<void> give(Call call) {
-  return give<void>(std::move(call), [] {});
+result<void> checked_call(Call call) {
+  return checked_call<void>(std::move(call), [] {});
 }
 
 template <class T>

@@ -23,7 +23,7 @@ class [[nodiscard]] guard {
 
   /// Returns the fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. Blocks: no.
   /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
-  result<hlc> token() const { return detail::unwrap(detail::its_version<sst_guard>(sst_guard_token, raw_.get())); }
+  result<hlc> token() const { return detail::unwrap(detail::required_version<sst_guard>(sst_guard_token, raw_.get())); }
   /// Returns the name under which the lease is held. Owner: the guard. Blocks: no.
   bytes_view holder() const noexcept { return sst_guard_holder(raw_.get()); }
   /// Returns whether the lease is certainly still held. Once false, the result stays false. Blocks: no.
@@ -34,14 +34,14 @@ class [[nodiscard]] guard {
   }
   /// Fails with the reason if the lease is not certainly held any more. Blocks: no. Errors: SST_LOCK_LOST.
   result<void> check() const {
-    return detail::give([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
+    return detail::checked_call([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
   }
 
   /// Waits until the lease is not certainly held any more. Returns false if it still is when the time is over.
   ///
   /// Blocks: at most for `timeout`; by default without a limit.
   result<bool> wait_lost(std::optional<milliseconds> timeout = std::nullopt) const {
-    auto lost = detail::attempt<bool>(
+    auto lost = detail::try_call<bool>(
         [&](sst_error** failure) { return sst_guard_wait_lost(raw_.get(), detail::limit(timeout), failure); },
         [] { return true; });
     if (!lost && lost.error().status() == SST_TIMED_OUT) lost = false;
@@ -58,7 +58,7 @@ class [[nodiscard]] guard {
   /// Renews the lease now, and returns the new version of its key. Blocks: until the answer. Errors: SST_LOCK_LOST, and those of `set`.
   result<hlc> renew() const {
     sst_hlc* version = nullptr;
-    return detail::give<hlc>([&](sst_error** failure) { return sst_guard_renew(raw_.get(), &version, failure); },
+    return detail::checked_call<hlc>([&](sst_error** failure) { return sst_guard_renew(raw_.get(), &version, failure); },
                              [&] { return hlc(version); });
   }
 
@@ -92,7 +92,7 @@ class [[nodiscard]] guard {
   ///
   /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or released before.
   result<void> finish(std::optional<milliseconds> timeout = std::nullopt) const {
-    return detail::give([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
+    return detail::checked_call([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
   }
 
   /// Begins `finish`. Blocks: no.
@@ -104,7 +104,7 @@ class [[nodiscard]] guard {
 
   /// Stops renewing and leaves the lease to expire. Blocks: for a moment.
   result<void> leave() const {
-    return detail::give([&](sst_error** failure) { return sst_guard_leave(raw_.get(), failure); });
+    return detail::checked_call([&](sst_error** failure) { return sst_guard_leave(raw_.get(), failure); });
   }
 
   /// Begins `leave`. Blocks: no.
@@ -116,7 +116,7 @@ class [[nodiscard]] guard {
 
   /// Stores a value and protects the key with this guard's token. See `client::set`. Blocks: until the answer.
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<set_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<set_outcome>(*invalid);
     const sst_set_options given = detail::raw(options);
     return detail::call_set([&](sst_set_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_set(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -126,7 +126,7 @@ class [[nodiscard]] guard {
   /// Begins to store a value with this guard's token. Blocks: no.
   result<operation> set_async(bytes_view key, bytes_view value, completion<set_outcome> done,
                               const set_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_set_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_set_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,
@@ -137,7 +137,7 @@ class [[nodiscard]] guard {
   /// Computes a new value of a key from its present one, and protects the key with this guard's token. See `client::update`. Blocks:
   /// until it is done.
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<update_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<update_outcome>(*invalid);
     const sst_update_options given = detail::raw(options);
     return detail::call_update(function, [&](const sst_changer& changer, sst_update_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_update(raw_.get(), key.data(), key.size(), &given, changer, outcome, version, failure);
@@ -147,7 +147,7 @@ class [[nodiscard]] guard {
   /// Begins to compute a new value of a key from its present one. `function` must not throw: that ends the program. Blocks: no.
   result<operation> update_async(bytes_view key, change function, completion<update_outcome> done,
                                  const update_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_update_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_update_async(raw_.get(), key.data(), key.size(), &given, detail::changer(std::move(function)),
@@ -157,7 +157,7 @@ class [[nodiscard]] guard {
 
   /// Deletes a key together with its protection. Blocks: until the answer.
   result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_del(raw_.get(), key.data(), key.size(), &given, outcome, version, failure);
@@ -166,7 +166,7 @@ class [[nodiscard]] guard {
 
   /// Begins to delete a key together with its protection. Blocks: no.
   result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_del_async(raw_.get(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
@@ -175,7 +175,7 @@ class [[nodiscard]] guard {
 
   /// Deletes a key if it holds this value. Blocks: until the answer.
   result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<del_outcome>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
       return sst_guard_vdel(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
@@ -185,7 +185,7 @@ class [[nodiscard]] guard {
   /// Begins to delete a key if it holds this value. Blocks: no.
   result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
                                const del_options& options = {}) const {
-    if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_del_options given = detail::raw(options);
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_guard_vdel_async(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given,

@@ -54,13 +54,13 @@ expected<T> copy_of(const Raw* borrowed, Raw* (*clone)(const Raw*)) {
 
 template <class Closure, class Function, class... Results>
 Closure closure(Function function, void (*Closure::*)(void*, sst_status, const sst_error*, Results...)) {
-  Closure made{};
-  made.context = new Function(std::move(function));
-  made.call = [](void* context, sst_status status, const sst_error* failure, Results... results) noexcept {
-    contain([&] { (*static_cast<Function*>(context))(status, failure, results...); });
+  Closure callback{};
+  callback.context = new Function(std::move(function));
+  callback.call = [](void* context, sst_status status, const sst_error* failure, Results... results) noexcept {
+    call_noexcept([&] { (*static_cast<Function*>(context))(status, failure, results...); });
   };
-  made.drop = drop<Function>;
-  return made;
+  callback.drop = drop<Function>;
+  return callback;
 }
 
 /// Makes a callback of the C interface that owns a function and destroys it at the end.

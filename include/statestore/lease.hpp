@@ -18,12 +18,12 @@ struct [[nodiscard]] acquisition {
 namespace detail {
 
 inline expected<acquisition> acquired(sst_guard* raw, const sst_holding* holding) {
-  acquisition made;
-  if (raw != nullptr) made.guard.emplace(raw);
+  acquisition converted;
+  if (raw != nullptr) converted.guard.emplace(raw);
   auto held = read(holding);
   if (!held) return held.error();
-  made.holding = std::move(*held);
-  return made;
+  converted.holding = std::move(*held);
+  return converted;
 }
 
 }  // namespace detail
@@ -41,7 +41,7 @@ class lease {
   result<acquisition> acquire() const {
     sst_guard* guard = nullptr;
     sst_holding* raw = nullptr;
-    return detail::give<acquisition>(
+    return detail::checked_call<acquisition>(
         [&](sst_error** failure) { return sst_lease_acquire(raw_.get(), &guard, &raw, failure); },
         [&] {
           const detail::owned<sst_holding, sst_holding_free> owner(raw);
@@ -77,7 +77,7 @@ class lease {
   /// Returns the present holder; empty if there is none. Blocks: until the answer.
   result<std::optional<holding>> holder() const {
     sst_holding* raw = nullptr;
-    return detail::give<std::optional<holding>>(
+    return detail::checked_call<std::optional<holding>>(
         [&](sst_error** failure) { return sst_lease_holder(raw_.get(), &raw, failure); },
         [&] {
           const detail::owned<sst_holding, sst_holding_free> holding(raw);

@@ -19,13 +19,13 @@ inline result<void> log_set(sst_level level,
                             std::function<void(sst_level, std::string_view target, std::string_view message)> function) {
   using function_type = decltype(function);
   sst_on_log callback{};
-  if (!function) return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
+  if (!function) return detail::checked_call([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
   callback.context = new function_type(std::move(function));
   callback.call = [](void* context, sst_level record, const char* target, const char* message) noexcept {
-    detail::contain([&] { (*static_cast<function_type*>(context))(record, target, message); });
+    detail::call_noexcept([&] { (*static_cast<function_type*>(context))(record, target, message); });
   };
   callback.drop = detail::drop<function_type>;
-  return detail::give([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
+  return detail::checked_call([&](sst_error** failure) { return sst_log_set(level, callback, failure); });
 }
 
 /// Stops logging. The function still receives the earlier records, and is then destroyed on its thread. Blocks: no.

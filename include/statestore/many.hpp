@@ -46,7 +46,7 @@ inline std::vector<expected<del_outcome>> read_dels(const sst_results* raw) {
 template <class T, class Call>
 result<std::vector<expected<T>>> call_many(Call call, std::vector<expected<T>> (*read)(const sst_results*)) {
   sst_results* found = nullptr;
-  return give<std::vector<expected<T>>>([&](sst_error** failure) { return call(&found, failure); },
+  return checked_call<std::vector<expected<T>>>([&](sst_error** failure) { return call(&found, failure); },
                                         [&] {
                                           const owned<sst_results, sst_results_free> results(found);
                                           return read(results.get());
@@ -62,11 +62,11 @@ sst_on_results on_many(statestore::completion<std::vector<expected<T>>> done, st
 
 inline result<std::vector<std::optional<entry>>> client::get_many(const std::vector<bytes_view>& keys,
                                                                   const get_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<std::vector<std::optional<entry>>>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<std::vector<std::optional<entry>>>(*invalid);
   const sst_get_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   sst_entries* found = nullptr;
-  return detail::give<std::vector<std::optional<entry>>>(
+  return detail::checked_call<std::vector<std::optional<entry>>>(
       [&](sst_error** failure) { return sst_get_many(raw(), slices.data(), slices.size(), &given, &found, failure); },
       [&] {
         const detail::owned<sst_entries, sst_entries_free> entries(found);
@@ -77,7 +77,7 @@ inline result<std::vector<std::optional<entry>>> client::get_many(const std::vec
 inline result<operation> client::get_many_async(const std::vector<bytes_view>& keys,
                                                 completion<std::vector<std::optional<entry>>> done,
                                                 const get_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
   const sst_get_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -90,7 +90,7 @@ inline result<operation> client::get_many_async(const std::vector<bytes_view>& k
 
 inline result<std::vector<expected<set_outcome>>> client::set_many(const std::vector<std::pair<bytes_view, bytes_view>>& values,
                                                                    const set_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<std::vector<expected<set_outcome>>>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<std::vector<expected<set_outcome>>>(*invalid);
   const sst_set_options given = detail::raw(options);
   const std::vector<sst_pair> pairs = detail::pairs_of(values);
   return detail::call_many(
@@ -103,7 +103,7 @@ inline result<std::vector<expected<set_outcome>>> client::set_many(const std::ve
 inline result<operation> client::set_many_async(const std::vector<std::pair<bytes_view, bytes_view>>& values,
                                                 completion<std::vector<expected<set_outcome>>> done,
                                                 const set_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
   const sst_set_options given = detail::raw(options);
   const std::vector<sst_pair> pairs = detail::pairs_of(values);
   return detail::begin([&](sst_operation** operation, sst_error** failure) {
@@ -114,7 +114,7 @@ inline result<operation> client::set_many_async(const std::vector<std::pair<byte
 
 inline result<std::vector<expected<del_outcome>>> client::del_many(const std::vector<bytes_view>& keys,
                                                                    const del_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<std::vector<expected<del_outcome>>>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<std::vector<expected<del_outcome>>>(*invalid);
   const sst_del_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   return detail::call_many(
@@ -127,7 +127,7 @@ inline result<std::vector<expected<del_outcome>>> client::del_many(const std::ve
 inline result<operation> client::del_many_async(const std::vector<bytes_view>& keys,
                                                 completion<std::vector<expected<del_outcome>>> done,
                                                 const del_options& options) const {
-  if (const auto no = detail::refused(options)) return detail::refuse<operation>(*no);
+  if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
   const sst_del_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   return detail::begin([&](sst_operation** operation, sst_error** failure) {

@@ -27,7 +27,7 @@ class [[nodiscard]] observer {
   /// happened, or the reason why the store does not allow the watch any more.
   result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
     sst_observation* raw = nullptr;
-    auto next = detail::attempt<std::optional<observation>>(
+    auto next = detail::try_call<std::optional<observation>>(
         [&](sst_error** failure) { return sst_observer_next(raw_.get(), detail::limit(timeout), &raw, failure); },
         [&] { return std::optional<observation>(observation(raw)); });
     if (!next && next.error().status() == SST_CLOSED) next = std::optional<observation>();
@@ -50,7 +50,7 @@ class [[nodiscard]] observer {
       };
     }
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_observer_next_async(raw_.get(), told(std::move(each)), operation, failure);
+      return sst_observer_next_async(raw_.get(), as_callback(std::move(each)), operation, failure);
     });
   }
 
@@ -68,7 +68,7 @@ class [[nodiscard]] observer {
   /// has a function or a descriptor.
   result<subscription> subscribe(completion<observation> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
-      return sst_observer_subscribe(raw_.get(), told(std::move(function)), subscription, failure);
+      return sst_observer_subscribe(raw_.get(), as_callback(std::move(function)), subscription, failure);
     });
   }
 
@@ -76,11 +76,11 @@ class [[nodiscard]] observer {
   /// SST_TIMED_OUT. Do not read the descriptor. Owner: the observer, which closes it. Blocks: no.
   result<int> fd() const {
     int fd = -1;
-    return detail::give<int>([&](sst_error** failure) { return sst_observer_fd(raw_.get(), &fd, failure); }, [&] { return fd; });
+    return detail::checked_call<int>([&](sst_error** failure) { return sst_observer_fd(raw_.get(), &fd, failure); }, [&] { return fd; });
   }
 
  private:
-  static sst_on_observation told(completion<observation> function) {
+  static sst_on_observation as_callback(completion<observation> function) {
     return detail::completion<sst_on_observation, observation>(
         std::move(function),
         [](const sst_observation* borrowed) { return detail::copy_of<observation>(borrowed, sst_observation_clone); });
@@ -101,7 +101,7 @@ class scan {
   /// page can be asked for again. Blocks: until the answer.
   result<std::optional<std::vector<std::string>>> next_page() const {
     sst_keys* raw = nullptr;
-    return detail::give<std::optional<std::vector<std::string>>>(
+    return detail::checked_call<std::optional<std::vector<std::string>>>(
         [&](sst_error** failure) { return sst_scan_next_page(raw_.get(), &raw, failure); },
         [&] {
           const detail::owned<sst_keys, sst_keys_free> keys(raw);
@@ -123,7 +123,7 @@ class scan {
   /// Returns the next key; empty after the last one. Blocks: until there is one.
   result<std::optional<std::string>> next() const {
     sst_bytes* raw = nullptr;
-    return detail::give<std::optional<std::string>>(
+    return detail::checked_call<std::optional<std::string>>(
         [&](sst_error** failure) { return sst_scan_next(raw_.get(), &raw, failure); },
         [&] {
           const detail::owned<sst_bytes, sst_bytes_free> key(raw);
@@ -187,7 +187,7 @@ class scan {
 /// Tests whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.
 inline result<bool> pattern_matches(bytes_view pattern, bytes_view key) {
   bool matches = false;
-  return detail::give<bool>(
+  return detail::checked_call<bool>(
       [&](sst_error** failure) {
         return sst_pattern_matches(pattern.data(), pattern.size(), key.data(), key.size(), &matches, failure);
       },

@@ -89,13 +89,13 @@ namespace detail {
 template <class Call>
 result<operation> begin(Call call) {
   sst_operation* raw = nullptr;
-  return give<operation>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return operation(raw); });
+  return checked_call<operation>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return operation(raw); });
 }
 
 template <class Call>
 result<subscription> subscribe(Call call) {
   sst_subscription* raw = nullptr;
-  return give<subscription>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return subscription(raw); });
+  return checked_call<subscription>([&](sst_error** failure) { return call(&raw, failure); }, [&] { return subscription(raw); });
 }
 
 inline sst_on_done on_done(statestore::completion<void> done) {

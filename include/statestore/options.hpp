@@ -36,9 +36,9 @@ class condition {
   /// Makes the condition that the key is present and has this version. On a store without conditions on versions, the value that had
   /// the version is compared, under a fence.
   static condition if_version(hlc version) {
-    condition made;
-    made.version_ = std::move(version);
-    return made;
+    condition converted;
+    converted.version_ = std::move(version);
+    return converted;
   }
 
   sst_condition is() const noexcept { return is_; }
@@ -272,131 +272,131 @@ inline std::uint64_t ms(std::chrono::seconds time) noexcept {
 }
 
 inline sst_get_options raw(const get_options& options) noexcept {
-  sst_get_options made{};
-  made.size = sizeof made;
-  made.timeout_ms = ms(options.timeout);
-  made.remaining = options.remaining;
-  made.eventual = options.eventual;
-  return made;
+  sst_get_options converted{};
+  converted.size = sizeof converted;
+  converted.timeout_ms = ms(options.timeout);
+  converted.remaining = options.remaining;
+  converted.eventual = options.eventual;
+  return converted;
 }
 
 inline sst_set_options raw(const set_options& options) noexcept {
-  sst_set_options made{};
-  made.size = sizeof made;
-  made.condition = options.condition.is();
-  made.if_version = raw(options.condition.version());
-  made.retry = options.retry;
-  made.persist = options.persist;
-  made.coalesce = options.coalesce;
-  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
-  made.fencing_token = raw(options.fencing_token);
-  made.timeout_ms = ms(options.timeout);
-  return made;
+  sst_set_options converted{};
+  converted.size = sizeof converted;
+  converted.condition = options.condition.is();
+  converted.if_version = raw(options.condition.version());
+  converted.retry = options.retry;
+  converted.persist = options.persist;
+  converted.coalesce = options.coalesce;
+  converted.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
+  converted.fencing_token = raw(options.fencing_token);
+  converted.timeout_ms = ms(options.timeout);
+  return converted;
 }
 
 inline sst_del_options raw(const del_options& options) noexcept {
-  sst_del_options made{};
-  made.size = sizeof made;
-  made.fencing_token = raw(options.fencing_token);
-  made.timeout_ms = ms(options.timeout);
-  made.retry = options.retry;
-  made.if_version = raw(options.if_version);
-  return made;
+  sst_del_options converted{};
+  converted.size = sizeof converted;
+  converted.fencing_token = raw(options.fencing_token);
+  converted.timeout_ms = ms(options.timeout);
+  converted.retry = options.retry;
+  converted.if_version = raw(options.if_version);
+  return converted;
 }
 
 inline sst_transact_options raw(const transact_options& options) noexcept {
-  sst_transact_options made{};
-  made.size = sizeof made;
-  made.timeout_ms = ms(options.timeout);
-  made.persist = options.persist;
-  made.retry = options.retry;
-  made.through_intents = options.through_intents;
-  return made;
+  sst_transact_options converted{};
+  converted.size = sizeof converted;
+  converted.timeout_ms = ms(options.timeout);
+  converted.persist = options.persist;
+  converted.retry = options.retry;
+  converted.through_intents = options.through_intents;
+  return converted;
 }
 
 inline sst_scan_options raw(const scan_options& options) noexcept {
-  sst_scan_options made{};
-  made.size = sizeof made;
-  made.timeout_ms = ms(options.timeout);
-  return made;
+  sst_scan_options converted{};
+  converted.size = sizeof converted;
+  converted.timeout_ms = ms(options.timeout);
+  return converted;
 }
 
 inline sst_observe_options raw(const observe_options& options) noexcept {
-  sst_observe_options made{};
-  made.size = sizeof made;
-  made.keep = options.keep;
-  made.timeout_ms = ms(options.timeout);
-  return made;
+  sst_observe_options converted{};
+  converted.size = sizeof converted;
+  converted.keep = options.keep;
+  converted.timeout_ms = ms(options.timeout);
+  return converted;
 }
 
 inline sst_update_options raw(const update_options& options) noexcept {
-  sst_update_options made{};
-  made.size = sizeof made;
-  made.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
-  made.timeout_ms = ms(options.timeout);
-  made.persist = options.persist;
-  return made;
+  sst_update_options converted{};
+  converted.size = sizeof converted;
+  converted.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
+  converted.timeout_ms = ms(options.timeout);
+  converted.persist = options.persist;
+  return converted;
 }
 
 /// Makes options that refer to `options`, which must outlive them.
 inline sst_lease_options raw(const lease_options& options) noexcept {
-  sst_lease_options made{};
-  made.size = sizeof made;
-  made.duration_ms = ms(options.duration);
-  made.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : SST_FOREVER;
-  made.holder = raw(options.holder);
-  made.holder_len = options.holder ? options.holder->size() : 0;
-  made.timeout_ms = ms(options.timeout);
-  made.foreign_lease_max_ms = ms(options.foreign_lease_max);
-  made.resume = options.resume;
-  return made;
+  sst_lease_options converted{};
+  converted.size = sizeof converted;
+  converted.duration_ms = ms(options.duration);
+  converted.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : SST_FOREVER;
+  converted.holder = raw(options.holder);
+  converted.holder_len = options.holder ? options.holder->size() : 0;
+  converted.timeout_ms = ms(options.timeout);
+  converted.foreign_lease_max_ms = ms(options.foreign_lease_max);
+  converted.resume = options.resume;
+  return converted;
 }
 
 /// Makes options that refer to `lease`, which must outlive them.
 inline sst_lock_options raw(const lock_options& options, const sst_lease_options& lease) noexcept {
-  sst_lock_options made{};
-  made.size = sizeof made;
-  made.lease = &lease;
-  made.wait_ms = ms(options.wait);
-  made.once = options.wait && made.wait_ms == 0;
-  return made;
+  sst_lock_options converted{};
+  converted.size = sizeof converted;
+  converted.lease = &lease;
+  converted.wait_ms = ms(options.wait);
+  converted.once = options.wait && converted.wait_ms == 0;
+  return converted;
 }
 
 /// Makes settings that refer to `from`, which must outlive them.
 inline sst_settings raw(const settings& from) noexcept {
-  sst_settings made{};
-  made.size = sizeof made;
-  made.client_id = raw(from.client_id);
-  made.user_name = raw(from.user_name);
-  made.password = raw(from.password);
-  made.password_len = from.password ? from.password->size() : 0;
-  made.password_file = raw(from.password_file);
-  made.sat_file = raw(from.sat_file);
-  made.ca_file = raw(from.ca_file);
-  made.cert_file = raw(from.cert_file);
-  made.key_file = raw(from.key_file);
-  made.key_password_file = raw(from.key_password_file);
-  made.server_name = raw(from.server_name);
-  made.tls = choice(from.tls);
-  made.clean_start = choice(from.clean_start);
-  made.session_expiry_ms = ms(from.session_expiry);
-  if (from.keep_alive) made.keep_alive_ms = from.keep_alive->count() == 0 ? SST_FOREVER : ms(*from.keep_alive);
-  made.ping_timeout_ms = ms(from.ping_timeout);
-  made.connect_timeout_ms = ms(from.connect_timeout);
-  made.request_timeout_ms = ms(from.request_timeout);
-  made.max_in_flight = from.max_in_flight;
-  made.max_queued = from.max_queued;
-  made.max_buffered_bytes = from.max_buffered_bytes;
-  made.max_value_bytes = from.max_value_bytes;
-  made.max_packet_bytes = from.max_packet_bytes;
-  made.reconnect_delay_min_ms = ms(from.reconnect_delay_min);
-  made.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
-  made.connect_limit_ms = ms(from.connect_limit);
-  made.reconnect_limit_ms = ms(from.reconnect_limit);
-  made.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
-  made.fail_fast = choice(from.fail_fast);
-  if (from.queue != nullptr) made.queue = from.queue->raw();
-  return made;
+  sst_settings converted{};
+  converted.size = sizeof converted;
+  converted.client_id = raw(from.client_id);
+  converted.user_name = raw(from.user_name);
+  converted.password = raw(from.password);
+  converted.password_len = from.password ? from.password->size() : 0;
+  converted.password_file = raw(from.password_file);
+  converted.sat_file = raw(from.sat_file);
+  converted.ca_file = raw(from.ca_file);
+  converted.cert_file = raw(from.cert_file);
+  converted.key_file = raw(from.key_file);
+  converted.key_password_file = raw(from.key_password_file);
+  converted.server_name = raw(from.server_name);
+  converted.tls = choice(from.tls);
+  converted.clean_start = choice(from.clean_start);
+  converted.session_expiry_ms = ms(from.session_expiry);
+  if (from.keep_alive) converted.keep_alive_ms = from.keep_alive->count() == 0 ? SST_FOREVER : ms(*from.keep_alive);
+  converted.ping_timeout_ms = ms(from.ping_timeout);
+  converted.connect_timeout_ms = ms(from.connect_timeout);
+  converted.request_timeout_ms = ms(from.request_timeout);
+  converted.max_in_flight = from.max_in_flight;
+  converted.max_queued = from.max_queued;
+  converted.max_buffered_bytes = from.max_buffered_bytes;
+  converted.max_value_bytes = from.max_value_bytes;
+  converted.max_packet_bytes = from.max_packet_bytes;
+  converted.reconnect_delay_min_ms = ms(from.reconnect_delay_min);
+  converted.reconnect_delay_max_ms = ms(from.reconnect_delay_max);
+  converted.connect_limit_ms = ms(from.connect_limit);
+  converted.reconnect_limit_ms = ms(from.reconnect_limit);
+  converted.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
+  converted.fail_fast = choice(from.fail_fast);
+  if (from.queue != nullptr) converted.queue = from.queue->raw();
+  return converted;
 }
 
 }  // namespace detail

@@ -58,7 +58,7 @@ template <class Call>
 expected<set_outcome> attempt_set(Call call) {
   sst_set_result outcome = SST_SET_FAILED;
   sst_hlc* version = nullptr;
-  return attempt<set_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
+  return try_call<set_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
                               [&] { return set_outcome{outcome == SST_SET_APPLIED, take(version)}; });
 }
 
@@ -81,7 +81,7 @@ template <class Call>
 expected<del_outcome> attempt_del(Call call) {
   sst_del_result outcome = SST_DEL_FAILED;
   sst_hlc* version = nullptr;
-  return attempt<del_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
+  return try_call<del_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
                               [&] { return del_outcome{static_cast<del_outcome::kind>(outcome), take(version)}; });
 }
 
@@ -104,7 +104,7 @@ template <class Call>
 expected<update_outcome> attempt_update(Call call) {
   sst_update_result outcome = SST_UPDATE_FAILED;
   sst_hlc* version = nullptr;
-  return attempt<update_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
+  return try_call<update_outcome>([&](sst_error** failure) { return call(&outcome, &version, failure); },
                                  [&] { return update_outcome{outcome == SST_UPDATE_APPLIED, take(version)}; });
 }
 
@@ -121,7 +121,7 @@ inline sst_on_update on_update(statestore::completion<update_outcome> done) {
 template <class Call>
 result<release_outcome> call_release(Call call) {
   sst_release outcome = SST_RELEASE_FAILED;
-  return give<release_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
+  return checked_call<release_outcome>([&](sst_error** failure) { return call(&outcome, failure); },
                                [&] { return static_cast<release_outcome>(outcome); });
 }
 

@@ -22,24 +22,24 @@ class [[nodiscard]] queue {
   /// Makes a queue without clients. Blocks: no. Errors: SST_INTERNAL if the system provides no descriptor.
   static result<queue> make() {
     sst_queue* raw = nullptr;
-    return detail::give<queue>([&](sst_error** failure) { return sst_queue_new(&raw, failure); }, [&] { return queue(raw); });
+    return detail::checked_call<queue>([&](sst_error** failure) { return sst_queue_new(&raw, failure); }, [&] { return queue(raw); });
   }
 
   /// Returns a file descriptor for event loops that is readable while there is something to run. Do not read it. Owner: this queue.
   /// Blocks: no.
   result<int> fd() const {
     int fd = -1;
-    return detail::give<int>([&](sst_error** failure) { return sst_queue_fd(raw(), &fd, failure); }, [&] { return fd; });
+    return detail::checked_call<int>([&](sst_error** failure) { return sst_queue_fd(raw(), &fd, failure); }, [&] { return fd; });
   }
 
-  /// Calls functions that wait now, on this thread: at most `most`, which must not be 0. Returns how many it called.
+  /// Calls functions that wait now, on this thread: at most `max`, which must not be 0. Returns how many it called.
   ///
   /// The rest, and functions that arrive meanwhile, keep the descriptor readable.
   ///
   /// Thread: any, one at a time. Blocks: no. Errors: SST_WRONG_THREAD in a function that it calls, and while another thread runs it.
-  result<std::size_t> run(std::size_t most = SST_ALL) const {
+  result<std::size_t> run(std::size_t max = SST_ALL) const {
     std::size_t ran = 0;
-    return detail::give<std::size_t>([&](sst_error** failure) { return sst_queue_run(raw(), most, &ran, failure); },
+    return detail::checked_call<std::size_t>([&](sst_error** failure) { return sst_queue_run(raw(), max, &ran, failure); },
                                      [&] { return ran; });
   }
 

@@ -21,7 +21,7 @@ inline void thread_set(std::function<void(std::string_view name)> function) {
   if (function) {
     callback.context = new function_type(std::move(function));
     callback.call = [](void* context, const char* name) noexcept {
-      detail::contain([&] { (*static_cast<function_type*>(context))(name); });
+      detail::call_noexcept([&] { (*static_cast<function_type*>(context))(name); });
     };
     callback.drop = detail::drop<function_type>;
   }

@@ -13,7 +13,7 @@ inline namespace STATESTORE_VARIANT {
 inline result<statestore::capabilities> client::capabilities() const {
   sst_capabilities found{};
   found.size = sizeof found;
-  return detail::give<statestore::capabilities>(
+  return detail::checked_call<statestore::capabilities>(
       [&](sst_error** failure) { return sst_client_capabilities(raw(), &found, failure); }, [&] { return detail::read(found); });
 }
 
@@ -34,10 +34,12 @@ inline result<operation> client::capabilities_async(completion<statestore::capab
 }
 
 inline result<transaction_outcome> client::transact(const transaction& given, const transact_options& options) const {
-  if (const auto no = detail::first_of(given.mistake(), detail::refused(options))) return detail::refuse<transaction_outcome>(*no);
+  if (const auto invalid = detail::first_of(given.mistake(), detail::refused(options))) {
+    return detail::refuse<transaction_outcome>(*invalid);
+  }
   const sst_transact_options with = detail::raw(options);
   sst_transaction_outcome* found = nullptr;
-  auto transacted = detail::attempt<detail::owned<sst_transaction_outcome, sst_transaction_outcome_free>>(
+  auto transacted = detail::try_call<detail::owned<sst_transaction_outcome, sst_transaction_outcome_free>>(
       [&](sst_error** failure) { return sst_transact(raw(), given.raw(), &with, &found, failure); },
       [&] { return detail::owned<sst_transaction_outcome, sst_transaction_outcome_free>(found); });
   if (!transacted) return detail::refuse<transaction_outcome>(transacted.error());
@@ -46,7 +48,7 @@ inline result<transaction_outcome> client::transact(const transaction& given, co
 
 inline result<operation> client::transact_async(const transaction& given, completion<transaction_outcome> done,
                                                 const transact_options& options) const {
-  if (const auto no = detail::first_of(given.mistake(), detail::refused(options))) return detail::refuse<operation>(*no);
+  if (const auto invalid = detail::first_of(given.mistake(), detail::refused(options))) return detail::refuse<operation>(*invalid);
   const sst_transact_options with = detail::raw(options);
   return detail::begin([&](sst_operation** operation, sst_error** failure) {
     return sst_transact_async(raw(), given.raw(), &with,

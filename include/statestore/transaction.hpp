@@ -30,18 +30,18 @@ class transaction {
  public:
   /// Makes a transaction without operations.
   transaction() {
-    sst_transaction* made = nullptr;
-    keep(detail::attempt<void>([&](sst_error** failure) { return sst_transaction_new(&made, failure); }, [] {}));
-    raw_.reset(made);
+    sst_transaction* converted = nullptr;
+    keep(detail::try_call<void>([&](sst_error** failure) { return sst_transaction_new(&converted, failure); }, [] {}));
+    raw_.reset(converted);
   }
   /// Takes ownership of a handle.
   explicit transaction(sst_transaction* raw) noexcept : raw_(raw) {}
 
   /// Adds a SET. It may have the options `condition`, `expires_in` and `fencing_token`; other options are set in `transact`.
   transaction& set(bytes_view key, bytes_view value, const set_options& options = {}) & {
-    if (const auto no = detail::refused(options)) return keep(*no);
+    if (const auto invalid = detail::refused(options)) return keep(*invalid);
     const sst_set_options given = detail::raw(options);
-    return keep(detail::attempt<void>(
+    return keep(detail::try_call<void>(
         [&](sst_error** failure) {
           return sst_transaction_set(raw_.get(), key.data(), key.size(), value.data(), value.size(), &given, failure);
         },
@@ -53,9 +53,9 @@ class transaction {
 
   /// Adds a DEL, with `fencing_token` and `if_version`. An absent key is not a failure, unless `if_version` is set.
   transaction& del(bytes_view key, const del_options& options = {}) & {
-    if (const auto no = detail::refused(options)) return keep(*no);
+    if (const auto invalid = detail::refused(options)) return keep(*invalid);
     const sst_del_options given = detail::raw(options);
-    return keep(detail::attempt<void>(
+    return keep(detail::try_call<void>(
         [&](sst_error** failure) { return sst_transaction_del(raw_.get(), key.data(), key.size(), &given, failure); }, [] {}));
   }
   transaction&& del(bytes_view key, const del_options& options = {}) && { return std::move(del(key, options)); }
@@ -109,7 +109,7 @@ inline expected<transaction_outcome> read(const sst_transaction_outcome* raw) {
   outcome.version = std::move(*version);
   for (std::size_t index = 0; index < sst_transaction_outcome_len(raw); ++index) {
     sst_hlc* one = nullptr;
-    auto at = attempt<std::optional<hlc>>(
+    auto at = try_call<std::optional<hlc>>(
         [&](sst_error** failure) { return sst_transaction_outcome_version_at(raw, index, &one, failure); }, [&] { return take(one); });
     if (!at) return at.error();
     outcome.versions.push_back(std::move(*at));

@@ -26,7 +26,7 @@ class hlc {
   /// Parses `{milliseconds}:{counter}:{node id}`. Errors: SST_INVALID_ARGUMENT.
   static result<hlc> parse(bytes_view text) {
     sst_hlc* parsed = nullptr;
-    return detail::give<hlc>(
+    return detail::checked_call<hlc>(
         [&](sst_error** failure) { return sst_hlc_parse(text.data(), text.size(), &parsed, failure); },
         [&] { return hlc(parsed); });
   }
@@ -56,7 +56,7 @@ class hlc {
  private:
   static std::int32_t order(const hlc& one, const hlc& other) {
     std::int32_t order = 0;
-    return detail::attempt<std::int32_t>(
+    return detail::try_call<std::int32_t>(
                [&](sst_error** failure) { return sst_hlc_compare(one.raw(), other.raw(), &order, failure); }, [&] { return order; })
         .value();
   }
@@ -72,17 +72,17 @@ inline std::optional<hlc> take(sst_hlc* version) {
 
 /// Returns the version from a function of the C interface; empty for NULL.
 template <class Raw>
-expected<std::optional<hlc>> version_of(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
+expected<std::optional<hlc>> version_of(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* object) {
   sst_hlc* version = nullptr;
-  return attempt<std::optional<hlc>>([&](sst_error** failure) { return get(thing, &version, failure); },
+  return try_call<std::optional<hlc>>([&](sst_error** failure) { return get(object, &version, failure); },
                                      [&] { return take(version); });
 }
 
 /// Returns the version of an object that always has one.
 template <class Raw>
-expected<hlc> its_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* thing) {
+expected<hlc> required_version(sst_status (*get)(const Raw*, sst_hlc**, sst_error**), const Raw* object) {
   sst_hlc* version = nullptr;
-  return attempt<hlc>([&](sst_error** failure) { return get(thing, &version, failure); }, [&] { return hlc(version); });
+  return try_call<hlc>([&](sst_error** failure) { return get(object, &version, failure); }, [&] { return hlc(version); });
 }
 
 }  // namespace detail
@@ -123,7 +123,7 @@ class entry {
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
   /// Returns the version of the value, which the SET that stored it returned. Errors: SST_INVALID_ARGUMENT if the entry was moved from,
   /// SST_FORKED.
-  result<hlc> version() const { return detail::unwrap(detail::its_version(sst_entry_version, raw())); }
+  result<hlc> version() const { return detail::unwrap(detail::required_version(sst_entry_version, raw())); }
   /// Returns the remaining time of the key, unknown unless `get_options::remaining` asked for it.
   statestore::expiry expires_in() const noexcept { return statestore::expiry(sst_entry_expires_in_ms(raw_.get())); }
   const sst_entry* raw() const noexcept { return raw_.get(); }
@@ -197,7 +197,7 @@ inline expected<std::vector<std::optional<entry>>> read(const sst_entries* raw) 
   std::vector<std::optional<entry>> entries;
   for (std::size_t index = 0; index < sst_entries_len(raw); ++index) {
     sst_entry* one = nullptr;
-    auto read = attempt<std::optional<entry>>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
+    auto read = try_call<std::optional<entry>>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
                                               [&] { return take(one); });
     // An entry that cannot be read is an error, not an absent key.
     if (!read) return read.error();

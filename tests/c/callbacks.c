@@ -11,7 +11,7 @@
 enum { THREADS = 8 };
 
 typedef struct callback_check {
-  latch told;
+  latch received;
   sst_client *client;
   pthread_t main;
   // The thread of the first callback, and how many callbacks run now.
@@ -24,41 +24,41 @@ typedef struct callback_check {
 
 static void callback_check_init(callback_check *check_, sst_client *client) {
   memset(check_, 0, sizeof *check_);
-  latch_init(&check_->told);
-  pthread_mutex_lock(&check_->told.mutex);
+  latch_init(&check_->received);
+  pthread_mutex_lock(&check_->received.mutex);
   check_->client = client;
   check_->main = pthread_self();
-  pthread_mutex_unlock(&check_->told.mutex);
+  pthread_mutex_unlock(&check_->received.mutex);
 }
 
-static void callback_check_destroy(callback_check *check_) { latch_destroy(&check_->told); }
+static void callback_check_destroy(callback_check *check_) { latch_destroy(&check_->received); }
 
 // It is none of the program's threads, always the same one, not that of the connections, and nobody else is called.
 static void enter(callback_check *check_) {
   char name[16] = "";
   CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, CALLS) == 0);
-  pthread_mutex_lock(&check_->told.mutex);
+  pthread_mutex_lock(&check_->received.mutex);
   CHECK(!pthread_equal(pthread_self(), check_->main) && ++check_->running == 1);
   if (!check_->is_known) check_->thread = pthread_self();
   check_->is_known = true;
   CHECK(pthread_equal(pthread_self(), check_->thread));
-  pthread_mutex_unlock(&check_->told.mutex);
+  pthread_mutex_unlock(&check_->received.mutex);
 }
 
 static void leave(callback_check *check_, sst_status status) {
-  pthread_mutex_lock(&check_->told.mutex);
+  pthread_mutex_lock(&check_->received.mutex);
   --check_->running;
-  pthread_mutex_unlock(&check_->told.mutex);
-  latch_call(&check_->told, status, NULL, "");
+  pthread_mutex_unlock(&check_->received.mutex);
+  latch_call(&check_->received, status, NULL, "");
 }
 
 static void on_drop(void *context) {
   callback_check *check_ = (callback_check *)context;
   enter(check_);
-  pthread_mutex_lock(&check_->told.mutex);
+  pthread_mutex_lock(&check_->received.mutex);
   --check_->running;
-  pthread_mutex_unlock(&check_->told.mutex);
-  latch_drop(&check_->told);
+  pthread_mutex_unlock(&check_->received.mutex);
+  latch_drop(&check_->received);
 }
 
 static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
@@ -129,10 +129,10 @@ static void one_after_the_other(void) {
   sst_observer_free(observer);
   end_client(client);
   // All of it is over: each answer, at least one observation with the end, the states with the end.
-  pthread_mutex_lock(&check_.told.mutex);
-  CHECK(check_.told.drops == THREADS * repetitions(50) + 2 && check_.told.calls >= THREADS * repetitions(50) + 4);
+  pthread_mutex_lock(&check_.received.mutex);
+  CHECK(check_.received.drops == THREADS * repetitions(50) + 2 && check_.received.calls >= THREADS * repetitions(50) + 4);
   CHECK(check_.running == 0);
-  pthread_mutex_unlock(&check_.told.mutex);
+  pthread_mutex_unlock(&check_.received.mutex);
   callback_check_destroy(&check_);
 }
 
@@ -141,12 +141,12 @@ static void a_changer(void) {
   sst_error *error = NULL;
   sst_client *client = new_client();
   callback_check check_;
-  const sst_changer changer = {&check_.told, NULL, latch_drop}, asked = {&check_, change, NULL};
+  const sst_changer changer = {&check_.received, NULL, latch_drop}, asked = {&check_, change, NULL};
   callback_check_init(&check_, client);
   EXPECT(SST_INVALID_ARGUMENT, sst_update(client, TEXT("callbacks/key"), NULL, changer, NULL, NULL, &error));
-  CHECK(check_.told.drops == 1);
+  CHECK(check_.received.drops == 1);
   EXPECT(SST_OK, sst_update(client, TEXT("callbacks/key"), NULL, asked, NULL, NULL, &error));
-  CHECK(latch_calls(&check_.told) == 1);
+  CHECK(latch_calls(&check_.received) == 1);
   end_client(client);
   callback_check_destroy(&check_);
 }
@@ -183,14 +183,14 @@ static void under_no_lock(void) {
   sst_operation *operation = NULL;
   sst_counters counters;
   gate gate_;
-  latch told;
+  latch received;
   const sst_on_entry waiting = {&gate_, wait_at, left};
-  const sst_on_entry simple = {&told, on_simple, latch_drop};
-  const sst_on_observation none = {&told, NULL, latch_drop};
-  const sst_on_log log_ = {&told, NULL, latch_drop};
+  const sst_on_entry simple = {&received, on_simple, latch_drop};
+  const sst_on_observation none = {&received, NULL, latch_drop};
+  const sst_on_log log_ = {&received, NULL, latch_drop};
   latch_init(&gate_.entered);
   latch_init(&gate_.opened);
-  latch_init(&told);
+  latch_init(&received);
   memset(&counters, 0, sizeof counters);
   counters.size = sizeof counters;
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, waiting, &operation, &error));
@@ -217,23 +217,23 @@ static void under_no_lock(void) {
   sst_operation_free(operation);
   // Another client has another thread.
   EXPECT(SST_OK, sst_get_async(other, TEXT("key"), NULL, simple, NULL, &error));
-  latch_wait_drops(&told, 1);
+  latch_wait_drops(&received, 1);
   EXPECT(SST_OK, sst_log_set(SST_LOG_ERROR, log_, &error));
   sst_log_off();
-  latch_wait_drops(&told, 2);
+  latch_wait_drops(&received, 2);
   end_client(other);
   // Of this one nothing was called meanwhile.
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, simple, NULL, &error));
   EXPECT(SST_OK, sst_get(client, TEXT("key"), NULL, &entry, &error));
-  CHECK(latch_calls(&told) == 1 && latch_calls(&gate_.entered) == 1);
+  CHECK(latch_calls(&received) == 1 && latch_calls(&gate_.entered) == 1);
   latch_call(&gate_.opened, SST_OK, NULL, "");
   latch_wait_drops(&gate_.entered, 1);
-  latch_wait_drops(&told, 4);
+  latch_wait_drops(&received, 4);
   end_client(client);
-  CHECK(told.calls == 2 && gate_.entered.calls == 1);
+  CHECK(received.calls == 2 && gate_.entered.calls == 1);
   latch_destroy(&gate_.entered);
   latch_destroy(&gate_.opened);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 // Closing the own client is refused and changes nothing; closing another one, which waits for its callbacks, is not.
@@ -244,27 +244,27 @@ static void close_within(void *context, sst_status status, const sst_error *erro
   sst_entry *own = NULL;
   sst_state state = SST_STATE_UNKNOWN;
   (void)error, (void)entry;
-  pthread_mutex_lock(&check_->told.mutex);
+  pthread_mutex_lock(&check_->received.mutex);
   client = check_->client;
   other = check_->other;
-  pthread_mutex_unlock(&check_->told.mutex);
+  pthread_mutex_unlock(&check_->received.mutex);
   CHECK(sst_client_close(client, &why) == SST_WRONG_THREAD && sst_error_status(why) == SST_WRONG_THREAD);
   CHECK(sst_error_outcome(why) == SST_NOT_DONE && strstr(sst_error_message(why), "callback") != NULL);
   sst_error_free(why);
   CHECK(sst_client_state(client, &state, NULL) == SST_OK && state == SST_CONNECTED);
   CHECK(sst_get(client, TEXT("callbacks/none"), NULL, &own, NULL) == SST_OK && own == NULL);
   CHECK(sst_client_close(other, NULL) == SST_OK);
-  latch_call(&check_->told, status, NULL, "");
+  latch_call(&check_->received, status, NULL, "");
 }
 
 static void close_while_dropped(void *context) {
   callback_check *check_ = (callback_check *)context;
   sst_client *client;
-  pthread_mutex_lock(&check_->told.mutex);
+  pthread_mutex_lock(&check_->received.mutex);
   client = check_->client;
-  pthread_mutex_unlock(&check_->told.mutex);
+  pthread_mutex_unlock(&check_->received.mutex);
   CHECK(sst_client_close(client, NULL) == SST_WRONG_THREAD);
-  latch_drop(&check_->told);
+  latch_drop(&check_->received);
 }
 
 static void closing_is_refused(void) {
@@ -274,11 +274,11 @@ static void closing_is_refused(void) {
   const sst_on_entry callback = {&check_, close_within, close_while_dropped};
   sst_client *client = new_client(), *other = new_client();
   callback_check_init(&check_, client);
-  pthread_mutex_lock(&check_.told.mutex);
+  pthread_mutex_lock(&check_.received.mutex);
   check_.other = other;
-  pthread_mutex_unlock(&check_.told.mutex);
+  pthread_mutex_unlock(&check_.received.mutex);
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&check_.told, 1);
+  latch_wait_drops(&check_.received, 1);
   EXPECT(SST_CLOSED, sst_get(other, TEXT("key"), NULL, &entry, &error));
   sst_client_free(other);
   end_client(client);

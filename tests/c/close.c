@@ -156,7 +156,7 @@ static void used_afterwards(void) {
 }
 
 typedef struct closing {
-  latch told;
+  latch received;
   latch closed;
   sst_client *client;
 } closing;
@@ -172,54 +172,54 @@ static void on_entry_close(void *context, sst_status status, const sst_error *er
   sst_entry *own = NULL;
   sst_client *client;
   (void)error, (void)entry;
-  pthread_mutex_lock(&closing_->told.mutex);
+  pthread_mutex_lock(&closing_->received.mutex);
   client = closing_->client;
-  pthread_mutex_unlock(&closing_->told.mutex);
+  pthread_mutex_unlock(&closing_->received.mutex);
   CHECK(status == SST_OK);
   // Blocking calls are allowed here, closing the client is not; beginning to close it is.
   CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
   CHECK(sst_client_close(client, NULL) == SST_WRONG_THREAD);
   CHECK(sst_get(client, TEXT("key"), NULL, &own, NULL) == SST_OK);
   CHECK(sst_client_close_async(client, closed, NULL, NULL) == SST_OK);
-  latch_call(&closing_->told, status, NULL, "");
+  latch_call(&closing_->received, status, NULL, "");
 }
 
-static void drop_closing(void *context) { latch_drop(&((closing *)context)->told); }
+static void drop_closing(void *context) { latch_drop(&((closing *)context)->received); }
 
 static void in_a_callback(void) {
   sst_error *error = NULL;
   closing closing_;
   const sst_on_entry callback = {&closing_, on_entry_close, drop_closing};
-  latch_init(&closing_.told);
+  latch_init(&closing_.received);
   latch_init(&closing_.closed);
-  pthread_mutex_lock(&closing_.told.mutex);
+  pthread_mutex_lock(&closing_.received.mutex);
   closing_.client = new_client();
-  pthread_mutex_unlock(&closing_.told.mutex);
+  pthread_mutex_unlock(&closing_.received.mutex);
   EXPECT(SST_OK, sst_get_async(closing_.client, TEXT("key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&closing_.told, 1);
+  latch_wait_drops(&closing_.received, 1);
   latch_wait_drops(&closing_.closed, 1);
   CHECK(closing_.closed.calls == 1 && closing_.closed.status == SST_OK);
   EXPECT(SST_OK, sst_client_close(closing_.client, &error));
   sst_client_free(closing_.client);
-  latch_destroy(&closing_.told);
+  latch_destroy(&closing_.received);
   latch_destroy(&closing_.closed);
 }
 
 // What drops the context takes its time.
 typedef struct dropping {
-  latch began, told;
+  latch began, received;
   sst_operation *operation;
 } dropping;
 
 static void on_entry_slow(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
   (void)error, (void)entry;
-  latch_call(&((dropping *)context)->told, status, NULL, "");
+  latch_call(&((dropping *)context)->received, status, NULL, "");
 }
 
 static void drop_slowly(void *context) {
   latch_call(&((dropping *)context)->began, SST_OK, NULL, "");
   usleep(50000);
-  latch_drop(&((dropping *)context)->told);
+  latch_drop(&((dropping *)context)->received);
 }
 
 static void *close_operation(void *argument) {
@@ -230,9 +230,9 @@ static void *close_operation(void *argument) {
 static void close_while_dropped(dropping *at, int number) {
   latch_wait_calls(&at->began, number);
   close_operation(at);
-  pthread_mutex_lock(&at->told.mutex);
-  CHECK(at->told.drops == number);
-  pthread_mutex_unlock(&at->told.mutex);
+  pthread_mutex_lock(&at->received.mutex);
+  CHECK(at->received.drops == number);
+  pthread_mutex_unlock(&at->received.mutex);
   sst_operation_free(at->operation);
 }
 
@@ -244,22 +244,22 @@ static void with_a_context_that_is_dropped(void) {
   pthread_t thread;
   const sst_on_entry entry = {&at, on_entry_slow, drop_slowly};
   latch_init(&at.began);
-  latch_init(&at.told);
+  latch_init(&at.received);
   EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, &at.operation, &error));
   close_while_dropped(&at, 1);
   server_stop();
   EXPECT(SST_OK, sst_get_async(client, TEXT("close"), NULL, entry, &at.operation, &error));
   CHECK(pthread_create(&thread, NULL, close_operation, &at) == 0);
   close_while_dropped(&at, 2);
-  CHECK(pthread_join(thread, NULL) == 0 && at.told.calls == 1);
+  CHECK(pthread_join(thread, NULL) == 0 && at.received.calls == 1);
   server_continue();
   end_client(client);
   latch_destroy(&at.began);
-  latch_destroy(&at.told);
+  latch_destroy(&at.received);
 }
 
 typedef struct freeing {
-  latch told;
+  latch received;
   sst_queue *queue;
 } freeing;
 
@@ -267,10 +267,10 @@ static void on_entry_free(void *context, sst_status status, const sst_error *err
   freeing *freeing_ = (freeing *)context;
   (void)error, (void)entry;
   sst_queue_free(freeing_->queue);
-  latch_call(&freeing_->told, status, NULL, "");
+  latch_call(&freeing_->received, status, NULL, "");
 }
 
-static void drop_freeing(void *context) { latch_drop(&((freeing *)context)->told); }
+static void drop_freeing(void *context) { latch_drop(&((freeing *)context)->received); }
 
 // A queue that is freed in a callback that closing a client calls closes its other clients as well.
 static void with_a_queue_that_is_freed(void) {
@@ -280,8 +280,8 @@ static void with_a_queue_that_is_freed(void) {
   sst_entry *found = NULL;
   freeing first, second;
   const sst_on_entry entry = {&first, on_entry_free, drop_freeing}, waiting = {&second, on_entry_free, drop_freeing};
-  latch_init(&first.told);
-  latch_init(&second.told);
+  latch_init(&first.received);
+  latch_init(&second.received);
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
   EXPECT(SST_OK, sst_queue_new(&first.queue, &error));
@@ -294,14 +294,14 @@ static void with_a_queue_that_is_freed(void) {
   server_stop();
   EXPECT(SST_OK, sst_get_async(other, TEXT("close"), NULL, waiting, NULL, &error));
   EXPECT(SST_OK, sst_client_close(client, &error));
-  CHECK(first.told.calls == 1 && first.told.drops == 1 && first.told.status == SST_OK);
-  CHECK(second.told.calls == 1 && second.told.drops == 1 && second.told.status == SST_CLOSED);
+  CHECK(first.received.calls == 1 && first.received.drops == 1 && first.received.status == SST_OK);
+  CHECK(second.received.calls == 1 && second.received.drops == 1 && second.received.status == SST_CLOSED);
   server_continue();
   EXPECT(SST_CLOSED, sst_get(other, TEXT("close"), NULL, &found, &error));
   sst_client_free(client);
   end_client(other);
-  latch_destroy(&first.told);
-  latch_destroy(&second.told);
+  latch_destroy(&first.received);
+  latch_destroy(&second.received);
 }
 
 void suite_close(void) {

@@ -15,10 +15,10 @@ static void connecting_is_given_up(void) {
   sst_client *client = NULL;
   sst_settings settings;
   sst_operation *told_of = NULL, *closing = NULL;
-  latch told, closed;
-  const sst_on_client first = {&told, on_client, latch_drop}, second = {&closed, on_client, latch_drop};
+  latch received, closed;
+  const sst_on_client first = {&received, on_client, latch_drop}, second = {&closed, on_client, latch_drop};
   const uint64_t began = now_ms();
-  latch_init(&told);
+  latch_init(&received);
   latch_init(&closed);
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
@@ -33,11 +33,11 @@ static void connecting_is_given_up(void) {
   CHECK(closed.drops == 1);
   CHECK(!sst_operation_has_ended(told_of));
   EXPECT(SST_OK, sst_operation_cancel(told_of, &error));
-  latch_wait_drops(&told, 1);
-  CHECK(told.calls == 1 && told.status == SST_CANCELLED && closed.calls == 0);
+  latch_wait_drops(&received, 1);
+  CHECK(received.calls == 1 && received.status == SST_CANCELLED && closed.calls == 0);
   sst_operation_free(told_of);
   sst_operation_free(closing);
-  latch_destroy(&told);
+  latch_destroy(&received);
   latch_destroy(&closed);
 }
 

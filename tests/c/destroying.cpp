@@ -50,29 +50,29 @@ class visit {
 void subscriptions(const statestore::client& client) {
   {
     visit visit;
-    std::optional<statestore::subscription> told(client.on_state(visit.function()));
-    visit.ends_before([&] { told.reset(); });
+    std::optional<statestore::subscription> subscription(client.on_state(visit.function()));
+    visit.ends_before([&] { subscription.reset(); });
   }
   {
     visit visit;
-    auto told = client.on_state(visit.function());
-    visit.ends_before([&] { told = client.on_state(nullptr); });
+    auto subscription = client.on_state(visit.function());
+    visit.ends_before([&] { subscription = client.on_state(nullptr); });
   }
   {
     visit visit;
-    std::optional<statestore::subscription> told(client.observe("destroying/key").subscribe(visit.function()));
+    std::optional<statestore::subscription> subscription(client.observe("destroying/key").subscribe(visit.function()));
     client.set("destroying/key", "1");
-    visit.ends_before([&] { told.reset(); });
+    visit.ends_before([&] { subscription.reset(); });
   }
   {
     visit visit;
-    std::optional<statestore::subscription> told(client.lease("destroying/lease").observe(visit.function()));
-    visit.ends_before([&] { told.reset(); });
+    std::optional<statestore::subscription> subscription(client.lease("destroying/lease").observe(visit.function()));
+    visit.ends_before([&] { subscription.reset(); });
   }
   {
     visit visit;
-    std::optional<statestore::subscription> told(client.election("destroying/chief").observe(visit.function()));
-    visit.ends_before([&] { told.reset(); });
+    std::optional<statestore::subscription> subscription(client.election("destroying/chief").observe(visit.function()));
+    visit.ends_before([&] { subscription.reset(); });
   }
 }
 
@@ -126,13 +126,13 @@ void clients() {
 /// A function does not wait for itself.
 void in_the_function_itself(const statestore::client& client) {
   {
-    std::optional<statestore::subscription> told;
+    std::optional<statestore::subscription> subscription;
     std::promise<void> is_kept, is_over;
     const auto alive = std::make_shared<int>(0);
     auto kept = is_kept.get_future().share();
-    told = client.on_state([&, alive, kept](const auto&...) {
+    subscription = client.on_state([&, alive, kept](const auto&...) {
       kept.wait();
-      told.reset();
+      subscription.reset();
       is_over.set_value();
     });
     is_kept.set_value();

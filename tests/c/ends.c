@@ -5,7 +5,7 @@
 
 // What callbacks are told last.
 typedef struct last {
-  latch told;
+  latch received;
   sst_lost_reason reason;
 } last;
 
@@ -14,10 +14,10 @@ static void tell(void *context, sst_status status, const sst_error *error) {
   const sst_lost_reason reason = sst_error_lost_reason(error);
   if (reason == SST_NOT_LOST) return;
   CHECK(status != SST_OK);
-  pthread_mutex_lock(&last_->told.mutex);
+  pthread_mutex_lock(&last_->received.mutex);
   last_->reason = reason;
-  pthread_mutex_unlock(&last_->told.mutex);
-  latch_call(&last_->told, status, NULL, "");
+  pthread_mutex_unlock(&last_->received.mutex);
+  latch_call(&last_->received, status, NULL, "");
 }
 
 static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
@@ -36,12 +36,12 @@ static void on_leader(void *context, sst_status status, const sst_error *error, 
   (void)leader;
   tell(context, status, error);
 }
-static void drop(void *context) { latch_drop(&((last *)context)->told); }
+static void drop(void *context) { latch_drop(&((last *)context)->received); }
 
 // One of each that ends with its client.
 typedef struct ending {
   sst_client *client;
-  sst_observer *observer, *told;
+  sst_observer *observer, *received;
   sst_lease *lease;
   sst_election *election;
   sst_guard *guard;
@@ -50,7 +50,7 @@ typedef struct ending {
 
 static void begin_last(last *of) {
   memset(of, 0, sizeof *of);
-  latch_init(&of->told);
+  latch_init(&of->received);
 }
 
 static void begin(ending *of, sst_client *client) {
@@ -68,8 +68,8 @@ static void begin(ending *of, sst_client *client) {
   EXPECT(SST_OK, sst_client_on_state(client, state, NULL, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("ends/key"), NULL, &of->observer, &error));
   EXPECT(SST_OK, sst_observer_next_async(of->observer, next, NULL, &error));
-  EXPECT(SST_OK, sst_observe(client, TEXT("ends/key"), NULL, &of->told, &error));
-  EXPECT(SST_OK, sst_observer_subscribe(of->told, observation, NULL, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("ends/key"), NULL, &of->received, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(of->received, observation, NULL, &error));
   EXPECT(SST_OK, sst_lease_new(client, TEXT("ends/lease"), NULL, &of->lease, &error));
   EXPECT(SST_OK, sst_lease_observe(of->lease, holding, NULL, &error));
   EXPECT(SST_OK, sst_election_new(client, TEXT("ends/election"), NULL, &of->election, &error));
@@ -80,9 +80,9 @@ static void begin(ending *of, sst_client *client) {
 }
 
 static void end_last(last *of, sst_lost_reason reason) {
-  latch_wait_drops(&of->told, 1);
-  CHECK(of->told.calls == 1 && of->reason == reason);
-  latch_destroy(&of->told);
+  latch_wait_drops(&of->received, 1);
+  CHECK(of->received.calls == 1 && of->reason == reason);
+  latch_destroy(&of->received);
 }
 
 // All end for this reason, which the connection has already, or gets by being closed.
@@ -96,18 +96,18 @@ static void end(ending *of, sst_lost_reason reason) {
   end_last(&of->leader, reason);
   EXPECT(SST_OK, sst_guard_wait_lost(of->guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(of->guard) == reason);
-  CHECK(sst_client_lost_reason(of->client) == reason && sst_observer_lost_reason(of->told) == reason);
+  CHECK(sst_client_lost_reason(of->client) == reason && sst_observer_lost_reason(of->received) == reason);
   // Also after the client was closed.
   EXPECT(SST_OK, sst_client_close(of->client, &error));
   CHECK(sst_client_lost_reason(of->client) == reason);
   CHECK(sst_observer_next(of->observer, SST_FOREVER, &observation, NULL) != SST_OK);
   CHECK(observation == NULL && sst_observer_lost_reason(of->observer) == reason);
-  latch_wait_drops(&of->next.told, 1);
+  latch_wait_drops(&of->next.received, 1);
   // Closing the client ends the operation, which is no end of what it waited for.
   CHECK(of->next.reason == (reason == SST_LOST_CLOSED ? of->next.reason : reason));
-  latch_destroy(&of->next.told);
+  latch_destroy(&of->next.received);
   sst_observer_free(of->observer);
-  sst_observer_free(of->told);
+  sst_observer_free(of->received);
   sst_lease_free(of->lease);
   sst_election_free(of->election);
   sst_guard_free(of->guard);
@@ -174,9 +174,9 @@ static void guards(void) {
   sst_error *error = NULL;
   sst_client *client = new_client(), *other = new_client();
   sst_guard *guard = lock_for(client, "ends/released", 0, 0), *taken;
-  latch told;
-  const sst_on_done done = {&told, on_done, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_done done = {&received, on_done, latch_drop};
+  latch_init(&received);
   EXPECT(SST_OK, sst_guard_release(guard, SST_FOREVER, NULL, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_RELEASED);
   // Work under a lock that was given back was not protected.
@@ -187,8 +187,8 @@ static void guards(void) {
   EXPECT(SST_OK, sst_guard_finish(guard, SST_FOREVER, &error));
   CHECK(sst_guard_lost_reason(guard) == SST_LOST_RELEASED);
   EXPECT(SST_OK, sst_guard_finish_async(guard, SST_FOREVER, done, NULL, &error));
-  latch_wait_drops(&told, 1);
-  CHECK(told.status == SST_LOCK_LOST);
+  latch_wait_drops(&received, 1);
+  CHECK(received.status == SST_LOCK_LOST);
   sst_guard_free(guard);
 
   guard = lock_for(client, "ends/left", 0, 0);
@@ -212,7 +212,7 @@ static void guards(void) {
   sst_guard_free(taken);
   end_client(other);
   end_client(client);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 void suite_ends(void) {

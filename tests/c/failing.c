@@ -21,12 +21,12 @@
 #define BEGIN(name, type, function, call)                              \
   static sst_status call_##name(const handle_set *of, sst_error **error) { \
     sst_operation *operation = JUNK(sst_operation);                    \
-    latch told;                                                        \
-    const type callback = {&told, function, latch_drop};               \
+    latch received;                                                        \
+    const type callback = {&received, function, latch_drop};               \
     sst_status status;                                                 \
-    latch_init(&told);                                                 \
+    latch_init(&received);                                                 \
     status = call;                                                     \
-    return ended(&told, status, operation, error);                     \
+    return ended(&received, status, operation, error);                     \
   }
 
 // Likewise, with what it is called with.
@@ -34,51 +34,51 @@
   static sst_status call_##name(const handle_set *of, sst_error **error) { \
     many;                                                              \
     sst_operation *operation = JUNK(sst_operation);                    \
-    latch told;                                                        \
-    const type callback = {&told, function, latch_drop};               \
+    latch received;                                                        \
+    const type callback = {&received, function, latch_drop};               \
     sst_status status;                                                 \
-    latch_init(&told);                                                 \
+    latch_init(&received);                                                 \
     status = call;                                                     \
-    return ended(&told, status, operation, error);                     \
+    return ended(&received, status, operation, error);                     \
   }
 
 // One function that begins a subscription, likewise.
 #define SUBSCRIBE(name, type, function, call)                          \
   static sst_status call_##name(const handle_set *of, sst_error **error) { \
     sst_subscription *subscription = JUNK(sst_subscription);           \
-    latch told;                                                        \
-    const type callback = {&told, function, latch_drop};               \
+    latch received;                                                        \
+    const type callback = {&received, function, latch_drop};               \
     sst_status status;                                                 \
-    latch_init(&told);                                                 \
+    latch_init(&received);                                                 \
     status = call;                                                     \
-    return unsubscribed(&told, status, subscription);                  \
+    return unsubscribed(&received, status, subscription);                  \
   }
 
 // A callback that could not be taken over is not called, and dropped by now; another one is called once, then dropped, and its error
 // is given as that of the call.
-static sst_status ended(latch *told, sst_status status, sst_operation *operation, sst_error **error) {
+static sst_status ended(latch *received, sst_status status, sst_operation *operation, sst_error **error) {
   if (status != SST_OK) {
-    CHECK(operation == NULL && told->calls == 0 && told->drops == 1);
+    CHECK(operation == NULL && received->calls == 0 && received->drops == 1);
   } else {
-    latch_wait_drops(told, 1);
-    CHECK(operation != NULL && *error == NULL && told->calls == 1 && told->drops == 1);
+    latch_wait_drops(received, 1);
+    CHECK(operation != NULL && *error == NULL && received->calls == 1 && received->drops == 1);
     sst_operation_free(operation);
-    status = told->status;
-    if (status != SST_OK) *error = (sst_error *)told->handle;
+    status = received->status;
+    if (status != SST_OK) *error = (sst_error *)received->handle;
   }
-  latch_destroy(told);
+  latch_destroy(received);
   return status;
 }
 
-static sst_status unsubscribed(latch *told, sst_status status, sst_subscription *subscription) {
+static sst_status unsubscribed(latch *received, sst_status status, sst_subscription *subscription) {
   if (status != SST_OK) {
-    CHECK(subscription == NULL && told->calls == 0 && told->drops == 1);
+    CHECK(subscription == NULL && received->calls == 0 && received->drops == 1);
   } else {
     CHECK(subscription != NULL && sst_subscription_cancel(subscription, NULL) == SST_OK);
-    latch_wait_drops(told, 1);
+    latch_wait_drops(received, 1);
     sst_subscription_free(subscription);
   }
-  latch_destroy(told);
+  latch_destroy(received);
   return status;
 }
 
@@ -303,14 +303,14 @@ static sst_status call_sst_update(const handle_set *of, sst_error **error) {
 
 static sst_status call_sst_update_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
-  latch asked, told;
+  latch asked, received;
   const sst_changer changer = {&asked, no_change, latch_drop};
-  const sst_on_update callback = {&told, on_update, latch_drop};
+  const sst_on_update callback = {&received, on_update, latch_drop};
   sst_status status;
   latch_init(&asked);
-  latch_init(&told);
+  latch_init(&received);
   status = sst_update_async(of->client, BYTES, OPTIONS(sst_update_options), changer, callback, &operation, error);
-  status = ended(&told, status, operation, error);
+  status = ended(&received, status, operation, error);
   CHECK(asked.drops == 1);
   latch_destroy(&asked);
   return status;
@@ -323,13 +323,13 @@ CALL(sst_compare_and_set, UPDATE_PLACES,
 static sst_status call_sst_compare_and_set_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
   const sst_slice expected = {of->data, of->len};
-  latch told;
-  const sst_on_update callback = {&told, on_update, latch_drop};
+  latch received;
+  const sst_on_update callback = {&received, on_update, latch_drop};
   sst_status status;
-  latch_init(&told);
+  latch_init(&received);
   status = sst_compare_and_set_async(of->client, TEXT("key"), &expected, TEXT("x"), OPTIONS(sst_update_options), callback,
                                      &operation, error);
-  return ended(&told, status, operation, error);
+  return ended(&received, status, operation, error);
 }
 
 CALL(sst_observe, sst_observer *observer = JUNK(sst_observer),

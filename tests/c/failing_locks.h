@@ -36,14 +36,14 @@ static sst_status call_sst_guard_update(const handle_set *of, sst_error **error)
 
 static sst_status call_sst_guard_update_async(const handle_set *of, sst_error **error) {
   sst_operation *operation = JUNK(sst_operation);
-  latch asked, told;
+  latch asked, received;
   const sst_changer changer = {&asked, no_change, latch_drop};
-  const sst_on_update callback = {&told, on_update, latch_drop};
+  const sst_on_update callback = {&received, on_update, latch_drop};
   sst_status status;
   latch_init(&asked);
-  latch_init(&told);
+  latch_init(&received);
   status = sst_guard_update_async(of->guard, BYTES, OPTIONS(sst_update_options), changer, callback, &operation, error);
-  status = ended(&told, status, operation, error);
+  status = ended(&received, status, operation, error);
   CHECK(asked.drops == 1);
   latch_destroy(&asked);
   return status;
@@ -81,14 +81,14 @@ SUBSCRIBE(sst_lease_observe, sst_on_holding, on_holding, sst_lease_observe(of->l
 #define BEGIN_TO_OBSERVE(name, type, function, observe)                                                   \
   static sst_status call_##name(const handle_set *of, sst_error **error) {                                    \
     sst_operation *operation = JUNK(sst_operation);                                                       \
-    latch seen, told;                                                                                     \
+    latch seen, received;                                                                                     \
     const type callback = {&seen, function, latch_drop};                                                  \
-    const sst_on_subscription done = {&told, on_subscription, latch_drop};                                \
+    const sst_on_subscription done = {&received, on_subscription, latch_drop};                                \
     sst_status status;                                                                                    \
     latch_init(&seen);                                                                                    \
-    latch_init(&told);                                                                                    \
+    latch_init(&received);                                                                                    \
     status = name(of->observe, callback, done, &operation, error);                                        \
-    status = ended(&told, status, operation, error);                                                      \
+    status = ended(&received, status, operation, error);                                                      \
     latch_wait_drops(&seen, 1);                                                                           \
     CHECK(status != SST_OK && seen.calls == 0 && seen.drops == 1);                                        \
     latch_destroy(&seen);                                                                                 \

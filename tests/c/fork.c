@@ -117,13 +117,13 @@ static void on_forked(void *context, sst_status status, const sst_error *error, 
 
 static void in_a_callback(sst_client *client) {
   sst_error *error = NULL;
-  latch told;
-  const sst_on_entry callback = {&told, on_forked, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_entry callback = {&received, on_forked, latch_drop};
+  latch_init(&received);
   EXPECT(SST_OK, sst_get_async(client, TEXT("fork"), NULL, callback, NULL, &error));
-  latch_wait_drops(&told, 1);
-  CHECK(told.calls == 1 && told.status == SST_OK);
-  latch_destroy(&told);
+  latch_wait_drops(&received, 1);
+  CHECK(received.calls == 1 && received.status == SST_OK);
+  latch_destroy(&received);
 }
 
 // Which process this is in: 0 in the child.
@@ -185,13 +185,13 @@ void suite_fork(void) {
   sst_guard *guard = NULL;
   sst_counters counters;
   handle_set of = make_handle_set(client);
-  latch told;
-  const sst_on_state callback = {&told, on_state, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_state callback = {&received, on_state, latch_drop};
+  latch_init(&received);
   memset(&counters, 0, sizeof counters);
   counters.size = sizeof counters;
   EXPECT(SST_OK, sst_client_on_state(client, callback, NULL, &error));
-  latch_wait_calls(&told, 1);
+  latch_wait_calls(&received, 1);
   EXPECT(SST_OK, sst_lock(client, TEXT("fork/parent"), NULL, &guard, &error));
   // The child takes these itself.
   EXPECT(SST_OK, sst_guard_release(of.guard, SST_FOREVER, NULL, &error));
@@ -205,12 +205,12 @@ void suite_fork(void) {
   EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "child") && holds(sst_entry_value(of.entry), "value"));
   EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
-  CHECK(counters.reconnects == 0 && latch_calls(&told) == 1 && sst_guard_is_valid(guard));
+  CHECK(counters.reconnects == 0 && latch_calls(&received) == 1 && sst_guard_is_valid(guard));
   sst_guard_free(guard);
   sst_observation_free(observation);
   sst_observer_free(observer);
   end_client(client);
   free_handle_set(&of);
-  CHECK(told.drops == 1);
-  latch_destroy(&told);
+  CHECK(received.drops == 1);
+  latch_destroy(&received);
 }

@@ -93,7 +93,7 @@ static void freed_before_its_observer(sst_client *other) {
 }
 
 typedef struct freeing {
-  latch told;
+  latch received;
   sst_client *client;
   sst_operation *operation;
   sst_observer *observer;
@@ -101,12 +101,12 @@ typedef struct freeing {
 } freeing;
 
 static void free_all(freeing *freeing_) {
-  pthread_mutex_lock(&freeing_->told.mutex);
+  pthread_mutex_lock(&freeing_->received.mutex);
   sst_operation_free(freeing_->operation);
   sst_subscription_free(freeing_->subscription);
   sst_observer_free(freeing_->observer);
   sst_client_free(freeing_->client);
-  pthread_mutex_unlock(&freeing_->told.mutex);
+  pthread_mutex_unlock(&freeing_->received.mutex);
 }
 
 static void on_entry(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
@@ -115,22 +115,22 @@ static void on_entry(void *context, sst_status status, const sst_error *error, c
   free_all(freeing_);
   // What is borrowed for the call may be freed by mistake: the library frees it again.
   sst_entry_free((sst_entry *)(uintptr_t)entry);
-  latch_call(&freeing_->told, status, NULL, "");
+  latch_call(&freeing_->received, status, NULL, "");
 }
 
 static void on_observation(void *context, sst_status status, const sst_error *error, const sst_observation *observation) {
   freeing *freeing_ = (freeing *)context;
   sst_subscription *subscription;
   (void)error, (void)observation;
-  pthread_mutex_lock(&freeing_->told.mutex);
+  pthread_mutex_lock(&freeing_->received.mutex);
   subscription = freeing_->subscription;
-  pthread_mutex_unlock(&freeing_->told.mutex);
+  pthread_mutex_unlock(&freeing_->received.mutex);
   CHECK(sst_subscription_cancel(subscription, NULL) == (status == SST_OK ? SST_OK : SST_INVALID_HANDLE));
   free_all(freeing_);
-  latch_call(&freeing_->told, status, NULL, "");
+  latch_call(&freeing_->received, status, NULL, "");
 }
 
-static void on_drop(void *context) { latch_drop(&((freeing *)context)->told); }
+static void on_drop(void *context) { latch_drop(&((freeing *)context)->received); }
 
 static void freed_in_callbacks(void) {
   sst_error *error = NULL;
@@ -139,25 +139,25 @@ static void freed_in_callbacks(void) {
   sst_on_entry entry = {&freeing_, on_entry, on_drop};
   sst_on_observation observation = {&freeing_, on_observation, on_drop};
   memset(&freeing_, 0, sizeof freeing_);
-  latch_init(&freeing_.told);
-  pthread_mutex_lock(&freeing_.told.mutex);
+  latch_init(&freeing_.received);
+  pthread_mutex_lock(&freeing_.received.mutex);
   freeing_.client = new_client();
   EXPECT(SST_OK, sst_set(freeing_.client, TEXT("handles/x"), TEXT("x"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_get_async(freeing_.client, TEXT("handles/x"), NULL, entry, &freeing_.operation, &error));
-  pthread_mutex_unlock(&freeing_.told.mutex);
-  latch_wait_drops(&freeing_.told, 1);
-  CHECK(freeing_.told.calls == 1 && freeing_.told.status == SST_OK);
+  pthread_mutex_unlock(&freeing_.received.mutex);
+  latch_wait_drops(&freeing_.received, 1);
+  CHECK(freeing_.received.calls == 1 && freeing_.received.status == SST_OK);
 
-  pthread_mutex_lock(&freeing_.told.mutex);
+  pthread_mutex_lock(&freeing_.received.mutex);
   freeing_.client = new_client();
   EXPECT(SST_OK, sst_observe(freeing_.client, TEXT("handles/y"), NULL, &freeing_.observer, &error));
   EXPECT(SST_OK, sst_observer_subscribe(freeing_.observer, observation, &freeing_.subscription, &error));
-  pthread_mutex_unlock(&freeing_.told.mutex);
+  pthread_mutex_unlock(&freeing_.received.mutex);
   EXPECT(SST_OK, sst_set(other, TEXT("handles/y"), TEXT("y"), NULL, NULL, NULL, &error));
-  latch_wait_drops(&freeing_.told, 2);
-  CHECK(freeing_.told.calls == 2);
+  latch_wait_drops(&freeing_.received, 2);
+  CHECK(freeing_.received.calls == 2);
   end_client(other);
-  latch_destroy(&freeing_.told);
+  latch_destroy(&freeing_.received);
 }
 
 void suite_handles(void) {

@@ -389,10 +389,10 @@ static void bounded_releases(sst_client *client, sst_client *other) {
 static void cancelled_releases(sst_client *client, sst_client *other) {
   sst_error *error = NULL;
   int i;
-  latch told;
-  const sst_on_release released = {&told, on_release, latch_drop};
-  const sst_on_done done = {&told, on_done, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_release released = {&received, on_release, latch_drop};
+  const sst_on_done done = {&received, on_done, latch_drop};
+  latch_init(&received);
   for (i = 0; i < 20; ++i) {
     sst_guard *guard = NULL, *next = NULL;
     sst_operation *operation = NULL;
@@ -400,8 +400,8 @@ static void cancelled_releases(sst_client *client, sst_client *other) {
     if (i % 2 == 0) EXPECT(SST_OK, sst_guard_release_async(guard, SST_FOREVER, released, &operation, &error));
     if (i % 2 == 1) EXPECT(SST_OK, sst_guard_finish_async(guard, SST_FOREVER, done, &operation, &error));
     EXPECT(SST_OK, sst_operation_cancel(operation, &error));
-    latch_wait_drops(&told, i + 1);
-    CHECK(told.status == SST_OK || told.status == SST_CANCELLED);
+    latch_wait_drops(&received, i + 1);
+    CHECK(received.status == SST_OK || received.status == SST_CANCELLED);
     CHECK(!sst_guard_is_valid(guard));
     EXPECT(SST_OK, sst_lock(other, TEXT("locks/cancelled"), NULL, &next, &error));
     EXPECT(SST_OK, sst_guard_release(next, SST_FOREVER, NULL, &error));
@@ -409,7 +409,7 @@ static void cancelled_releases(sst_client *client, sst_client *other) {
     sst_guard_free(next);
     sst_guard_free(guard);
   }
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 // A client that is freed gets no lock any more, and says so to who waits for one.
@@ -419,21 +419,21 @@ static void freed_client(sst_client *other) {
   sst_guard *held = NULL;
   sst_holding *holding = (sst_holding *)(uintptr_t)1;
   sst_lease *lease = NULL;
-  latch told;
-  const sst_on_guard callback = {&told, on_guard, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_guard callback = {&received, on_guard, latch_drop};
+  latch_init(&received);
   EXPECT(SST_OK, sst_lock(other, TEXT("locks/freed"), NULL, &held, &error));
   EXPECT(SST_OK, sst_lock_async(client, TEXT("locks/freed"), NULL, callback, NULL, &error));
   sst_client_free(client);
-  latch_wait_drops(&told, 1);
-  CHECK(told.calls == 1 && told.status == SST_CLOSED && told.handle == NULL);
+  latch_wait_drops(&received, 1);
+  CHECK(received.calls == 1 && received.status == SST_CLOSED && received.handle == NULL);
   EXPECT(SST_OK, sst_guard_release(held, SST_FOREVER, NULL, &error));
   EXPECT(SST_OK, sst_lease_new(other, TEXT("locks/freed"), NULL, &lease, &error));
   EXPECT(SST_OK, sst_lease_holder(lease, &holding, &error));
   CHECK(holding == NULL);
   sst_lease_free(lease);
   sst_guard_free(held);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 // Without a connection nobody knows whether somebody has the lock: nothing says so, nor waits for longer than it may.

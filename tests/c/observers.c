@@ -52,7 +52,7 @@ static void by_waiting(sst_client *client) {
 }
 
 typedef struct seen {
-  latch told;
+  latch received;
   sst_subscription *subscription;
   int cancel_after;
 } seen;
@@ -65,15 +65,15 @@ static void on_observation(void *context, sst_status status, const sst_error *er
   int calls;
   CHECK((observation != NULL) == (status == SST_OK) && (error == NULL) == (status == SST_OK));
   copy_text(value, text);
-  latch_call(&seen_->told, status, NULL, text);
-  pthread_mutex_lock(&seen_->told.mutex);
+  latch_call(&seen_->received, status, NULL, text);
+  pthread_mutex_lock(&seen_->received.mutex);
   subscription = seen_->subscription;
-  calls = seen_->told.calls;
-  pthread_mutex_unlock(&seen_->told.mutex);
+  calls = seen_->received.calls;
+  pthread_mutex_unlock(&seen_->received.mutex);
   if (calls == seen_->cancel_after) CHECK(sst_subscription_cancel(subscription, NULL) == SST_OK);
 }
 
-static void on_drop(void *context) { latch_drop(&((seen *)context)->told); }
+static void on_drop(void *context) { latch_drop(&((seen *)context)->received); }
 
 static void by_callback(sst_client *client) {
   sst_error *error = NULL;
@@ -83,27 +83,27 @@ static void by_callback(sst_client *client) {
   seen seen_;
   sst_on_observation callback = {&seen_, on_observation, on_drop};
   int i;
-  latch_init(&seen_.told);
+  latch_init(&seen_.received);
   EXPECT(SST_OK, sst_observe(client, TEXT("told"), &all, &observer, &error));
   // The callback waits for the mutex, so that it finds the subscription.
-  pthread_mutex_lock(&seen_.told.mutex);
+  pthread_mutex_lock(&seen_.received.mutex);
   seen_.cancel_after = 3;
   EXPECT(SST_OK, sst_observer_subscribe(observer, callback, &subscription, &error));
   seen_.subscription = subscription;
-  pthread_mutex_unlock(&seen_.told.mutex);
+  pthread_mutex_unlock(&seen_.received.mutex);
   sst_observer_free(observer);
   for (i = 0; i < 5; ++i) {
     char value[2] = {(char)('a' + i), '\0'};
     set(client, "told", value);
   }
-  latch_wait_drops(&seen_.told, 1);
-  CHECK(seen_.told.calls == 3 && strcmp(seen_.told.text, "c") == 0);
+  latch_wait_drops(&seen_.received, 1);
+  CHECK(seen_.received.calls == 3 && strcmp(seen_.received.text, "c") == 0);
   sst_subscription_free(subscription);
-  latch_destroy(&seen_.told);
+  latch_destroy(&seen_.received);
 }
 
 typedef struct ordered {
-  latch told;
+  latch received;
   int next;
   bool has_ended;
 } ordered;
@@ -120,10 +120,10 @@ static void in_order(void *context, sst_status status, const sst_error *error, c
     CHECK(status == SST_OK && error == NULL && atoi(text) == ordered_->next);
     ++ordered_->next;
   }
-  latch_call(&ordered_->told, status, NULL, "");
+  latch_call(&ordered_->received, status, NULL, "");
 }
 
-static void drop_ordered(void *context) { latch_drop(&((ordered *)context)->told); }
+static void drop_ordered(void *context) { latch_drop(&((ordered *)context)->received); }
 
 // More than are told in a row: each once, in their order, then the end, then nothing.
 static void all_in_order(void) {
@@ -136,7 +136,7 @@ static void all_in_order(void) {
   const sst_on_observation callback = {&ordered_, in_order, drop_ordered};
   int i;
   memset(&ordered_, 0, sizeof ordered_);
-  latch_init(&ordered_.told);
+  latch_init(&ordered_.received);
   EXPECT(SST_OK, sst_observe(client, TEXT("ordered"), &all, &observer, &error));
   EXPECT(SST_OK, sst_observer_subscribe(observer, callback, NULL, &error));
   sst_observer_free(observer);
@@ -146,9 +146,9 @@ static void all_in_order(void) {
     set(client, "ordered", value);
   }
   end_client(client);
-  latch_wait_drops(&ordered_.told, 1);
-  CHECK(ordered_.told.calls == count + 1 && ordered_.told.status == SST_CLOSED);
-  latch_destroy(&ordered_.told);
+  latch_wait_drops(&ordered_.received, 1);
+  CHECK(ordered_.received.calls == count + 1 && ordered_.received.status == SST_CLOSED);
+  latch_destroy(&ordered_.received);
 }
 
 // A subscription that nobody cancels is told the end, once, when the client is closed.
@@ -159,7 +159,7 @@ static void until_the_end(void) {
   sst_observation *observation = NULL;
   seen seen_;
   sst_on_observation callback = {&seen_, on_observation, on_drop};
-  latch_init(&seen_.told);
+  latch_init(&seen_.received);
   seen_.cancel_after = -1;
   seen_.subscription = NULL;
   EXPECT(SST_OK, sst_observe(client, TEXT("told"), NULL, &observer, &error));
@@ -167,8 +167,8 @@ static void until_the_end(void) {
   EXPECT(SST_OK, sst_observer_subscribe(observer, callback, NULL, &error));
   set(client, "told", "last");
   EXPECT(SST_OK, sst_client_close(client, &error));
-  latch_wait_drops(&seen_.told, 1);
-  CHECK(seen_.told.status == SST_CLOSED && seen_.told.failures == 1);
+  latch_wait_drops(&seen_.received, 1);
+  CHECK(seen_.received.status == SST_CLOSED && seen_.received.failures == 1);
   EXPECT(SST_OK, sst_observer_next(asked, SST_FOREVER, &observation, &error));
   CHECK(holds(sst_observation_value(observation), "last"));
   sst_observation_free(observation);
@@ -177,7 +177,7 @@ static void until_the_end(void) {
   sst_observer_free(observer);
   sst_observer_free(asked);
   sst_client_free(client);
-  latch_destroy(&seen_.told);
+  latch_destroy(&seen_.received);
 }
 
 // Takes what is there, and waits for more as long as there were fewer observations than that. How many there were.
@@ -235,35 +235,35 @@ static void by_descriptor(sst_client *client) {
 static void followed_twice(void) {
   sst_error *error = NULL;
   sst_client *client = new_client();
-  sst_observer *told = NULL, *polled = NULL;
+  sst_observer *received = NULL, *polled = NULL;
   sst_subscription *subscription = (sst_subscription *)(uintptr_t)1;
   seen first, second;
   const sst_on_observation callback = {&first, on_observation, on_drop}, other = {&second, on_observation, on_drop};
   int fd = 0;
-  latch_init(&first.told);
-  latch_init(&second.told);
+  latch_init(&first.received);
+  latch_init(&second.received);
   first.cancel_after = second.cancel_after = -1;
   first.subscription = second.subscription = NULL;
-  EXPECT(SST_OK, sst_observe(client, TEXT("twice"), NULL, &told, &error));
-  EXPECT(SST_OK, sst_observer_subscribe(told, callback, NULL, &error));
-  EXPECT(SST_INVALID_ARGUMENT, sst_observer_subscribe(told, other, &subscription, &error));
-  CHECK(subscription == NULL && second.told.drops == 1);
-  EXPECT(SST_INVALID_ARGUMENT, sst_observer_fd(told, &fd, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("twice"), NULL, &received, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(received, callback, NULL, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_subscribe(received, other, &subscription, &error));
+  CHECK(subscription == NULL && second.received.drops == 1);
+  EXPECT(SST_INVALID_ARGUMENT, sst_observer_fd(received, &fd, &error));
   CHECK(fd == -1);
   EXPECT(SST_OK, sst_observe(client, TEXT("twice"), NULL, &polled, &error));
   EXPECT(SST_OK, sst_observer_fd(polled, &fd, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_observer_subscribe(polled, other, NULL, &error));
-  CHECK(second.told.drops == 2 && second.told.calls == 0);
+  CHECK(second.received.drops == 2 && second.received.calls == 0);
   set(client, "twice", "seen");
-  latch_wait_calls(&first.told, 1);
-  CHECK(latch_has_text(&first.told, "seen"));
+  latch_wait_calls(&first.received, 1);
+  CHECK(latch_has_text(&first.received, "seen"));
   EXPECT(SST_OK, sst_client_close(client, &error));
-  CHECK(first.told.drops == 1 && first.told.status == SST_CLOSED);
-  sst_observer_free(told);
+  CHECK(first.received.drops == 1 && first.received.status == SST_CLOSED);
+  sst_observer_free(received);
   sst_observer_free(polled);
   sst_client_free(client);
-  latch_destroy(&first.told);
-  latch_destroy(&second.told);
+  latch_destroy(&first.received);
+  latch_destroy(&second.received);
 }
 
 typedef struct waiting {
@@ -311,16 +311,16 @@ static void freed_meanwhile(void) {
   sst_observer *observer = NULL;
   seen seen_;
   const sst_on_observation callback = {&seen_, on_observation, on_drop};
-  latch_init(&seen_.told);
+  latch_init(&seen_.received);
   seen_.cancel_after = -1;
   seen_.subscription = NULL;
   EXPECT(SST_OK, sst_observe(client, TEXT("freed"), NULL, &observer, &error));
   EXPECT(SST_OK, sst_observer_next_async(observer, callback, NULL, &error));
   sst_observer_free(observer);
   sst_client_free(client);
-  latch_wait_drops(&seen_.told, 1);
-  CHECK(seen_.told.calls == 1 && seen_.told.status == SST_CLOSED);
-  latch_destroy(&seen_.told);
+  latch_wait_drops(&seen_.received, 1);
+  CHECK(seen_.received.calls == 1 && seen_.received.status == SST_CLOSED);
+  latch_destroy(&seen_.received);
 }
 
 void suite_observers(void) {

@@ -5,17 +5,17 @@
 #include <string.h>
 
 // One operation: how often its callback was called and dropped, and how.
-typedef struct told {
+typedef struct received {
   int calls, drops;
   sst_status status;
-} told;
+} received;
 
 enum { ROUNDS = 20, CLIENTS = ROUNDS + 3 };
 
 // The operations of each client, the last of which is the present one. The context of a callback is the number of its operation.
 static struct all {
   latch dropped;
-  told *told_;
+  received *told_;
   sst_operation **operations;
 } clients[CLIENTS], *all = clients - 1;
 
@@ -40,7 +40,7 @@ static void on_drop(void *context) {
 static void prepare(int count) {
   CHECK(++all < clients + CLIENTS);
   latch_init(&all->dropped);
-  all->told_ = (told *)calloc((size_t)count, sizeof *all->told_);
+  all->told_ = (received *)calloc((size_t)count, sizeof *all->told_);
   all->operations = (sst_operation **)calloc((size_t)count, sizeof *all->operations);
   CHECK(all->told_ != NULL && all->operations != NULL);
 }

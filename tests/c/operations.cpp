@@ -26,7 +26,7 @@ using keys = std::optional<std::vector<std::string>>;
 
 /// What a function is told again and again.
 template <class T>
-class told {
+class recorder {
  public:
   /// The function; to be asked for once.
   statestore::completion<T> function() {
@@ -234,7 +234,7 @@ void guards(const statestore::client& client) {
   }
   CHECK(cancelled<void>([&](auto done) { return held->wait_lost_async(done); }) == SST_CANCELLED);
 
-  told<void> lost;
+  recorder<void> lost;
   const auto loss = held->wait_lost_async(lost.function());
   const auto released = wait_for<release_outcome>([&](auto done) { return held->release_async(done); });
   CHECK(released && *released == release_outcome::released && lost.next().has_value());
@@ -254,7 +254,7 @@ void bounded_returns(const statestore::client& client) {
   statestore::lock_options options;
   options.lease.duration = 60s;
   const auto lock = [&](const char* name) { return client.lock(name, options); };
-  const auto released = lock("cxx/bounded/a"), finished = lock("cxx/bounded/b"), told = lock("cxx/bounded/c"), done = lock("cxx/bounded/d");
+  const auto released = lock("cxx/bounded/a"), finished = lock("cxx/bounded/b"), called = lock("cxx/bounded/c"), done = lock("cxx/bounded/d");
   const auto election = client.election("cxx/bounded/chief", options), other = client.election("cxx/bounded/other", options);
   const auto resigned = election.campaign("ann"), told_lead = other.campaign("ann");
   {
@@ -269,11 +269,11 @@ void bounded_returns(const statestore::client& client) {
     // The lock goes back in the background, and work that succeeded stays so.
     CHECK(status_of([&] { finished.finish(50ms); }) == SST_OK);
     CHECK(wait_for<void>([&](auto done_) { return done.finish_async(done_, 50ms); }).has_value());
-    const auto release = wait_for<release_outcome>([&](auto done_) { return told.release_async(done_, 50ms); });
+    const auto release = wait_for<release_outcome>([&](auto done_) { return called.release_async(done_, 50ms); });
     CHECK(status_in(release) == SST_TIMED_OUT && release.error().outcome() == SST_UNKNOWN);
     CHECK(status_in(wait_for<release_outcome>([&](auto done_) { return told_lead.resign_async(done_, 50ms); })) == SST_TIMED_OUT);
     // None of them writes under its lease any more.
-    for (const auto* guard : {&released, &finished, &told, &done}) CHECK(!guard->is_valid());
+    for (const auto* guard : {&released, &finished, &called, &done}) CHECK(!guard->is_valid());
     CHECK(!resigned.guard().is_valid() && !told_lead.guard().is_valid());
   }
   // It goes on by itself, long before the leases end.
@@ -290,7 +290,7 @@ void leases(const statestore::client& client, const statestore::client& other) {
   const auto holder = [&] {
     return wait_for<std::optional<holding>>([&](auto done) { return foreign.holder_async(done); }).value();
   };
-  told<std::optional<holding>> seen;
+  recorder<std::optional<holding>> seen;
   auto watch = wait_for<statestore::subscription>(
       [&](auto done) { return foreign.observe_async(seen.function(), done); });
   CHECK(watch && !seen.next().value() && !holder());
@@ -310,7 +310,7 @@ void leases(const statestore::client& client, const statestore::client& other) {
   // What is told ends with the subscription: here when it is destroyed, there at once since its function does not keep it.
   watch->cancel();
   CHECK(!seen.has_more_at_the_end());
-  told<std::optional<holding>> unheard;
+  recorder<std::optional<holding>> unheard;
   std::promise<sst_status> begun;
   const auto observing = foreign.observe_async(unheard.function(), [&begun](expected<statestore::subscription> subscription) {
     begun.set_value(status_in(subscription));
@@ -320,7 +320,7 @@ void leases(const statestore::client& client, const statestore::client& other) {
   // Nobody watches this one yet.
   const auto unwatched = other.lease("cxx/unwatched");
   const server_silence server_silence;
-  told<std::optional<holding>> nothing;
+  recorder<std::optional<holding>> nothing;
   CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
         SST_CANCELLED);
   CHECK(!nothing.has_more_at_the_end());
@@ -333,7 +333,7 @@ void elections(const statestore::client& client, const statestore::client& other
   const auto leads = [&] {
     return wait_for<std::optional<leader>>([&](auto done) { return foreign.leader_async(done); }).value();
   };
-  told<std::optional<leader>> seen;
+  recorder<std::optional<leader>> seen;
   auto watch = wait_for<statestore::subscription>(
       [&](auto done) { return foreign.observe_async(seen.function(), done); });
   CHECK(watch && !seen.next().value() && !leads());
@@ -352,7 +352,7 @@ void elections(const statestore::client& client, const statestore::client& other
 
   const auto unwatched = other.election("cxx/unwatched-chief");
   const server_silence server_silence;
-  told<std::optional<leader>> nothing;
+  recorder<std::optional<leader>> nothing;
   CHECK(cancelled<statestore::subscription>([&](auto done) { return unwatched.observe_async(nothing.function(), done); }) ==
         SST_CANCELLED);
   CHECK(!nothing.has_more_at_the_end());

@@ -91,7 +91,7 @@ void deletes_and_transacts(const statestore::client& client) {
 void observes_and_locks(const statestore::client& client) {
   for (int i = 0; i < 3; ++i) {
     try {
-      const auto told = client.observe("key").subscribe([](auto next) {
+      const auto subscription = client.observe("key").subscribe([](auto next) {
         if (next) std::cerr << next->value().text() << '\n';
       });
       client.with_lock("door", [&](const statestore::guard& guard) { guard.set("key", "value"); });

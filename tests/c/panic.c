@@ -23,10 +23,10 @@ void suite_panic(void) {
   sst_entry *entry = NULL;
   handle_set of = make_handle_set(client);
   size_t i;
-  latch told, ended;
-  const sst_on_entry callback = {&told, on_entry, latch_drop};
+  latch received, ended;
+  const sst_on_entry callback = {&received, on_entry, latch_drop};
   const sst_on_done closed = {&ended, on_closed, latch_drop};
-  latch_init(&told);
+  latch_init(&received);
   latch_init(&ended);
   EXPECT(SST_OK, sst_guard_release(of.guard, SST_FOREVER, NULL, &error));
   server_stop();
@@ -45,10 +45,10 @@ void suite_panic(void) {
   EXPECT(SST_OK, sst_client_close(client, &error));
   CHECK(ended.calls == 1 && ended.drops == 1 && ended.status == SST_OK);
   // What was under way ended once each.
-  CHECK(told.calls == 2 && told.drops == 2);
+  CHECK(received.calls == 2 && received.drops == 2);
   free_handle_set(&of);
   sst_client_free(client);
   end_client(other);
-  latch_destroy(&told);
+  latch_destroy(&received);
   latch_destroy(&ended);
 }

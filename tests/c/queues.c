@@ -57,7 +57,7 @@ static void on_observation(void *context, sst_status status, const sst_error *er
 static void resync(sst_client *other) {
   sst_error *error = NULL;
   sst_client *client = NULL;
-  sst_observer *observer = NULL, *told = NULL;
+  sst_observer *observer = NULL, *received = NULL;
   sst_observation *observation = NULL;
   sst_settings settings;
   sst_counters counters;
@@ -72,8 +72,8 @@ static void resync(sst_client *other) {
   settings.reconnect_delay_max_ms = 10;
   EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
   EXPECT(SST_OK, sst_observe(client, TEXT("resync"), NULL, &observer, &error));
-  EXPECT(SST_OK, sst_observe(client, TEXT("resync"), NULL, &told, &error));
-  EXPECT(SST_OK, sst_observer_subscribe(told, callback, NULL, &error));
+  EXPECT(SST_OK, sst_observe(client, TEXT("resync"), NULL, &received, &error));
+  EXPECT(SST_OK, sst_observer_subscribe(received, callback, NULL, &error));
   set(other, "resync", "before");
   EXPECT(SST_OK, sst_observer_next(observer, SST_FOREVER, &observation, &error));
   sst_observation_free(observation);
@@ -107,7 +107,7 @@ static void resync(sst_client *other) {
   CHECK(holds(sst_observation_value(observation), "after"));
   sst_observation_free(observation);
   sst_observer_free(observer);
-  sst_observer_free(told);
+  sst_observer_free(received);
   end_client(client);
   latch_destroy(&calls);
 }
@@ -126,7 +126,7 @@ static void newest(void) {
   sst_set_options options;
   sst_counters counters;
   sst_state state = SST_CONNECTED;
-  latch told[2];
+  latch received[2];
   sst_on_set callbacks[2] = {{NULL, on_set, latch_drop}, {NULL, on_set, latch_drop}};
   const uint64_t began = now_ms();
   int i;
@@ -150,29 +150,29 @@ static void newest(void) {
     usleep(1000);
   }
   for (i = 0; i < 2; ++i) {
-    latch_init(&told[i]);
-    callbacks[i].context = &told[i];
+    latch_init(&received[i]);
+    callbacks[i].context = &received[i];
     EXPECT(SST_OK, sst_set_async(client, TEXT("newest"), i == 0 ? "1" : "2", 1, &options, callbacks[i], NULL, &error));
   }
-  latch_wait_drops(&told[0], 1);
-  CHECK(told[0].calls == 1 && told[0].status == SST_SUPERSEDED);
+  latch_wait_drops(&received[0], 1);
+  CHECK(received[0].calls == 1 && received[0].status == SST_SUPERSEDED);
   EXPECT(SST_OK, sst_client_counters(client, &counters, &error));
-  CHECK(counters.superseded == 1 && latch_calls(&told[1]) == 0);
+  CHECK(counters.superseded == 1 && latch_calls(&received[1]) == 0);
   server_continue();
-  latch_wait_drops(&told[1], 1);
-  CHECK(told[1].calls == 1 && told[1].status == SST_OK);
+  latch_wait_drops(&received[1], 1);
+  CHECK(received[1].calls == 1 && received[1].status == SST_OK);
   end_client(client);
-  for (i = 0; i < 2; ++i) latch_destroy(&told[i]);
+  for (i = 0; i < 2; ++i) latch_destroy(&received[i]);
 }
 
 static void full(void) {
   sst_error *error = NULL;
   sst_client *client = NULL;
   sst_settings settings;
-  latch told;
-  const sst_on_set callback = {&told, on_set, latch_drop};
+  latch received;
+  const sst_on_set callback = {&received, on_set, latch_drop};
   int i;
-  latch_init(&told);
+  latch_init(&received);
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
   settings.max_in_flight = 1;
@@ -181,16 +181,16 @@ static void full(void) {
   server_stop();
   for (i = 0; i < 5; ++i) EXPECT(SST_OK, sst_set_async(client, TEXT("full"), TEXT("x"), NULL, callback, NULL, &error));
   // One is sent and two are queued; the others are told so at once.
-  latch_wait_drops(&told, 2);
-  pthread_mutex_lock(&told.mutex);
-  CHECK(told.calls == 2 && told.status == SST_QUEUE_FULL);
-  pthread_mutex_unlock(&told.mutex);
+  latch_wait_drops(&received, 2);
+  pthread_mutex_lock(&received.mutex);
+  CHECK(received.calls == 2 && received.status == SST_QUEUE_FULL);
+  pthread_mutex_unlock(&received.mutex);
   EXPECT(SST_QUEUE_FULL, sst_set(client, TEXT("full"), TEXT("x"), NULL, NULL, NULL, &error));
   server_continue();
-  latch_wait_drops(&told, 5);
-  CHECK(told.calls == 5 && told.failures == 2);
+  latch_wait_drops(&received, 5);
+  CHECK(received.calls == 5 && received.failures == 2);
   end_client(client);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 static void wait_first(void *context, sst_status status, const sst_error *error, const sst_entry *entry) {
@@ -209,14 +209,14 @@ static void results_not_taken(void) {
   enum { MOST = 1 << 18 };
   sst_error *error = NULL;
   sst_client *client = new_client();
-  latch latches[2], told, ended;
+  latch latches[2], received, ended;
   sst_on_entry waiting = {NULL, wait_first, NULL};
-  const sst_on_entry nobody = {NULL, NULL, NULL}, refused = {&told, NULL, latch_drop};
+  const sst_on_entry nobody = {NULL, NULL, NULL}, refused = {&received, NULL, latch_drop};
   const sst_on_done closed = {&ended, on_closed, latch_drop};
   int i;
   latch_init(&latches[0]);
   latch_init(&latches[1]);
-  latch_init(&told);
+  latch_init(&received);
   latch_init(&ended);
   waiting.context = latches;
   EXPECT(SST_OK, sst_get_async(client, TEXT("full"), NULL, waiting, NULL, &error));
@@ -229,7 +229,7 @@ static void results_not_taken(void) {
   }
   CHECK(i == MOST - 1 || i == MOST);
   EXPECT(SST_QUEUE_FULL, sst_get_async(client, TEXT("full"), NULL, refused, NULL, &error));
-  CHECK(told.drops == 1);
+  CHECK(received.drops == 1);
   // Such a client is closed all the same.
   EXPECT(SST_OK, sst_client_close_async(client, closed, NULL, &error));
   latch_call(&latches[1], SST_OK, NULL, "");
@@ -237,7 +237,7 @@ static void results_not_taken(void) {
   CHECK(ended.calls == 1 && ended.drops == 1 && ended.status == SST_OK);
   latch_destroy(&latches[0]);
   latch_destroy(&latches[1]);
-  latch_destroy(&told);
+  latch_destroy(&received);
   latch_destroy(&ended);
 }
 

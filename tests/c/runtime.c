@@ -79,12 +79,12 @@ static void on_entry(void *context, sst_status status, const sst_error *error, c
 
 static void call_back(sst_client *client) {
   sst_error *error = NULL;
-  latch told;
-  const sst_on_entry callback = {&told, on_entry, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_entry callback = {&received, on_entry, latch_drop};
+  latch_init(&received);
   EXPECT(SST_OK, sst_get_async(client, TEXT("runtime"), NULL, callback, NULL, &error));
-  latch_wait_drops(&told, 1);
-  latch_destroy(&told);
+  latch_wait_drops(&received, 1);
+  latch_destroy(&received);
 }
 
 static void one_for_all(int before) {
@@ -138,15 +138,15 @@ static void on_done(void *context, sst_status status, const sst_error *error) {
 static void without_closing(int before) {
   sst_error *error = NULL;
   sst_client *client = new_client();
-  latch told;
-  const sst_on_done callback = {&told, on_done, latch_drop};
-  latch_init(&told);
+  latch received;
+  const sst_on_done callback = {&received, on_done, latch_drop};
+  latch_init(&received);
   call_back(client);
   sst_client_free(client);
   wait_for_threads(NULL, before);
   client = new_client();
   EXPECT(SST_OK, sst_client_close_async(client, callback, NULL, &error));
-  latch_wait_drops(&told, 1);
+  latch_wait_drops(&received, 1);
   wait_for_threads(NULL, before);
   sst_client_free(client);
   EXPECT(SST_UNREACHABLE, sst_connect("mqtt://127.0.0.1:1", NULL, &client, &error));
@@ -154,7 +154,7 @@ static void without_closing(int before) {
   // A name is looked up on a thread of its own, which ends as well.
   EXPECT(SST_UNREACHABLE, sst_connect("mqtt://localhost:1", NULL, &client, &error));
   wait_for_threads(NULL, before);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 // Clients come and go on many threads at the same time; each works, and nothing stays.
@@ -262,18 +262,18 @@ static void on_thread(void *context, const char *name) {
 static void threads_are_named(void) {
   sst_error *error = NULL;
   sst_client *client;
-  latch named, told;
+  latch named, received;
   const sst_on_thread thread = {&named, on_thread, latch_drop}, nobody = {&named, NULL, latch_drop};
-  const sst_on_entry callback = {&told, on_entry, latch_drop};
+  const sst_on_entry callback = {&received, on_entry, latch_drop};
   latch_init(&named);
-  latch_init(&told);
+  latch_init(&received);
   sst_thread_set(thread);
   client = new_client();
   // The thread may begin when the first call is over already.
   wait_for_threads("gw-net", 1);
   latch_wait_calls(&named, 1);
   EXPECT(SST_OK, sst_get_async(client, TEXT("key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&told, 1);
+  latch_wait_drops(&received, 1);
   CHECK(latch_has_text(&named, "statestore-calls"));
   end_client(client);
   // Replaced, which drops the one before, and both of nobody.
@@ -282,7 +282,7 @@ static void threads_are_named(void) {
   end_client(new_client());
   CHECK(named.drops == 2 && named.calls >= 2);
   latch_destroy(&named);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 static void versions(void) {

@@ -72,28 +72,28 @@ static void blocking(sst_client *client, int all) {
 static void with_callbacks(sst_client *client, int all) {
   sst_error *error = NULL;
   sst_scan *scan = NULL;
-  latch told;
-  const sst_on_keys page = {&told, on_keys, latch_drop};
-  const sst_on_bytes key = {&told, on_bytes, latch_drop};
+  latch received;
+  const sst_on_keys page = {&received, on_keys, latch_drop};
+  const sst_on_bytes key = {&received, on_bytes, latch_drop};
   int found = 0, calls = 0;
-  latch_init(&told);
+  latch_init(&received);
   EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/*"), NULL, &scan, &error));
   do {
     EXPECT(SST_OK, sst_scan_next_page_async(scan, page, NULL, &error));
-    latch_wait_drops(&told, ++calls);
-    found += atoi(told.text);
-  } while (strstr(told.text, "end") == NULL);
+    latch_wait_drops(&received, ++calls);
+    found += atoi(received.text);
+  } while (strstr(received.text, "end") == NULL);
   CHECK(found == all + 1);
   sst_scan_free(scan);
   EXPECT(SST_OK, sst_scan_new(client, TEXT("scans/oth?r"), NULL, &scan, &error));
   EXPECT(SST_OK, sst_scan_next_async(scan, key, NULL, &error));
-  latch_wait_drops(&told, ++calls);
-  CHECK(strcmp(told.text, "scans/other") == 0);
+  latch_wait_drops(&received, ++calls);
+  CHECK(strcmp(received.text, "scans/other") == 0);
   EXPECT(SST_OK, sst_scan_next_async(scan, key, NULL, &error));
-  latch_wait_drops(&told, ++calls);
-  CHECK(strcmp(told.text, "end") == 0 && told.calls == calls);
+  latch_wait_drops(&received, ++calls);
+  CHECK(strcmp(received.text, "end") == 0 && received.calls == calls);
   sst_scan_free(scan);
-  latch_destroy(&told);
+  latch_destroy(&received);
 }
 
 static void patterns(void) {

@@ -9,7 +9,7 @@
 
 // A callback that waits until it may go on, if it is to.
 typedef struct gate {
-  latch told;
+  latch received;
   latch opened;
   bool waits;
   sst_operation *operation;
@@ -18,24 +18,24 @@ typedef struct gate {
 
 static void gate_init(gate *gate_, bool waits) {
   memset(gate_, 0, sizeof *gate_);
-  latch_init(&gate_->told);
+  latch_init(&gate_->received);
   latch_init(&gate_->opened);
-  pthread_mutex_lock(&gate_->told.mutex);
+  pthread_mutex_lock(&gate_->received.mutex);
   gate_->waits = waits;
-  pthread_mutex_unlock(&gate_->told.mutex);
+  pthread_mutex_unlock(&gate_->received.mutex);
 }
 
 static void gate_destroy(gate *gate_) {
-  latch_destroy(&gate_->told);
+  latch_destroy(&gate_->received);
   latch_destroy(&gate_->opened);
 }
 
 static void pass(gate *gate_, sst_status status) {
   bool waits;
-  pthread_mutex_lock(&gate_->told.mutex);
+  pthread_mutex_lock(&gate_->received.mutex);
   waits = gate_->waits;
-  pthread_mutex_unlock(&gate_->told.mutex);
-  latch_call(&gate_->told, status, NULL, "");
+  pthread_mutex_unlock(&gate_->received.mutex);
+  latch_call(&gate_->received, status, NULL, "");
   if (waits) latch_wait_calls(&gate_->opened, 1);
 }
 
@@ -69,13 +69,13 @@ static uint32_t change(void *context, const sst_entry *old, sst_bytes **value) {
   pass((gate *)context, SST_OK);
   return SST_KEEP;
 }
-static void dropped(void *context) { latch_drop(&((gate *)context)->told); }
+static void dropped(void *context) { latch_drop(&((gate *)context)->received); }
 
 static int drops(gate *gate_) {
   int drops_;
-  pthread_mutex_lock(&gate_->told.mutex);
-  drops_ = gate_->told.drops;
-  pthread_mutex_unlock(&gate_->told.mutex);
+  pthread_mutex_lock(&gate_->received.mutex);
+  drops_ = gate_->received.drops;
+  pthread_mutex_unlock(&gate_->received.mutex);
   return drops_;
 }
 
@@ -84,7 +84,7 @@ typedef struct caller {
   // The kernel's number of the thread, valid after `begun`.
   pid_t id;
   latch begun;
-  latch told;
+  latch received;
   sst_client *client;
   sst_observer *observer;
   sst_guard *guard;
@@ -103,26 +103,26 @@ static void *call(void *argument) {
   CHECK((error == NULL) == (status == SST_OK));
   caller_->outcome = sst_error_outcome(error);
   sst_error_free(error);
-  latch_call(&caller_->told, status, NULL, "");
+  latch_call(&caller_->received, status, NULL, "");
   return NULL;
 }
 
 static void start(caller *caller_, sst_client *client, sst_status (*function)(caller *, sst_error **)) {
   latch_init(&caller_->begun);
-  latch_init(&caller_->told);
-  pthread_mutex_lock(&caller_->told.mutex);
+  latch_init(&caller_->received);
+  pthread_mutex_lock(&caller_->received.mutex);
   caller_->client = client;
   caller_->call = function;
-  pthread_mutex_unlock(&caller_->told.mutex);
+  pthread_mutex_unlock(&caller_->received.mutex);
   CHECK(pthread_create(&caller_->thread, NULL, call, caller_) == 0);
 }
 
 static sst_status join(caller *caller_) {
   CHECK(pthread_join(caller_->thread, NULL) == 0);
-  CHECK(caller_->told.calls == 1);
+  CHECK(caller_->received.calls == 1);
   latch_destroy(&caller_->begun);
-  latch_destroy(&caller_->told);
-  return caller_->told.status;
+  latch_destroy(&caller_->received);
+  return caller_->received.status;
 }
 
 static sst_status next(caller *caller_, sst_error **error) {
@@ -188,8 +188,8 @@ static void observers_are_closed(sst_client *client) {
   EXPECT(SST_OK, sst_observer_close(polled, &error));
   EXPECT(SST_OK, sst_observer_close(polled, &error));
   CHECK(join(&caller_) == SST_CLOSED);
-  latch_wait_drops(&gate_.told, 1);
-  CHECK(gate_.told.calls == 1 && gate_.told.status == SST_CLOSED);
+  latch_wait_drops(&gate_.received, 1);
+  CHECK(gate_.received.calls == 1 && gate_.received.status == SST_CLOSED);
   CHECK(poll(&readable, 1, 60000) == 1);
   EXPECT(SST_CLOSED, sst_observer_next(polled, SST_FOREVER, &observation, &error));
   CHECK(sst_observer_lost_reason(polled) == SST_LOST_CLOSED && sst_observer_lost_reason(waiting) == SST_LOST_CLOSED);
@@ -229,7 +229,7 @@ static void calls_are_interrupted(void) {
   while (ended < EVENTS) {
     EXPECT(SST_OK, sst_client_interrupt(client, &error));
     usleep(1000);
-    for (ended = i = 0; i < EVENTS; ++i) ended += latch_calls(&callers[i].told);
+    for (ended = i = 0; i < EVENTS; ++i) ended += latch_calls(&callers[i].received);
   }
   for (i = 0; i < EVENTS; ++i) CHECK(join(&callers[i]) == SST_CANCELLED);
   CHECK(callers[0].outcome == SST_NOT_DONE && callers[2].outcome == SST_NOT_DONE);
@@ -267,13 +267,13 @@ static void closing_is_given_up(void) {
   gate_init(&waiting, true);
   gate_init(&asked, false);
   EXPECT(SST_OK, sst_get_async(client, TEXT("stopping"), NULL, first, NULL, &error));
-  latch_wait_calls(&waiting.told, 1);
+  latch_wait_calls(&waiting.received, 1);
   server_stop();
   EXPECT(SST_OK, sst_set_async(client, TEXT("stopping"), TEXT("x"), NULL, second, NULL, &error));
   EXPECT(SST_TIMED_OUT, sst_client_close_within(client, 0, &error));
   EXPECT(SST_TIMED_OUT, sst_client_close_within(client, 30, &error));
   start(&caller_, client, close_client);
-  while (latch_calls(&caller_.told) == 0) {
+  while (latch_calls(&caller_.received) == 0) {
     EXPECT(SST_OK, sst_client_interrupt(client, &error));
     usleep(1000);
   }
@@ -281,8 +281,8 @@ static void closing_is_given_up(void) {
   CHECK(drops(&asked) == 0);
   // From here on it goes on by itself.
   latch_call(&waiting.opened, SST_OK, NULL, "");
-  latch_wait_drops(&asked.told, 1);
-  CHECK(asked.told.calls == 1 && asked.told.status == SST_CLOSED);
+  latch_wait_drops(&asked.received, 1);
+  CHECK(asked.received.calls == 1 && asked.received.status == SST_CLOSED);
   EXPECT(SST_OK, sst_client_close_within(client, SST_FOREVER, &error));
   server_continue();
   sst_client_free(client);
@@ -321,10 +321,10 @@ static void clients_are_drained(void) {
   EXPECT(SST_TIMED_OUT, sst_client_drain(client, 0, &error));
   EXPECT(SST_TIMED_OUT, sst_client_drain(client, 30, &error));
   start(&draining, client, drain);
-  CHECK(latch_calls(&end.told) == 0 && latch_calls(&draining.told) == 0);
+  CHECK(latch_calls(&end.received) == 0 && latch_calls(&draining.received) == 0);
   server_continue();
-  latch_wait_drops(&end.told, 1);
-  CHECK(end.told.status == SST_OK && drops(&asked) == COUNT && asked.told.failures == 0);
+  latch_wait_drops(&end.received, 1);
+  CHECK(end.received.status == SST_OK && drops(&asked) == COUNT && asked.received.failures == 0);
   CHECK(join(&draining) == SST_OK && join(&setting) == SST_OK);
   EXPECT(SST_OK, sst_client_drain(client, 60000, &error));
   CHECK(drops(&event) == 0);
@@ -375,17 +375,17 @@ static void operations_are_closed(void) {
 
   // While its callback runs: it is waited for.
   EXPECT(SST_OK, sst_get_async(client, TEXT("stopping"), NULL, slow, &running.operation, &error));
-  latch_wait_calls(&running.told, 1);
+  latch_wait_calls(&running.received, 1);
   closing.gate_ = &running;
   start(&closing, client, close_operation);
   latch_wait_calls(&closing.begun, 1);
-  CHECK(sleeps_before(closing.id, &closing.told) && drops(&running) == 0);
+  CHECK(sleeps_before(closing.id, &closing.received) && drops(&running) == 0);
   latch_call(&running.opened, SST_OK, NULL, "");
   CHECK(join(&closing) == SST_OK && drops(&running) == 1);
   EXPECT(SST_OK, sst_operation_close(running.operation, &error));
   sst_operation_free(running.operation);
   end_client(client);
-  CHECK(asked.told.calls == 0 && asked.told.drops == 3 && changing.told.calls == 0 && running.told.calls == 1);
+  CHECK(asked.received.calls == 0 && asked.received.drops == 3 && changing.received.calls == 0 && running.received.calls == 1);
   gate_destroy(&asked);
   gate_destroy(&changing);
   gate_destroy(&running);
@@ -416,14 +416,14 @@ static void they_close_themselves(void) {
   gate_init(&seen, false);
   EXPECT(SST_OK, sst_get_async(client, TEXT("stopping"), NULL, entry, &asked.operation, &error));
   latch_call(&asked.opened, SST_OK, NULL, "");
-  latch_wait_drops(&asked.told, 1);
+  latch_wait_drops(&asked.received, 1);
   EXPECT(SST_OK, sst_observe(client, TEXT("stopping"), NULL, &observer, &error));
   EXPECT(SST_OK, sst_observer_subscribe(observer, observation, &seen.subscription, &error));
   latch_call(&seen.opened, SST_OK, NULL, "");
   EXPECT(SST_OK, sst_set(client, TEXT("stopping"), TEXT("seen"), NULL, NULL, NULL, &error));
-  latch_wait_drops(&seen.told, 1);
+  latch_wait_drops(&seen.received, 1);
   EXPECT(SST_OK, sst_subscription_close(seen.subscription, &error));
-  CHECK(asked.told.calls == 1 && seen.told.calls == 1 && seen.told.status == SST_OK);
+  CHECK(asked.received.calls == 1 && seen.received.calls == 1 && seen.received.status == SST_OK);
   sst_operation_free(asked.operation);
   sst_subscription_free(seen.subscription);
   sst_observer_free(observer);
@@ -455,19 +455,19 @@ static void subscriptions_are_closed(void) {
   EXPECT(SST_OK, sst_observer_subscribe(observer, second, &running.subscription, &error));
   sst_observer_free(observer);
   EXPECT(SST_OK, sst_set(client, TEXT("stopping/sub"), TEXT("2"), NULL, NULL, NULL, &error));
-  latch_wait_calls(&running.told, 1);
+  latch_wait_calls(&running.received, 1);
   EXPECT(SST_OK, sst_set(client, TEXT("stopping/sub"), TEXT("3"), NULL, NULL, NULL, &error));
   closing.gate_ = &running;
   start(&closing, client, close_subscription);
   latch_wait_calls(&closing.begun, 1);
-  CHECK(sleeps_before(closing.id, &closing.told) && drops(&running) == 0);
+  CHECK(sleeps_before(closing.id, &closing.received) && drops(&running) == 0);
   latch_call(&running.opened, SST_OK, NULL, "");
   CHECK(join(&closing) == SST_OK && drops(&running) == 1);
-  calls = latch_calls(&running.told);
+  calls = latch_calls(&running.received);
   EXPECT(SST_OK, sst_set(client, TEXT("stopping/sub"), TEXT("4"), NULL, NULL, NULL, &error));
   sst_subscription_free(running.subscription);
   end_client(client);
-  CHECK(quiet.told.calls == 0 && running.told.calls == calls);
+  CHECK(quiet.received.calls == 0 && running.received.calls == calls);
   gate_destroy(&quiet);
   gate_destroy(&running);
 }

@@ -265,15 +265,15 @@ void observers(statestore::client& client) {
   // The function, with what it holds, is destroyed after its last call.
   auto alive = std::make_shared<std::promise<void>>();
   auto destroyed = alive->get_future();
-  std::promise<std::string> told;
+  std::promise<std::string> received;
   {
     auto other = client.observe("cxx/observed", all);
-    auto subscription = other.subscribe([&told, alive](expected<statestore::observation> next) {
-      if (next) told.set_value(next->value().str());
+    auto subscription = other.subscribe([&received, alive](expected<statestore::observation> next) {
+      if (next) received.set_value(next->value().str());
     });
     alive.reset();
     client.set("cxx/observed", "2");
-    CHECK(told.get_future().get() == "2");
+    CHECK(received.get_future().get() == "2");
   }
   CHECK(destroyed.wait_for(60s) == std::future_status::ready);
   auto next = wait_for<std::optional<statestore::observation>>([&](auto done) { return observer.next_async(done); });
@@ -298,14 +298,14 @@ void ends() {
   settings.client_id = "cxx/ends";
   const auto first = statestore::client::connect(server_url(), settings);
   observer = first.observe("cxx/ended");
-  std::promise<std::optional<statestore::lost_reason>> told;
+  std::promise<std::optional<statestore::lost_reason>> received;
   const auto watching = first.observe("cxx/ended");
-  const auto subscription = watching.subscribe([&told](expected<statestore::observation> seen) {
-    if (!seen) told.set_value(seen.error().lost_reason());
+  const auto subscription = watching.subscribe([&received](expected<statestore::observation> seen) {
+    if (!seen) received.set_value(seen.error().lost_reason());
   });
   const auto second = statestore::client::connect(server_url(), settings);
   CHECK(!observer.next() && observer.lost_reason() == statestore::lost_reason::taken_over);
-  CHECK(told.get_future().get() == statestore::lost_reason::taken_over);
+  CHECK(received.get_future().get() == statestore::lost_reason::taken_over);
   CHECK(std::string(word(*first.lost_reason())) == "taken_over");
 }
 
@@ -368,14 +368,14 @@ void locks(statestore::client& client, statestore::client& other) {
 
 void about(statestore::client& client) {
   CHECK(client.state() == SST_CONNECTED && client.counters().sent > 0 && !client.client_id().empty());
-  std::promise<sst_state> told;
+  std::promise<sst_state> received;
   auto once = std::make_shared<bool>(false);
-  const auto subscription = client.on_state([&told, once](sst_state state, const std::optional<statestore::error>& reason) {
+  const auto subscription = client.on_state([&received, once](sst_state state, const std::optional<statestore::error>& reason) {
     CHECK(!reason);
-    if (!*once) told.set_value(state);
+    if (!*once) received.set_value(state);
     *once = true;
   });
-  CHECK(told.get_future().get() == SST_CONNECTED);
+  CHECK(received.get_future().get() == SST_CONNECTED);
   CHECK(statestore::pattern_matches("a?", "ab") && !statestore::pattern_matches("a?", "b"));
   CHECK(std::string(statestore::version()) == SST_VERSION);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct appending {
-  latch told;
+  latch received;
   const char *suffix;
   pthread_t caller;
 } appending;
@@ -16,10 +16,10 @@ static uint32_t append(void *context, const sst_entry *old, sst_bytes **value) {
   sst_slice before = sst_entry_value(old);
   const char *suffix;
   size_t len;
-  latch_call(&appending_->told, SST_OK, NULL, "");
-  pthread_mutex_lock(&appending_->told.mutex);
+  latch_call(&appending_->received, SST_OK, NULL, "");
+  pthread_mutex_lock(&appending_->received.mutex);
   suffix = appending_->suffix;
-  pthread_mutex_unlock(&appending_->told.mutex);
+  pthread_mutex_unlock(&appending_->received.mutex);
   len = strlen(suffix);
   CHECK(*value == NULL && !pthread_equal(appending_->caller, pthread_self()) && before.len + len <= sizeof text);
   if (len == 0) return SST_KEEP;
@@ -41,9 +41,9 @@ static uint32_t nothing(void *context, const sst_entry *old, sst_bytes **value) 
 }
 
 static void then_append(appending *appending_, const char *suffix) {
-  pthread_mutex_lock(&appending_->told.mutex);
+  pthread_mutex_lock(&appending_->received.mutex);
   appending_->suffix = suffix;
-  pthread_mutex_unlock(&appending_->told.mutex);
+  pthread_mutex_unlock(&appending_->received.mutex);
 }
 
 static void blocking(sst_client *client) {
@@ -55,12 +55,12 @@ static void blocking(sst_client *client) {
   static appending appending_;
   sst_changer changer = {&appending_, append, latch_drop};
   const sst_changer broken = {&appending_, nothing, latch_drop}, keeping = {&appending_, keep_nevertheless, latch_drop};
-  latch_init(&appending_.told);
+  latch_init(&appending_.received);
   appending_.caller = pthread_self();
   then_append(&appending_, "a");
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, &version, &error));
   CHECK(result == SST_UPDATE_APPLIED && version != NULL);
-  CHECK(appending_.told.drops == 1 && latch_calls(&appending_.told) >= 1);
+  CHECK(appending_.received.drops == 1 && latch_calls(&appending_.received) >= 1);
   sst_hlc_free(version);
   then_append(&appending_, "b");
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, &error));
@@ -77,21 +77,21 @@ static void blocking(sst_client *client) {
   sst_hlc_free(version);
   // A changer that wants to store, and gives nothing to store.
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, broken, &result, NULL, &error));
-  CHECK(result == SST_UPDATE_UNCHANGED && appending_.told.drops == 4);
+  CHECK(result == SST_UPDATE_UNCHANGED && appending_.received.drops == 4);
   EXPECT(SST_OK, sst_update(client, TEXT("updates/key"), NULL, keeping, &result, NULL, &error));
-  CHECK(result == SST_UPDATE_UNCHANGED && appending_.told.drops == 5);
+  CHECK(result == SST_UPDATE_UNCHANGED && appending_.received.drops == 5);
   changer.call = NULL;
   EXPECT(SST_INVALID_ARGUMENT, sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, &error));
-  CHECK(result == SST_UPDATE_FAILED && appending_.told.drops == 6);
+  CHECK(result == SST_UPDATE_FAILED && appending_.received.drops == 6);
   EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));
   CHECK(holds(sst_entry_value(entry), "new"));
   sst_entry_free(entry);
-  latch_destroy(&appending_.told);
+  latch_destroy(&appending_.received);
 }
 
 typedef struct both {
   appending appending_;
-  latch told;
+  latch received;
 } both;
 
 // The changer is not called any more, and dropped, when the result comes.
@@ -99,13 +99,13 @@ static void on_update(void *context, sst_status status, const sst_error *error, 
                       const sst_hlc *version) {
   both *both_ = (both *)context;
   CHECK((error == NULL) == (status == SST_OK) && (version != NULL) == (result == SST_UPDATE_APPLIED));
-  pthread_mutex_lock(&both_->appending_.told.mutex);
-  CHECK(both_->appending_.told.drops == 1);
-  pthread_mutex_unlock(&both_->appending_.told.mutex);
-  latch_call(&both_->told, status, NULL, result == SST_UPDATE_APPLIED ? "applied" : "unchanged");
+  pthread_mutex_lock(&both_->appending_.received.mutex);
+  CHECK(both_->appending_.received.drops == 1);
+  pthread_mutex_unlock(&both_->appending_.received.mutex);
+  latch_call(&both_->received, status, NULL, result == SST_UPDATE_APPLIED ? "applied" : "unchanged");
 }
 
-static void drop_both(void *context) { latch_drop(&((both *)context)->told); }
+static void drop_both(void *context) { latch_drop(&((both *)context)->received); }
 
 // Plain writes are not kept out, and the key keeps its time.
 static void leaves_no_trace(sst_client *client) {
@@ -127,7 +127,7 @@ static void leaves_no_trace(sst_client *client) {
   expiring.expires_in_ms = 60000;
   endless.size = sizeof endless;
   endless.expires_in_ms = SST_FOREVER;
-  latch_init(&appending_.told);
+  latch_init(&appending_.received);
   appending_.caller = pthread_self();
   then_append(&appending_, "1");
   EXPECT(SST_OK, sst_set(client, TEXT("updates/plain"), TEXT("0"), &expiring, &set, NULL, &error));
@@ -142,7 +142,7 @@ static void leaves_no_trace(sst_client *client) {
   EXPECT(SST_OK, sst_set(client, TEXT("updates/plain"), TEXT("2"), NULL, &set, NULL, &error));
   EXPECT(SST_OK, sst_del(client, TEXT("updates/plain"), NULL, &del, NULL, &error));
   CHECK(set == SST_SET_APPLIED && del == SST_DEL_DELETED);
-  latch_destroy(&appending_.told);
+  latch_destroy(&appending_.received);
 }
 
 static void under_a_lock(sst_client *client) {
@@ -155,17 +155,17 @@ static void under_a_lock(sst_client *client) {
   static both both_;
   sst_changer changer = {&both_.appending_, append, latch_drop};
   const sst_on_update callback = {&both_, on_update, drop_both};
-  latch_init(&both_.appending_.told);
-  latch_init(&both_.told);
+  latch_init(&both_.appending_.received);
+  latch_init(&both_.received);
   both_.appending_.caller = pthread_self();
   then_append(&both_.appending_, "1");
   EXPECT(SST_OK, sst_lock(client, TEXT("updates/lock"), NULL, &guard, &error));
   EXPECT(SST_OK, sst_guard_set(guard, TEXT("updates/guarded"), TEXT("0"), NULL, &set, NULL, &error));
   EXPECT(SST_OK, sst_guard_update_async(guard, TEXT("updates/guarded"), NULL, changer, callback, NULL, &error));
-  latch_wait_drops(&both_.told, 1);
-  CHECK(strcmp(both_.told.text, "applied") == 0);
+  latch_wait_drops(&both_.received, 1);
+  CHECK(strcmp(both_.received.text, "applied") == 0);
   EXPECT(SST_OK, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, &result, &version, &error));
-  CHECK(result == SST_UPDATE_APPLIED && version != NULL && both_.appending_.told.drops == 2);
+  CHECK(result == SST_UPDATE_APPLIED && version != NULL && both_.appending_.received.drops == 2);
   sst_hlc_free(version);
   EXPECT(SST_OK, sst_get(client, TEXT("updates/guarded"), NULL, &entry, &error));
   CHECK(holds(sst_entry_value(entry), "011"));
@@ -177,10 +177,10 @@ static void under_a_lock(sst_client *client) {
   CHECK(result == SST_UPDATE_FAILED);
   changer.call = NULL;
   EXPECT(SST_INVALID_ARGUMENT, sst_guard_update(guard, TEXT("updates/guarded"), NULL, changer, NULL, NULL, &error));
-  CHECK(both_.appending_.told.drops == 5);
+  CHECK(both_.appending_.received.drops == 5);
   sst_guard_free(guard);
-  latch_destroy(&both_.told);
-  latch_destroy(&both_.appending_.told);
+  latch_destroy(&both_.received);
+  latch_destroy(&both_.appending_.received);
 }
 
 static void with_callbacks(sst_client *client) {
@@ -189,24 +189,24 @@ static void with_callbacks(sst_client *client) {
   const sst_slice wrong = {"wrong", 5};
   const sst_changer changer = {&both_.appending_, append, latch_drop};
   const sst_on_update callback = {&both_, on_update, drop_both};
-  latch_init(&both_.appending_.told);
-  latch_init(&both_.told);
+  latch_init(&both_.appending_.received);
+  latch_init(&both_.received);
   both_.appending_.caller = pthread_self();
   then_append(&both_.appending_, "er");
   EXPECT(SST_OK, sst_update_async(client, TEXT("updates/key"), NULL, changer, callback, NULL, &error));
-  latch_wait_drops(&both_.told, 1);
-  CHECK(strcmp(both_.told.text, "applied") == 0);
+  latch_wait_drops(&both_.received, 1);
+  CHECK(strcmp(both_.received.text, "applied") == 0);
   EXPECT(SST_OK, sst_compare_and_set_async(client, TEXT("updates/key"), &wrong, TEXT("x"), NULL, callback, NULL, &error));
-  latch_wait_drops(&both_.told, 2);
-  CHECK(both_.told.calls == 2 && strcmp(both_.told.text, "unchanged") == 0 && both_.appending_.told.drops == 1);
-  latch_destroy(&both_.told);
-  latch_destroy(&both_.appending_.told);
+  latch_wait_drops(&both_.received, 2);
+  CHECK(both_.received.calls == 2 && strcmp(both_.received.text, "unchanged") == 0 && both_.appending_.received.drops == 1);
+  latch_destroy(&both_.received);
+  latch_destroy(&both_.appending_.received);
 }
 
 static void drop_within(void *context);
 
 typedef struct within {
-  latch told;
+  latch received;
   sst_client *client;
   pthread_t thread;
   int changes;
@@ -216,9 +216,9 @@ static uint32_t change_within(void *context, const sst_entry *old, sst_bytes **v
   within *within_ = (within *)context;
   sst_client *client;
   sst_entry *entry = NULL;
-  pthread_mutex_lock(&within_->told.mutex);
+  pthread_mutex_lock(&within_->received.mutex);
   client = within_->client;
-  pthread_mutex_unlock(&within_->told.mutex);
+  pthread_mutex_unlock(&within_->received.mutex);
   CHECK(old != NULL && pthread_equal(within_->thread, pthread_self()));
   // It may block, as every callback.
   CHECK(sst_get(client, TEXT("updates/key"), NULL, &entry, NULL) == SST_OK && entry != NULL);
@@ -235,13 +235,13 @@ static void update_within(void *context, sst_status status, const sst_error *err
   sst_update_result result = SST_UPDATE_FAILED;
   const sst_changer changer = {within_, change_within, NULL};
   (void)error, (void)entry;
-  pthread_mutex_lock(&within_->told.mutex);
+  pthread_mutex_lock(&within_->received.mutex);
   client = within_->client;
   within_->thread = pthread_self();
-  pthread_mutex_unlock(&within_->told.mutex);
+  pthread_mutex_unlock(&within_->received.mutex);
   CHECK(sst_update(client, TEXT("updates/key"), NULL, changer, &result, NULL, NULL) == SST_OK);
   CHECK(result == SST_UPDATE_APPLIED && within_->changes == 1);
-  latch_call(&within_->told, status, NULL, "");
+  latch_call(&within_->received, status, NULL, "");
 }
 
 static void on_updated(void *context, sst_status status, const sst_error *error, sst_update_result result,
@@ -249,7 +249,7 @@ static void on_updated(void *context, sst_status status, const sst_error *error,
   within *within_ = (within *)context;
   (void)error, (void)version;
   CHECK(pthread_equal(within_->thread, pthread_self()));
-  latch_call(&within_->told, status, NULL, result == SST_UPDATE_APPLIED ? "updated" : "unchanged");
+  latch_call(&within_->received, status, NULL, result == SST_UPDATE_APPLIED ? "updated" : "unchanged");
 }
 
 // What is only begun here changes its key on this thread as well, once this has returned.
@@ -259,15 +259,15 @@ static void begin_within(void *context, sst_status status, const sst_error *erro
   const sst_changer changer = {within_, change_within, NULL};
   const sst_on_update updated = {within_, on_updated, drop_within};
   (void)status, (void)error, (void)entry;
-  pthread_mutex_lock(&within_->told.mutex);
+  pthread_mutex_lock(&within_->received.mutex);
   client = within_->client;
   within_->thread = pthread_self();
-  pthread_mutex_unlock(&within_->told.mutex);
+  pthread_mutex_unlock(&within_->received.mutex);
   CHECK(sst_update_async(client, TEXT("updates/key"), NULL, changer, updated, NULL, NULL) == SST_OK);
   CHECK(within_->changes == 0);
 }
 
-static void drop_within(void *context) { latch_drop(&((within *)context)->told); }
+static void drop_within(void *context) { latch_drop(&((within *)context)->received); }
 
 static void in_a_callback(sst_client *client) {
   sst_error *error = NULL;
@@ -275,16 +275,16 @@ static void in_a_callback(sst_client *client) {
   static within within_;
   const sst_on_entry callback = {&within_, update_within, drop_within};
   memset(&within_, 0, sizeof within_);
-  latch_init(&within_.told);
-  pthread_mutex_lock(&within_.told.mutex);
+  latch_init(&within_.received);
+  pthread_mutex_lock(&within_.received.mutex);
   within_.client = client;
-  pthread_mutex_unlock(&within_.told.mutex);
+  pthread_mutex_unlock(&within_.received.mutex);
   EXPECT(SST_OK, sst_get_async(client, TEXT("updates/key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&within_.told, 1);
+  latch_wait_drops(&within_.received, 1);
   EXPECT(SST_OK, sst_get(client, TEXT("updates/key"), NULL, &entry, &error));
   CHECK(holds(sst_entry_value(entry), "within"));
   sst_entry_free(entry);
-  latch_destroy(&within_.told);
+  latch_destroy(&within_.received);
 }
 
 static void begun_in_a_callback(sst_client *client) {
@@ -292,19 +292,19 @@ static void begun_in_a_callback(sst_client *client) {
   static within within_;
   const sst_on_entry callback = {&within_, begin_within, drop_within};
   memset(&within_, 0, sizeof within_);
-  latch_init(&within_.told);
-  pthread_mutex_lock(&within_.told.mutex);
+  latch_init(&within_.received);
+  pthread_mutex_lock(&within_.received.mutex);
   within_.client = client;
-  pthread_mutex_unlock(&within_.told.mutex);
+  pthread_mutex_unlock(&within_.received.mutex);
   EXPECT(SST_OK, sst_get_async(client, TEXT("updates/key"), NULL, callback, NULL, &error));
-  latch_wait_drops(&within_.told, 2);
-  CHECK(strcmp(within_.told.text, "updated") == 0 && within_.changes == 1);
-  latch_destroy(&within_.told);
+  latch_wait_drops(&within_.received, 2);
+  CHECK(strcmp(within_.received.text, "updated") == 0 && within_.changes == 1);
+  latch_destroy(&within_.received);
 }
 
 // A call that blocks on a thread of its own.
 typedef struct call {
-  latch told;
+  latch received;
   sst_client *client;
   pid_t thread;
   sst_status status;
@@ -312,10 +312,10 @@ typedef struct call {
 } call;
 
 static void begin_call(call *call_) {
-  pthread_mutex_lock(&call_->told.mutex);
+  pthread_mutex_lock(&call_->received.mutex);
   call_->thread = this_thread();
-  pthread_mutex_unlock(&call_->told.mutex);
-  latch_call(&call_->told, SST_OK, NULL, "begun");
+  pthread_mutex_unlock(&call_->received.mutex);
+  latch_call(&call_->received, SST_OK, NULL, "begun");
 }
 
 static void *get_first(void *argument) {
@@ -334,7 +334,7 @@ static uint32_t keep(void *context, const sst_entry *old, sst_bytes **value) {
 
 static void *update_then(void *argument) {
   call *call_ = (call *)argument;
-  const sst_changer changer = {&call_->told, keep, latch_drop};
+  const sst_changer changer = {&call_->received, keep, latch_drop};
   begin_call(call_);
   call_->status = sst_update(call_->client, TEXT("updates/none"), NULL, changer, &call_->result, NULL, NULL);
   return NULL;
@@ -351,17 +351,17 @@ static bool closed_between(void) {
   call *const calls = (call *)calloc(2, sizeof *calls);
   call *const getting = &calls[0], *const updating = &calls[1];
   CHECK(calls != NULL);
-  latch_init(&getting->told);
-  latch_init(&updating->told);
+  latch_init(&getting->received);
+  latch_init(&updating->received);
   getting->client = updating->client = new_client();
   server_stop();
   // Another one waits first, so that the thread that updates most likely has not to drive the runtime.
   CHECK(pthread_create(&first, NULL, get_first, getting) == 0);
-  latch_wait_calls(&getting->told, 1);
+  latch_wait_calls(&getting->received, 1);
   stopped = stop_thread(getting->thread);
   continue_thread(&stopped);
   CHECK(pthread_create(&then, NULL, update_then, updating) == 0);
-  latch_wait_calls(&updating->told, 1);
+  latch_wait_calls(&updating->received, 1);
   stopped = stop_thread(updating->thread);
   server_continue();
   if (stopped.was_waiting_passively) {
@@ -374,13 +374,13 @@ static bool closed_between(void) {
   CHECK(pthread_join(then, NULL) == 0);
   if (stopped.was_waiting_passively) {
     CHECK(updating->status == SST_CLOSED && updating->result == SST_UPDATE_FAILED);
-    CHECK(updating->told.calls == 1 && updating->told.drops == 1);
+    CHECK(updating->received.calls == 1 && updating->received.drops == 1);
   } else {
     CHECK(pthread_join(first, NULL) == 0);
   }
   sst_client_free(updating->client);
-  latch_destroy(&getting->told);
-  latch_destroy(&updating->told);
+  latch_destroy(&getting->received);
+  latch_destroy(&updating->received);
   free(calls);
   return stopped.was_waiting_passively;
 }

@@ -141,21 +141,21 @@ where
 /// Polls on this thread until `awaited` is ready, and drives the runtime meanwhile if no other thread has to. Then drops what
 /// is awaited. Stops if the runtime fails, unless `awaited` does not need it.
 pub(crate) fn wait(
-    home: &ClientContext,
+    client_context: &ClientContext,
     action: &str,
     awaited: &mut dyn ErasedFuture,
     wait: WaitOptions<'_>,
     needs_runtime: bool,
 ) -> Result<(), WaitError> {
     let is_event = wait.for_event;
-    let _blocked = (!is_event).then(|| home.registry.register_blocked());
-    let mut interrupted = pin!(home.interrupted.notified());
+    let _blocked = (!is_event).then(|| client_context.registry.register_blocked());
+    let mut interrupted = pin!(client_context.interrupted.notified());
     let mut is_over = false;
-    let waited = wait_until(home, wait, &mut |context| {
+    let waited = wait_until(client_context, wait, &mut |context| {
         if awaited.poll(context).is_pending() {
             let polled = interrupted.as_mut().poll(context);
             // Checked after the registration of the waker.
-            if needs_runtime && home.has_failed() {
+            if needs_runtime && client_context.has_failed() {
                 return Poll::Ready(());
             }
             return polled;
@@ -176,7 +176,7 @@ pub(crate) fn wait(
         Outcome::Unknown
     };
     let outcome = abandoned.outcome().unwrap_or(otherwise);
-    if needs_runtime && home.has_failed() {
+    if needs_runtime && client_context.has_failed() {
         return Err(cause::runtime_failed(action, outcome).into());
     }
     let reason = "waiting was interrupted";
@@ -185,7 +185,7 @@ pub(crate) fn wait(
 
 /// Waits until `poll` is ready.
 fn wait_until(
-    home: &ClientContext,
+    client_context: &ClientContext,
     mut wait: WaitOptions<'_>,
     poll: &mut Poller<'_>,
 ) -> Result<(), WaitError> {
@@ -210,7 +210,7 @@ fn wait_until(
         let polled = if wait.for_event {
             waiter.sleep(poll, until)
         } else {
-            waiter.wait(&home.handoff, poll, until)
+            waiter.wait(&client_context.handoff, poll, until)
         };
         if polled.is_ready() {
             return Ok(());

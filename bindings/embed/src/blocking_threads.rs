@@ -28,11 +28,11 @@ impl BlockingThreads {
         thread::spawn(NAME, body).map(drop)
     }
 
-    /// Waits until they have ended, at most for `patience`.
-    pub(crate) fn wait(&self, patience: Duration) {
+    /// Waits until they have ended, at most for `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) {
         let waited = self
             .ended
-            .wait_timeout_while(self.running(), patience, |running| *running > 0);
+            .wait_timeout_while(self.running(), timeout, |running| *running > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -18,13 +18,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// The lanes of clients that share a queue. One thread at a time runs their callbacks.
+/// The callback queues of the clients of one [`Queue`](crate::Queue). One thread at a time runs their callbacks.
 #[derive(Debug)]
 pub(crate) struct CallbackQueueSet {
     state: Mutex<State>,
-    /// Set while a lane is listed.
+    /// Set while a queue is listed.
     signal: Signal,
-    /// Notified when no thread runs the lanes any more.
+    /// Notified when no thread runs the queues any more.
     released: Condvar,
 }
 
@@ -38,7 +38,7 @@ struct State {
     released_hook: Option<Arc<dyn ReleasedHook>>,
 }
 
-/// Receiver of the notification that no thread runs the lanes any more.
+/// Receiver of the notification that no thread runs the queues any more.
 pub(crate) trait ReleasedHook: fmt::Debug + Send + Sync {
     /// Called on the thread that ran them.
     fn on_released(&self);
@@ -58,7 +58,7 @@ impl CallbackQueueSet {
         self.signal.raw_fd()
     }
 
-    /// Notifies `waiting` when no thread runs the lanes: at once, or as soon as the current runner has stopped.
+    /// Notifies `waiting` when no thread runs the queues: at once, or as soon as the current runner has stopped.
     pub(crate) fn notify_when_released(&self, waiting: Arc<dyn ReleasedHook>) {
         {
             let mut state = self.state();
@@ -70,22 +70,22 @@ impl CallbackQueueSet {
         waiting.on_released();
     }
 
-    /// Returns whether this thread runs the lanes now, and so is in one of their callbacks.
+    /// Returns whether this thread runs the queues now, and so is in one of their callbacks.
     pub(crate) fn is_running_here(&self) -> bool {
         self.state().runner == Some(thread::number())
     }
 
-    /// Takes the right to run the lanes; `None` while a thread, this one or another, has it.
+    /// Takes the right to run the queues; `None` while a thread, this one or another, has it.
     pub(crate) fn try_acquire_runner(&self) -> Option<RunnerGuard<'_>> {
         self.take_runner(&mut self.state())
     }
 
-    /// Takes the right to run the lanes, as soon as no other thread has it; `None` if one still has it at the deadline.
+    /// Takes the right to run the queues, as soon as no other thread has it; `None` if one still has it at the deadline.
     pub(crate) fn acquire_runner(&self, deadline: Option<Instant>) -> Option<RunnerGuard<'_>> {
         let mut state = self.state();
         loop {
-            if let Some(turn) = self.take_runner(&mut state) {
-                return Some(turn);
+            if let Some(runner) = self.take_runner(&mut state) {
+                return Some(runner);
             }
             state = match deadline {
                 None => self
@@ -112,27 +112,27 @@ impl CallbackQueueSet {
         })
     }
 
-    /// Lists lanes in which callbacks wait.
-    fn enqueue(&self, lanes: impl IntoIterator<Item = Arc<CallbackQueue>>) {
+    /// Lists queues in which callbacks wait.
+    fn enqueue(&self, queues: impl IntoIterator<Item = Arc<CallbackQueue>>) {
         let mut state = self.state();
-        for lane in lanes {
-            // The last job may have run before its sender comes here. If a lane that is over were listed, it would keep itself
+        for queue in queues {
+            // The last job may have run before its sender comes here. If a queue that is over were listed, it would keep itself
             // and its list forever.
-            if !lane.mailbox.is_finished() && !lane.is_enqueued.swap(true, Ordering::AcqRel) {
-                state.ready.push_back(lane);
+            if !queue.mailbox.is_finished() && !queue.is_enqueued.swap(true, Ordering::AcqRel) {
+                state.ready.push_back(queue);
                 self.signal.set();
             }
         }
     }
 
-    /// Takes a lane off the list if nothing waits in it.
-    fn dequeue(&self, lane: &CallbackQueue) {
+    /// Takes a queue off the list if nothing waits in it.
+    fn dequeue(&self, queue: &CallbackQueue) {
         let mut state = self.state();
         // A later post lists it again.
-        if lane.mailbox.is_empty() && lane.is_enqueued.swap(false, Ordering::AcqRel) {
+        if queue.mailbox.is_empty() && queue.is_enqueued.swap(false, Ordering::AcqRel) {
             state
                 .ready
-                .retain(|listed| !std::ptr::eq(&raw const **listed, lane));
+                .retain(|listed| !std::ptr::eq(&raw const **listed, queue));
             if state.ready.is_empty() {
                 self.signal.clear();
             }
@@ -144,8 +144,8 @@ impl CallbackQueueSet {
         let mut state = self.state();
         self.signal.clear();
         let ready = mem::take(&mut state.ready);
-        for lane in &ready {
-            lane.is_enqueued.store(false, Ordering::Release);
+        for queue in &ready {
+            queue.is_enqueued.store(false, Ordering::Release);
         }
         ready
     }
@@ -163,58 +163,58 @@ pub(crate) struct RunnerGuard<'a> {
 }
 
 impl RunnerGuard<'_> {
-    /// Runs at most `most` of the waiting callbacks; returns how many ran. Later ones wait for another turn.
+    /// Runs at most `max` of the waiting callbacks; returns how many ran. Later ones wait for another turn.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Forked`]: a callback forked, and this is the child, which has nothing to run.
-    pub(crate) fn run(self, most: usize) -> Result<usize, Error> {
-        let (mut ran, mut again) = (0, Vec::new());
+    pub(crate) fn run(self, max: usize) -> Result<usize, Error> {
+        let (mut ran, mut unfinished) = (0, Vec::new());
         let mut ready = self.queues.take_ready();
-        while ran < most
-            && let Some(lane) = ready.pop_front()
+        while ran < max
+            && let Some(queue) = ready.pop_front()
         {
-            let has_more = self.drain_counting(&lane, most, &mut ran);
+            let has_more = self.drain_counting(&queue, max, &mut ran);
             if !self.process.is_current() {
-                mem::forget((self, lane, ready, again));
+                mem::forget((self, queue, ready, unfinished));
                 return Err(forked());
             }
             if has_more {
-                again.push(lane);
+                unfinished.push(queue);
             }
         }
         // Lanes that did not run yet come first.
-        self.queues.enqueue(ready.into_iter().chain(again));
+        self.queues.enqueue(ready.into_iter().chain(unfinished));
         Ok(ran)
     }
 
-    /// Runs all that waits in one lane.
+    /// Runs all that waits in one queue.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
-    pub(crate) fn drain(self, lane: &CallbackQueue) -> Result<(), Error> {
-        self.drain_counting(lane, usize::MAX, &mut 0);
+    pub(crate) fn drain(self, queue: &CallbackQueue) -> Result<(), Error> {
+        self.drain_counting(queue, usize::MAX, &mut 0);
         if self.process.is_current() {
-            self.queues.dequeue(lane);
+            self.queues.dequeue(queue);
             return Ok(());
         }
         mem::forget(self);
         Err(forked())
     }
 
-    /// Runs callbacks of a lane and counts them in `ran`; returns whether some are left.
-    fn drain_counting(&self, lane: &CallbackQueue, most: usize, ran: &mut usize) -> bool {
-        let has_more = lane.mailbox.drain_while(most - *ran, |job| {
+    /// Runs callbacks of a queue and counts them in `ran`; returns whether some are left.
+    fn drain_counting(&self, queue: &CallbackQueue, max: usize, ran: &mut usize) -> bool {
+        let has_more = queue.mailbox.drain_while(max - *ran, |job| {
             *ran += 1;
             let is_good = catch_unwind(AssertUnwindSafe(job)).is_ok();
             // A child has the memory of its parent, with the locks of all its threads as they were.
-            let goes_on = self.process.is_current();
-            if goes_on && !is_good {
-                lane.context.record_panic();
+            let is_same_process = self.process.is_current();
+            if is_same_process && !is_good {
+                queue.context.record_panic();
             }
-            goes_on
+            is_same_process
         });
         if self.process.is_current() {
-            lane.is_finished();
+            queue.is_finished();
         }
         has_more
     }
@@ -239,7 +239,7 @@ pub(crate) struct CallbackQueue {
     queues: Arc<CallbackQueueSet>,
     mailbox: Arc<Mailbox<Job>>,
     context: Arc<ClientContext>,
-    /// Whether it is in the list of the lanes; changed under the lock of that list.
+    /// Whether it is in the list of the queues; changed under the lock of that list.
     is_enqueued: AtomicBool,
     is_stopping: AtomicBool,
     /// Something was posted, or the last result was taken.
@@ -247,25 +247,25 @@ pub(crate) struct CallbackQueue {
 }
 
 impl CallbackQueue {
-    pub(crate) fn new(lanes: &Arc<CallbackQueueSet>, home: &Arc<ClientContext>) -> Arc<Self> {
-        let lane = Arc::new_cyclic(|lane: &Weak<Self>| {
-            let hooked = lane.clone();
+    pub(crate) fn new(queues: &Arc<CallbackQueueSet>, context: &Arc<ClientContext>) -> Arc<Self> {
+        let queue = Arc::new_cyclic(|queue: &Weak<Self>| {
+            let hooked = queue.clone();
             Self {
-                queues: Arc::clone(lanes),
+                queues: Arc::clone(queues),
                 mailbox: Mailbox::new(move || {
-                    if let Some(lane) = hooked.upgrade() {
-                        lane.on_post();
+                    if let Some(queue) = hooked.upgrade() {
+                        queue.on_post();
                     }
                 }),
-                context: Arc::clone(home),
+                context: Arc::clone(context),
                 is_enqueued: AtomicBool::new(false),
                 is_stopping: AtomicBool::new(false),
                 changed: Notify::new(),
             }
         });
-        let idle: Arc<dyn IdleHook> = Arc::new(CloseWaker(Arc::downgrade(&lane)));
-        home.limiter.set_idle_hook(Some(idle));
-        lane
+        let idle: Arc<dyn IdleHook> = Arc::new(CloseWaker(Arc::downgrade(&queue)));
+        context.limiter.set_idle_hook(Some(idle));
+        queue
     }
 
     pub(crate) fn queues(&self) -> &CallbackQueueSet {
@@ -282,8 +282,8 @@ impl CallbackQueue {
 
     fn on_post(self: Arc<Self>) {
         self.changed.notify_waiters();
-        let lanes = Arc::clone(&self.queues);
-        lanes.enqueue([self]);
+        let queues = Arc::clone(&self.queues);
+        queues.enqueue([self]);
     }
 
     /// Lets it be over once every operation has ended and its callback has returned.
@@ -303,7 +303,7 @@ impl CallbackQueue {
         is_over
     }
 
-    /// Waits until there are callbacks to run, or the lane is over.
+    /// Waits until there are callbacks to run, or the queue is over.
     pub(crate) async fn changed(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -323,8 +323,8 @@ struct CloseWaker(Weak<CallbackQueue>);
 
 impl IdleHook for CloseWaker {
     fn on_idle(&self) {
-        if let Some(lane) = self.0.upgrade() {
-            lane.changed.notify_waiters();
+        if let Some(queue) = self.0.upgrade() {
+            queue.changed.notify_waiters();
         }
     }
 }
@@ -343,28 +343,28 @@ mod tests {
     use super::*;
     use crate::runtime::RuntimeShare;
 
-    fn callback_queue(lanes: &Arc<CallbackQueueSet>) -> Arc<CallbackQueue> {
+    fn callback_queue(queues: &Arc<CallbackQueueSet>) -> Arc<CallbackQueue> {
         let share = RuntimeShare::acquire().unwrap();
-        CallbackQueue::new(lanes, &ClientContext::new(&share.runtime))
+        CallbackQueue::new(queues, &ClientContext::new(&share.runtime))
     }
 
     #[test]
     fn a_finished_queue_is_not_kept_alive_by_the_ready_list() {
-        let lanes = Arc::new(CallbackQueueSet::new().unwrap());
+        let queues = Arc::new(CallbackQueueSet::new().unwrap());
         for is_listed_before in [true, false] {
-            let lane = callback_queue(&lanes);
+            let queue = callback_queue(&queues);
             if is_listed_before {
-                Arc::clone(&lane).on_post();
-                assert!(lane.is_enqueued.load(Ordering::Acquire));
+                Arc::clone(&queue).on_post();
+                assert!(queue.is_enqueued.load(Ordering::Acquire));
             }
-            lane.stop();
-            assert!(lane.is_finished());
-            // The sender of a job that has already run lists the lane only now.
-            Arc::clone(&lane).on_post();
-            let kept = Arc::downgrade(&lane);
-            drop(lane);
+            queue.stop();
+            assert!(queue.is_finished());
+            // The sender of a job that has already run lists the queue only now.
+            Arc::clone(&queue).on_post();
+            let kept = Arc::downgrade(&queue);
+            drop(queue);
             assert!(kept.upgrade().is_none());
         }
-        assert!(lanes.take_ready().is_empty());
+        assert!(queues.take_ready().is_empty());
     }
 }

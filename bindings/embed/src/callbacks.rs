@@ -32,8 +32,8 @@ impl Client {
         if inner.context.is_closed() {
             return Err(closed());
         }
-        if let Some(lane) = &inner.callback_queue {
-            return Ok(Arc::clone(lane.mailbox()));
+        if let Some(callback_queue) = &inner.callback_queue {
+            return Ok(Arc::clone(callback_queue.mailbox()));
         }
         if let Some(dispatcher) = inner.dispatcher.get() {
             return Ok(Arc::clone(dispatcher.mailbox()));
@@ -62,7 +62,7 @@ impl Client {
             return false;
         };
         match &inner.callback_queue {
-            Some(lane) => lane.queues().is_running_here(),
+            Some(callback_queue) => callback_queue.queues().is_running_here(),
             None => inner.dispatcher.get().is_some_and(Dispatcher::is_current),
         }
     }

@@ -89,27 +89,27 @@ impl Client {
     /// [`ErrorKind::Internal`]: the system provides no thread or no event queue.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let share = RuntimeShare::acquire()?;
-        let home = ClientContext::new(&share.runtime);
-        Ok(Self::make(settings, share, home, None))
+        let context = ClientContext::new(&share.runtime);
+        Ok(Self::make(settings, share, context, None))
     }
 
-    /// Creates a client whose callbacks wait in a lane until a thread runs them.
+    /// Creates a client whose callbacks wait in a queue until a thread runs them.
     pub(crate) fn with_callback_queue(
         settings: Settings,
-        lanes: &Arc<CallbackQueueSet>,
+        queues: &Arc<CallbackQueueSet>,
     ) -> Result<(Self, Arc<CallbackQueue>), Error> {
         let share = RuntimeShare::acquire()?;
-        let home = ClientContext::new(&share.runtime);
-        let lane = CallbackQueue::new(lanes, &home);
-        let client = Self::make(settings, share, home, Some(Arc::clone(&lane)));
-        Ok((client, lane))
+        let context = ClientContext::new(&share.runtime);
+        let callback_queue = CallbackQueue::new(queues, &context);
+        let client = Self::make(settings, share, context, Some(Arc::clone(&callback_queue)));
+        Ok((client, callback_queue))
     }
 
     fn make(
         settings: Settings,
         share: RuntimeShare,
-        home: Arc<ClientContext>,
-        lane: Option<Arc<CallbackQueue>>,
+        context: Arc<ClientContext>,
+        callback_queue: Option<Arc<CallbackQueue>>,
     ) -> Self {
         let settings = settings.platform(ThreadedPlatform(Arc::clone(&share.runtime.blocking)));
         Self {
@@ -117,11 +117,11 @@ impl Client {
                 inner: ProcessBound::new(Arc::new(Inner {
                     settings: Mutex::new(Some(settings)),
                     core: OnceLock::new(),
-                    context: home,
+                    context,
                     runtime_share: Mutex::new(Some(share)),
                     ending_runtime: Mutex::new(None),
                     is_fully_closed: AsyncMutex::new(false),
-                    callback_queue: lane,
+                    callback_queue,
                     dispatcher: OnceLock::new(),
                     dispatcher_start: Mutex::new(()),
                 })),
@@ -318,9 +318,11 @@ impl Client {
         action: &'static str,
         body: &mut dyn FnMut(Permit, TaskEndReason) -> Option<TaskFuture>,
     ) -> Result<Operation, Error> {
-        let home = &self.accepting(kind)?.context;
-        let permit = home.limiter.permit(action)?;
-        Ok(Operation::begin(home, kind, |reason| body(permit, reason)))
+        let context = &self.accepting(kind)?.context;
+        let permit = context.limiter.permit(action)?;
+        Ok(Operation::begin(context, kind, |reason| {
+            body(permit, reason)
+        }))
     }
 
     /// Waits for a future on this thread.
@@ -453,9 +455,9 @@ mod tests {
         let server = RunningServer::start(Config::in_memory()).unwrap();
         let settings = || Settings::from_url(&server.url()).unwrap();
         // This client keeps the runtime alive.
-        let keeper = Client::new(settings()).unwrap();
+        let first = Client::new(settings()).unwrap();
         let connect = async { Ok(statestore::Client::connect(settings()).await?) };
-        let core = keeper
+        let core = first
             .wait("connecting", connect, WaitOptions::default())
             .unwrap();
         let client = Client::new(settings()).unwrap();
@@ -466,6 +468,6 @@ mod tests {
             core.clone()
         });
         assert!(given_back.is_some());
-        keeper.close(WaitOptions::default()).unwrap();
+        first.close(WaitOptions::default()).unwrap();
     }
 }

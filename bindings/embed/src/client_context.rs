@@ -29,7 +29,7 @@ pub(crate) struct ClientContext {
 
 impl ClientContext {
     pub(crate) fn new(runtime: &Runtime) -> Arc<Self> {
-        let home = Arc::new(Self {
+        let context = Arc::new(Self {
             executor: Arc::clone(&runtime.executor),
             handoff: Arc::clone(&runtime.handoff),
             runtime: runtime.handle.clone(),
@@ -40,9 +40,9 @@ impl ClientContext {
             is_closing: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
         });
-        let dependent = Arc::downgrade(&home);
+        let dependent = Arc::downgrade(&context);
         runtime.executor.notify_of_failure(dependent);
-        home
+        context
     }
 
     /// Enters the runtime, for its timers and tasks, unless this thread is within it already, or about to end.

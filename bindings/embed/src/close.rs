@@ -98,8 +98,8 @@ impl Inner {
     }
 
     pub(crate) fn stop_dispatcher(&self) {
-        if let Some(lane) = &self.callback_queue {
-            lane.stop();
+        if let Some(callback_queue) = &self.callback_queue {
+            callback_queue.stop();
         }
         if let Some(dispatcher) = self.dispatcher.get() {
             dispatcher.stop();
@@ -111,9 +111,9 @@ impl Client {
     /// Waits until every request has ended and no thread waits for one: closing then cuts nothing off. Requests that begin
     /// meanwhile count. Waits for events do not count, such as observations, or locks of other holders.
     pub fn drain(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
-        let home = self.usable().map(|inner| Arc::clone(&inner.context));
+        let context = self.usable().map(|inner| Arc::clone(&inner.context));
         async move {
-            home?.registry.drained().await;
+            context?.registry.drained().await;
             Ok(())
         }
     }
@@ -164,12 +164,12 @@ impl Client {
         mailbox: &Arc<Mailbox<M>>,
         complete: impl FnOnce(Result<(), Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
-        let home = &self.inner()?.context;
-        let permit = home.limiter.unlimited_permit()?;
+        let context = &self.inner()?.context;
+        let permit = context.limiter.unlimited_permit()?;
         let (close, mailbox) = (self.finish_async(timeout), Arc::clone(mailbox));
         let complete = |result| complete(Self::ignore_closed(result));
         // The operations to finish do not include this one.
-        Ok(Operation::begin(home, OperationKind::Event, |reason| {
+        Ok(Operation::begin(context, OperationKind::Event, |reason| {
             let body = operation::release_future(CLOSING, close, mailbox, complete, permit, reason);
             Some(body)
         }))
@@ -189,10 +189,10 @@ impl Client {
         complete: impl FnOnce(Result<T, Error>) -> M + Send + 'static,
     ) -> Result<Operation, Error> {
         let OperationDescriptor { name, kind } = action.into();
-        let home = &self.running()?.context;
-        let permit = home.limiter.unlimited_permit()?;
+        let context = &self.running()?.context;
+        let permit = context.limiter.unlimited_permit()?;
         let mailbox = Arc::clone(mailbox);
-        Ok(Operation::begin(home, kind, |reason| {
+        Ok(Operation::begin(context, kind, |reason| {
             let body = operation::release_future(name, future, mailbox, complete, permit, reason);
             Some(body)
         }))
@@ -245,7 +245,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for the operations under way, and meanwhile runs the callbacks that wait in its lane.
+    /// Waits for the operations under way, and meanwhile runs the callbacks that wait in its queue.
     fn wait_until_finished(
         &self,
         inner: &Arc<Inner>,
@@ -255,14 +255,14 @@ impl Client {
         let mut finishing = pin!(inner.drain_operations(timeout));
         loop {
             let finished = async {
-                let Some(lane) = &inner.callback_queue else {
+                let Some(callback_queue) = &inner.callback_queue else {
                     finishing.as_mut().await;
                     return Ok(true);
                 };
                 Ok(tokio::select! {
                     biased;
                     () = finishing.as_mut() => true,
-                    () = lane.changed() => false,
+                    () = callback_queue.changed() => false,
                 })
             };
             let wait_here = WaitOptions {
@@ -273,9 +273,9 @@ impl Client {
             if self.wait_for_end(CLOSING, finished, wait_here)? {
                 return Ok(());
             }
-            if let Some(lane) = &inner.callback_queue {
-                let turn = lane.queues().acquire_runner(wait.deadline);
-                turn.ok_or(WaitError::TimedOut)?.drain(lane)?;
+            if let Some(callback_queue) = &inner.callback_queue {
+                let runner = callback_queue.queues().acquire_runner(wait.deadline);
+                runner.ok_or(WaitError::TimedOut)?.drain(callback_queue)?;
             }
         }
     }
@@ -316,8 +316,8 @@ impl Client {
             },
             wait.reborrow(),
         )?;
-        if let Some(lane) = &inner.callback_queue {
-            self.drain_callback_queue(lane, &mut wait)?;
+        if let Some(callback_queue) = &inner.callback_queue {
+            self.drain_callback_queue(callback_queue, &mut wait)?;
         }
         if let Some(dispatcher) = inner.dispatcher.get() {
             dispatcher.join();
@@ -329,17 +329,17 @@ impl Client {
         Ok(())
     }
 
-    /// Runs the remaining callbacks in its lane, until no more can arrive.
+    /// Runs the remaining callbacks in its queue, until no more can arrive.
     fn drain_callback_queue(
         &self,
-        lane: &CallbackQueue,
+        callback_queue: &CallbackQueue,
         wait: &mut WaitOptions<'_>,
     ) -> Result<(), WaitError> {
-        while !lane.is_finished() {
-            let turn = lane.queues().acquire_runner(wait.deadline);
-            turn.ok_or(WaitError::TimedOut)?.drain(lane)?;
+        while !callback_queue.is_finished() {
+            let runner = callback_queue.queues().acquire_runner(wait.deadline);
+            runner.ok_or(WaitError::TimedOut)?.drain(callback_queue)?;
             let changed = async {
-                lane.changed().await;
+                callback_queue.changed().await;
                 Ok(())
             };
             self.wait_for_end(CLOSING, changed, wait.reborrow())?;

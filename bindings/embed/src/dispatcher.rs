@@ -53,18 +53,18 @@ impl ThreadWaker {
 }
 
 impl Dispatcher {
-    pub(crate) fn start(home: Arc<ClientContext>) -> io::Result<Self> {
-        let bell = Arc::new(ThreadWaker::default());
-        let hook = Arc::clone(&bell);
+    pub(crate) fn start(context: Arc<ClientContext>) -> io::Result<Self> {
+        let waker = Arc::new(ThreadWaker::default());
+        let hook = Arc::clone(&waker);
         let shared = Arc::new(Shared {
             mailbox: Mailbox::new(move || hook.wake()),
-            waker: bell,
-            context: home,
+            waker,
+            context,
             is_stopping: AtomicBool::new(false),
             has_ended: watch::Sender::new(false),
         });
-        let mine = Arc::clone(&shared);
-        let thread = thread::spawn("statestore-calls", move || mine.run())?;
+        let thread_shared = Arc::clone(&shared);
+        let thread = thread::spawn("statestore-calls", move || thread_shared.run())?;
         // The mailbox is not shared yet, so no item rings before the bell has its thread.
         let _ = shared.waker.0.set(thread.thread().clone());
         let idle: Arc<dyn IdleHook> = Arc::clone(&shared) as _;

@@ -116,49 +116,49 @@ impl<R: DriveRuntime> DriverHandoff<R> {
 
     /// Leaves the runtime to the next thread, unless it failed.
     fn lay_down(&self, runtime: R) {
-        let mut hands = self.lock_state();
-        if let RuntimeOwner::Ended = hands.owner {
-            drop(hands);
+        let mut state = self.lock_state();
+        if let RuntimeOwner::Ended = state.owner {
+            drop(state);
             leak(runtime);
         } else {
-            hands.owner = RuntimeOwner::Free(runtime);
+            state.owner = RuntimeOwner::Free(runtime);
         }
     }
 
     /// Waits until no caller wants to drive, or until a waiting caller did not come within the pause: its priority may be too
     /// low. Returns `None` if the runtime failed.
     fn acquire_for_thread(&self) -> Option<R> {
-        let patience = sync::now() + HANDBACK_DELAY;
-        let mut hands = self.lock_state();
+        let handback_at = sync::now() + HANDBACK_DELAY;
+        let mut state = self.lock_state();
         loop {
-            if let RuntimeOwner::Ended = hands.owner {
+            if let RuntimeOwner::Ended = state.owner {
                 return None;
             }
-            if hands.is_thread_due
-                && (!hands.is_requested || sync::now() >= patience)
-                && let Some(runtime) = hands.take_runtime(RuntimeOwner::Thread)
+            if state.is_thread_due
+                && (!state.is_requested || sync::now() >= handback_at)
+                && let Some(runtime) = state.take_runtime(RuntimeOwner::Thread)
             {
-                hands.is_thread_due = false;
-                hands.is_requested = false;
+                state.is_thread_due = false;
+                state.is_requested = false;
                 return Some(runtime);
             }
-            let before = hands.handoffs;
+            let before = state.handoffs;
             let (guard, timeout) = self
                 .changed
-                .wait_timeout(hands, HANDBACK_DELAY)
+                .wait_timeout(state, HANDBACK_DELAY)
                 .unwrap_or_else(PoisonError::into_inner);
-            hands = guard;
-            if !timeout.timed_out() || hands.handoffs != before {
+            state = guard;
+            if !timeout.timed_out() || state.handoffs != before {
                 continue;
             }
-            if let RuntimeOwner::Caller = hands.owner {
-                hands.is_thread_parked = true;
-                hands = self
+            if let RuntimeOwner::Caller = state.owner {
+                state.is_thread_parked = true;
+                state = self
                     .changed
-                    .wait_while(hands, |hands| hands.is_thread_parked)
+                    .wait_while(state, |state| state.is_thread_parked)
                     .unwrap_or_else(PoisonError::into_inner);
             } else {
-                hands.is_thread_due = true;
+                state.is_thread_due = true;
             }
         }
     }
@@ -168,71 +168,71 @@ impl<R: DriveRuntime> DriverHandoff<R> {
         self.wake_thread_with(self.lock_state());
     }
 
-    fn wake_thread_with(&self, mut hands: MutexGuard<'_, HandoffState<R>>) {
-        if let RuntimeOwner::Free(_) = hands.owner {
-            hands.is_thread_due = true;
-            drop(hands);
+    fn wake_thread_with(&self, mut state: MutexGuard<'_, HandoffState<R>>) {
+        if let RuntimeOwner::Free(_) = state.owner {
+            state.is_thread_due = true;
+            drop(state);
             self.changed.notify_all();
         }
     }
 
     /// Takes the runtime if no thread drives it and no caller waits.
     pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<DriveGuard<'_, R>> {
-        let mut hands = self.lock_state();
-        if !self.may_caller_drive(&hands) {
-            self.wake_thread_with(hands);
+        let mut state = self.lock_state();
+        if !self.may_caller_drive(&state) {
+            self.wake_thread_with(state);
             return None;
         }
-        self.begin_driving(&mut hands)
+        self.begin_driving(&mut state)
     }
 
     /// Takes the runtime from its own thread. Returns `None` if another caller waits, or if the runtime is not available by
     /// `until`.
     pub(crate) fn request(self: &Arc<Self>, until: Option<Instant>) -> Option<DriveGuard<'_, R>> {
-        let mut hands = self.lock_state();
-        if !self.may_caller_drive(&hands) || hands.is_requested {
+        let mut state = self.lock_state();
+        if !self.may_caller_drive(&state) || state.is_requested {
             return None;
         }
-        if let RuntimeOwner::Thread = hands.owner {
-            hands.is_requested = true;
-            drop(hands);
+        if let RuntimeOwner::Thread = state.owner {
+            state.is_requested = true;
+            drop(state);
             // Not under the lock, which the woken thread may need.
             self.executor.request_handoff();
-            hands = self.wait_until_released(until);
-            hands.is_requested = false;
+            state = self.wait_until_released(until);
+            state.is_requested = false;
         }
-        self.begin_driving(&mut hands)
+        self.begin_driving(&mut state)
     }
 
     /// Waits until the runtime's own thread has laid it down, at most until `until`, or until it has taken it again.
     fn wait_until_released(&self, until: Option<Instant>) -> MutexGuard<'_, HandoffState<R>> {
-        let mut hands = self.lock_state();
-        while hands.is_requested && matches!(hands.owner, RuntimeOwner::Thread) {
+        let mut state = self.lock_state();
+        while state.is_requested && matches!(state.owner, RuntimeOwner::Thread) {
             let Some(until) = until else {
-                let changed = self.changed.wait(hands);
-                hands = changed.unwrap_or_else(PoisonError::into_inner);
+                let changed = self.changed.wait(state);
+                state = changed.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let time = until.saturating_duration_since(sync::now());
             if time.is_zero() {
                 break;
             }
-            let changed = self.changed.wait_timeout(hands, time);
-            hands = changed.unwrap_or_else(PoisonError::into_inner).0;
+            let changed = self.changed.wait_timeout(state, time);
+            state = changed.unwrap_or_else(PoisonError::into_inner).0;
         }
-        hands
+        state
     }
 
-    fn may_caller_drive(&self, hands: &HandoffState<R>) -> bool {
-        let is_crowded = hands
+    fn may_caller_drive(&self, state: &HandoffState<R>) -> bool {
+        let is_crowded = state
             .contended_until
             .is_some_and(|until| sync::now() < until);
-        hands.passive_waiters == 0 && !is_crowded && !self.executor.is_stopping()
+        state.passive_waiters == 0 && !is_crowded && !self.executor.is_stopping()
     }
 
-    fn begin_driving(self: &Arc<Self>, hands: &mut HandoffState<R>) -> Option<DriveGuard<'_, R>> {
-        let runtime = hands.take_runtime(RuntimeOwner::Caller)?;
-        hands.handoffs += 1;
+    fn begin_driving(self: &Arc<Self>, state: &mut HandoffState<R>) -> Option<DriveGuard<'_, R>> {
+        let runtime = state.take_runtime(RuntimeOwner::Caller)?;
+        state.handoffs += 1;
         Some(DriveGuard {
             handoff: self,
             runtime: Some(runtime),
@@ -241,9 +241,9 @@ impl<R: DriveRuntime> DriverHandoff<R> {
 
     /// Registers a caller that waits without driving, until the returned value is dropped.
     pub(crate) fn wait_passively(&self) -> PassiveWaitGuard<'_, R> {
-        let mut hands = self.lock_state();
-        hands.passive_waiters += 1;
-        self.wake_thread_with(hands);
+        let mut state = self.lock_state();
+        state.passive_waiters += 1;
+        self.wake_thread_with(state);
         PassiveWaitGuard(self)
     }
 
@@ -254,8 +254,8 @@ impl<R: DriveRuntime> DriverHandoff<R> {
 
 impl<R> HandoffState<R> {
     /// Takes the runtime if no thread drives it.
-    fn take_runtime(&mut self, place: RuntimeOwner<R>) -> Option<R> {
-        match std::mem::replace(&mut self.owner, place) {
+    fn take_runtime(&mut self, owner: RuntimeOwner<R>) -> Option<R> {
+        match std::mem::replace(&mut self.owner, owner) {
             RuntimeOwner::Free(runtime) => Some(runtime),
             other => {
                 self.owner = other;
@@ -274,14 +274,14 @@ fn leak<R>(runtime: R) {
 impl<R: DriveRuntime> Dependent for DriverHandoff<R> {
     /// Ends the waits for the runtime.
     fn runtime_failed(&self) {
-        let place = {
-            let mut hands = self.lock_state();
-            hands.is_requested = false;
-            hands.is_thread_parked = false;
-            mem::replace(&mut hands.owner, RuntimeOwner::Ended)
+        let owner = {
+            let mut state = self.lock_state();
+            state.is_requested = false;
+            state.is_thread_parked = false;
+            mem::replace(&mut state.owner, RuntimeOwner::Ended)
         };
         self.changed.notify_all();
-        if let RuntimeOwner::Free(runtime) = place {
+        if let RuntimeOwner::Free(runtime) = owner {
             leak(runtime);
         }
     }
@@ -338,26 +338,26 @@ impl<R: DriveRuntime> Drop for DriveGuard<'_, R> {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        let baton = self.handoff;
+        let handoff = self.handoff;
         let is_noticed = {
-            let mut hands = baton.lock_state();
-            if let RuntimeOwner::Ended = hands.owner {
-                drop(hands);
+            let mut state = handoff.lock_state();
+            if let RuntimeOwner::Ended = state.owner {
+                drop(state);
                 leak(runtime);
                 return;
             }
             // Under the lock, so that later wake-ups find the runtime free.
-            let is_busy = baton.executor.park(Waker::from(Arc::clone(baton)));
-            hands.owner = RuntimeOwner::Free(runtime);
-            hands.handoffs += 1;
-            if hands.passive_waiters > 0 {
-                hands.contended_until = Some(sync::now() + CONTENTION_PERIOD);
+            let is_busy = handoff.executor.park(Waker::from(Arc::clone(handoff)));
+            state.owner = RuntimeOwner::Free(runtime);
+            state.handoffs += 1;
+            if state.passive_waiters > 0 {
+                state.contended_until = Some(sync::now() + CONTENTION_PERIOD);
             }
-            hands.is_thread_due |= is_busy || hands.passive_waiters > 0;
-            std::mem::take(&mut hands.is_thread_parked) || hands.is_thread_due
+            state.is_thread_due |= is_busy || state.passive_waiters > 0;
+            std::mem::take(&mut state.is_thread_parked) || state.is_thread_due
         };
         if is_noticed {
-            baton.changed.notify_all();
+            handoff.changed.notify_all();
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::mpsc;
 
-/// Where a feed gets its items from. It may be polled on any thread, and has no work to do in between.
+/// The source of the items of a stream. It may be polled on any thread, and does no work between polls.
 pub(crate) trait Source<T>: Send {
     /// Takes the next item.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>>;
@@ -115,7 +115,7 @@ impl<T> StreamState<T> {
     }
 }
 
-/// An item of a feed that waits to be taken. Dropping it without [taking](Self::take) the item leaves the item to other
+/// An item of a stream that waits to be taken. Dropping it without [taking](Self::take) the item leaves the item to other
 /// consumers.
 pub struct OfferedItem<T> {
     inner: Arc<Inner<T>>,
@@ -123,7 +123,7 @@ pub struct OfferedItem<T> {
 }
 
 impl<T> OfferedItem<T> {
-    /// Returns the oldest untaken item; `None` if the feed has ended and other consumers were faster.
+    /// Returns the oldest untaken item; `None` if the stream has ended and other consumers were faster.
     pub fn take(mut self) -> Option<T> {
         self.is_taken = true;
         let item = {
@@ -165,7 +165,7 @@ impl<T> fmt::Debug for OfferedItem<T> {
     }
 }
 
-/// How a [`EventStream`] ended, once it has. Clones are of the same feed, and keep neither it nor its client.
+/// The end of an [`EventStream`], once it has ended. Clones share it, and keep neither the stream nor its client alive.
 #[derive(Debug, Clone, Default)]
 pub struct StreamEnd(Arc<OnceLock<(LostReason, Option<Error>)>>);
 
@@ -175,12 +175,12 @@ impl StreamEnd {
         self.0.get().map(|(lost_reason, _)| *lost_reason)
     }
 
-    /// Returns the error that ended the feed. `None` while it continues, and if the client was closed or the feed was stopped.
+    /// Returns the error that ended the stream. `None` while it continues, and if the client was closed or the stream was stopped.
     pub fn error(&self) -> Option<Error> {
         self.0.get()?.1.clone()
     }
 
-    /// Records the end of the feed, unless an end was recorded before.
+    /// Records the end of the stream, unless an end was recorded before.
     pub(crate) fn set(&self, lost_reason: Option<LostReason>, error: Option<Error>) {
         let lost_reason = lost_reason.unwrap_or(LostReason::Closed);
         self.0.get_or_init(|| (lost_reason, error));
@@ -221,7 +221,7 @@ impl<T> Inner<T> {
 }
 
 impl<T: Send> Dependent for Inner<T> {
-    /// Ends the feed.
+    /// Ends the stream.
     fn runtime_failed(&self) {
         let error = cause::runtime_failed("the client", Outcome::NotDone);
         self.end.set(None, Some(error));
@@ -244,17 +244,17 @@ struct WaitFuture<T, L> {
 }
 
 impl<T, L> WaitFuture<T, L> {
-    fn new(inner: Arc<Inner<T>>, look: PollMethod<T, L>) -> Self {
+    fn new(inner: Arc<Inner<T>>, poll_method: PollMethod<T, L>) -> Self {
         Self {
             inner,
-            poll_method: look,
+            poll_method,
             waker_key: None,
         }
     }
 
     fn unregister(&mut self) {
-        if let Some(place) = self.waker_key.take() {
-            self.inner.wakers.unregister(&place);
+        if let Some(key) = self.waker_key.take() {
+            self.inner.wakers.unregister(&key);
         }
     }
 }
@@ -280,40 +280,40 @@ impl<T, L> Drop for WaitFuture<T, L> {
 }
 
 impl<T: Send + 'static> EventStream<T> {
-    /// Creates a feed of the items that a dedicated operation sends, at most two items ahead.
+    /// Creates a stream of the items that a dedicated operation sends, at most two items ahead.
     pub(crate) fn from_task<P>(
         client: &Client,
         action: &'static str,
-        pump: impl FnOnce(mpsc::Sender<T>, StreamEnd) -> P,
+        produce: impl FnOnce(mpsc::Sender<T>, StreamEnd) -> P,
     ) -> Result<Self, Error>
     where
         P: Future<Output = ()> + Send + 'static,
     {
         let end = StreamEnd::default();
-        let source = Self::task_source(client, action, |sender| pump(sender, end.clone()))?;
+        let source = Self::task_source(client, action, |sender| produce(sender, end.clone()))?;
         Ok(Self::new(client.clone(), Self::peekable(source), end))
     }
 
-    /// Returns the source of a feed with a dedicated operation. It ends with the operation, which ends with the client.
+    /// Returns the source of a stream with a dedicated operation. It ends with the operation, which ends with the client.
     pub(crate) fn task_source<P>(
         client: &Client,
         action: &'static str,
-        pump: impl FnOnce(mpsc::Sender<T>) -> P,
+        produce: impl FnOnce(mpsc::Sender<T>) -> P,
     ) -> Result<PollNextFn<T>, Error>
     where
         P: Future<Output = ()> + Send + 'static,
     {
         let (sender, mut receiver) = mpsc::channel(1);
-        let pump = pump(sender);
-        let nobody = Mailbox::new(|| {});
-        nobody.close();
+        let produce = produce(sender);
+        let discarded = Mailbox::new(|| {});
+        discarded.close();
         let operation = client.submit_event(
             action,
             async move {
-                pump.await;
+                produce.await;
                 Ok(())
             },
-            &nobody,
+            &discarded,
             drop,
         )?;
         let guard = CancelOnDrop(operation);
@@ -331,7 +331,7 @@ impl<T: Send + 'static> EventStream<T> {
         })
     }
 
-    /// Creates a feed. Its source sets `end` before it ends, unless the client was closed.
+    /// Creates a stream. Its source sets `end` before it ends, unless the client was closed.
     pub(crate) fn new(client: Client, source: Box<dyn Source<T>>, end: StreamEnd) -> Self {
         let inner = Arc::new(Inner {
             items: Mutex::new(StreamState {
@@ -417,7 +417,7 @@ impl<T: Send + 'static> EventStream<T> {
         Ok(())
     }
 
-    /// Stops the feed for all consumers: no further item comes, even for those that wait already.
+    /// Stops the stream for all consumers: no further item comes, even for those that wait already.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -443,7 +443,7 @@ impl<T: Send + 'static> EventStream<T> {
         Ok(self.end()?.lost_reason())
     }
 
-    /// Returns the error that ended the feed, once there is no further item. `None` if the client was closed or the feed was
+    /// Returns the error that ended the stream, once there is no further item. `None` if the client was closed or the stream was
     /// stopped.
     ///
     /// # Errors
@@ -452,7 +452,7 @@ impl<T: Send + 'static> EventStream<T> {
         Ok(self.end()?.error())
     }
 
-    /// Returns the handle of the end, for use when this feed may be gone.
+    /// Returns the handle of the end, for use when this stream may be gone.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -460,7 +460,7 @@ impl<T: Send + 'static> EventStream<T> {
         Ok(&self.inner.get()?.end)
     }
 
-    /// Returns the client of the feed.
+    /// Returns the client of the stream.
     pub fn client(&self) -> &Client {
         &self.client
     }

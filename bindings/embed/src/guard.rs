@@ -38,26 +38,26 @@ struct Inner {
 }
 
 impl Inner {
-    /// Calls `look` with the held lease; `None` if it is released or being released.
-    fn with_guard<T>(&self, look: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
+    /// Calls `read` with the held lease; `None` if it is released or being released.
+    fn with_guard<T>(&self, read: impl FnOnce(&CoreGuard) -> T) -> Option<T> {
         if self.end_reason.get().is_some() {
             return None;
         }
-        let holds = self.lease.try_read().ok()?;
-        Some(look(holds.as_ref()?.guard()))
+        let lease = self.lease.try_read().ok()?;
+        Some(read(lease.as_ref()?.guard()))
     }
 
     /// Locks the lease for an action. The action begins with this call, so a later release waits for it.
     fn use_lease(self: &Arc<Self>, action: &str) -> Result<LeaseUse, Error> {
         // Only a release takes the write lock.
-        let holds = Arc::clone(&self.lease).try_read_owned();
-        let holds = holds.map_err(|_| released(action))?;
+        let lease = Arc::clone(&self.lease).try_read_owned();
+        let lease = lease.map_err(|_| released(action))?;
         let is_over = self.end_reason.get().is_some();
         let settles = SettleOnDrop(Arc::clone(self));
-        let holds =
-            OwnedRwLockReadGuard::try_map(holds, |holds| holds.as_ref().filter(|_| !is_over));
+        let lease =
+            OwnedRwLockReadGuard::try_map(lease, |lease| lease.as_ref().filter(|_| !is_over));
         Ok(LeaseUse {
-            lease: holds.map_err(|_| released(action))?,
+            lease: lease.map_err(|_| released(action))?,
             _settle_on_drop: settles,
         })
     }
@@ -66,9 +66,9 @@ impl Inner {
     fn finish_release(&self) {
         if self.end_reason.get().is_some()
             && self.releases.load(Ordering::SeqCst) == 0
-            && let Ok(mut holds) = self.lease.try_write()
+            && let Ok(mut lease) = self.lease.try_write()
         {
-            drop(holds.take());
+            drop(lease.take());
         }
     }
 
@@ -89,21 +89,21 @@ impl Inner {
     ) -> impl Future<Output = Result<(Option<HeldLease>, Duration), Error>> + Send + 'static + use<>
     {
         let until = self.with_guard(CoreGuard::valid_until);
-        let asked = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let deadline = until.into_iter().chain(asked).min();
+        let requested = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = until.into_iter().chain(requested).min();
         let lost_reason = self.with_guard(CoreGuard::lost_reason).flatten();
         self.end_reason
             .get_or_init(|| lost_reason.unwrap_or(LostReason::Released));
-        let gives = ReleaseCall::begin(self);
+        let release_call = ReleaseCall::begin(self);
         async move {
-            let writing = gives.0.lease.write();
+            let writing = release_call.0.lease.write();
             let Some(deadline) = deadline else {
                 return Ok((writing.await.take(), Duration::MAX));
             };
             match timeout_at(deadline, writing).await {
-                Ok(mut holds) => {
+                Ok(mut lease) => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    Ok((holds.take(), left))
+                    Ok((lease.take(), left))
                 }
                 Err(_) => Err(Error::new(
                     ErrorKind::TimedOut,
@@ -173,14 +173,14 @@ impl Guard {
         Self::new(HeldLease::Leadership(leadership))
     }
 
-    fn new(holds: HeldLease) -> Self {
-        let guard = holds.guard();
+    fn new(lease: HeldLease) -> Self {
+        let guard = lease.guard();
         Self {
             inner: ProcessBound::new(Arc::new(Inner {
                 name: Bytes::copy_from_slice(guard.name()),
                 holder: guard.holder().clone(),
                 token: guard.token().clone(),
-                lease: Arc::new(RwLock::new(Some(holds))),
+                lease: Arc::new(RwLock::new(Some(lease))),
                 releases: AtomicUsize::new(0),
                 end_reason: OnceLock::new(),
             })),
@@ -247,8 +247,8 @@ impl Guard {
     /// [`ErrorKind::Forked`].
     pub fn lost_reason(&self) -> Result<Option<LostReason>, Error> {
         let inner = self.inner.get()?;
-        let looked = inner.with_guard(CoreGuard::lost_reason);
-        Ok(looked.unwrap_or_else(|| inner.end_reason.get().copied()))
+        let lost_reason = inner.with_guard(CoreGuard::lost_reason);
+        Ok(lost_reason.unwrap_or_else(|| inner.end_reason.get().copied()))
     }
 
     /// Waits until the lease is no longer certainly held; returns the reason. Keeps nothing alive.
@@ -376,8 +376,8 @@ impl Guard {
     ) -> impl Future<Output = Result<Release, Error>> + Send + 'static + use<> {
         let taken = self.inner.get().map(|inner| inner.take_lease(timeout));
         async move {
-            let (holds, left) = taken?.await?;
-            match holds {
+            let (lease, left) = taken?.await?;
+            match lease {
                 Some(HeldLease::Lock(guard)) => Ok(guard.release_within(left).await?),
                 Some(HeldLease::Leadership(leadership)) => {
                     Ok(leadership.resign_within(left).await?)
@@ -415,7 +415,7 @@ impl Guard {
         let taken = taken.map_err(Error::clone);
         async move {
             let (inner, taken) = (inner?, taken?);
-            let (holds, left) = match taken.await {
+            let (lease, left) = match taken.await {
                 Ok(taken) => taken,
                 // The lease expires by itself.
                 Err(error) => {
@@ -423,7 +423,7 @@ impl Guard {
                     return Ok(());
                 }
             };
-            let finished = match holds {
+            let finished = match lease {
                 Some(HeldLease::Lock(guard)) => {
                     guard.finish_within(left).await.map_err(Error::from)
                 }
@@ -455,8 +455,8 @@ impl Guard {
     pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let taken = self.inner.get().map(|inner| inner.take_lease(None));
         async move {
-            let (holds, left) = taken?.await?;
-            match holds {
+            let (lease, left) = taken?.await?;
+            match lease {
                 Some(HeldLease::Lock(guard)) => guard.leave().await,
                 Some(HeldLease::Leadership(leadership)) => {
                     leadership.resign_within(left).await?;

@@ -101,7 +101,7 @@ impl Lease {
         async move { Ok(core?.holder().await?) }
     }
 
-    /// Calls [`statestore::Lease::observe`]; the items of the feed are those of [`statestore::HolderObserver::next`].
+    /// Calls [`statestore::Lease::observe`]; the items of the stream are those of [`statestore::HolderObserver::next`].
     pub fn observe(
         &self,
     ) -> impl Future<Output = Result<EventStream<HolderResult<Holding>>, Error>> + Send + 'static + use<>
@@ -137,7 +137,7 @@ impl Election {
         async move { Ok(core?.leader().await?) }
     }
 
-    /// Calls [`statestore::Election::observe`]; the items of the feed are those of [`statestore::LeaderObserver::next`].
+    /// Calls [`statestore::Election::observe`]; the items of the stream are those of [`statestore::LeaderObserver::next`].
     pub fn observe(
         &self,
     ) -> impl Future<Output = Result<EventStream<HolderResult<Leader>>, Error>> + Send + 'static + use<>
@@ -155,7 +155,7 @@ impl Election {
     }
 }
 
-/// Creates a feed from an observer.
+/// Creates a stream from an observer.
 fn observe_holders<S: Observable>(
     client: &Client,
     action: &'static str,

@@ -76,9 +76,11 @@ pub fn to_callback(
     let caller = Arc::new(CallbackThread::default());
     let hook = Arc::clone(&caller);
     let mailbox = Mailbox::new(move || hook.wake());
-    let (mine, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
-    let thread = thread::spawn("statestore-log", move || mine.run(&records, callback))
-        .map_err(|error| failed(error.to_string()))?;
+    let (thread_caller, records) = (Arc::clone(&caller), Arc::clone(&mailbox));
+    let thread = thread::spawn("statestore-log", move || {
+        thread_caller.run(&records, callback);
+    })
+    .map_err(|error| failed(error.to_string()))?;
     // No other thread sets it, and no item rings before the change.
     let _ = caller.thread.set(thread.thread().clone());
     set_destination(level_number(level), Some(mailbox), Some(caller));

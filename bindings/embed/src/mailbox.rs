@@ -57,19 +57,19 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Hands up to `most` items to `each`, in their order; whether some are left.
-    pub fn drain(&self, most: usize, mut each: impl FnMut(T)) -> bool {
-        self.drain_while(most, |item| {
+    /// Hands up to `max` items to `each`, in their order; whether some are left.
+    pub fn drain(&self, max: usize, mut each: impl FnMut(T)) -> bool {
+        self.drain_while(max, |item| {
             each(item);
             true
         })
     }
 
     /// [Drains](Self::drain) the queue until `each` detects a forked child, which leaves everything unchanged.
-    pub(crate) fn drain_while(&self, most: usize, mut each: impl FnMut(T) -> bool) -> bool {
+    pub(crate) fn drain_while(&self, max: usize, mut each: impl FnMut(T) -> bool) -> bool {
         let taken: Vec<_> = {
             let mut items = self.items();
-            let count = most.min(items.queue.len());
+            let count = max.min(items.queue.len());
             items.queue.drain(..count).collect()
         };
         let mut taken = taken.into_iter();

@@ -19,15 +19,15 @@ pub struct Operation {
 impl Operation {
     /// Begins an operation; `body` is called once to create its future.
     pub(crate) fn begin(
-        home: &Arc<ClientContext>,
+        context: &Arc<ClientContext>,
         kind: OperationKind,
         body: impl FnOnce(TaskEndReason) -> Option<TaskFuture>,
     ) -> Self {
-        let task = home
+        let task = context
             .registry
-            .register(kind, |place| Task::new(Arc::clone(home), place, body));
-        home.executor.schedule(Arc::clone(&task) as _);
-        if home.registry.has_ended() {
+            .register(kind, |index| Task::new(Arc::clone(context), index, body));
+        context.executor.schedule(Arc::clone(&task) as _);
+        if context.registry.has_ended() {
             task.end(Cause::Closed);
         }
         Self {

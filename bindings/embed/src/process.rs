@@ -84,9 +84,9 @@ pub struct PerProcess<T> {
 
 impl<T> PerProcess<T> {
     /// Creates the value for the first process; `make` creates the values of its children.
-    pub const fn new(mine: T, make: fn() -> T) -> Self {
+    pub const fn new(value: T, make: fn() -> T) -> Self {
         Self {
-            value: mine,
+            value,
             init: make,
             child: OnceLock::new(),
         }

@@ -35,11 +35,11 @@ impl Queue {
     /// # Errors
     /// [`ErrorKind::Internal`]: the system gives no descriptor that an event loop could wait for.
     pub fn new() -> Result<Self, Error> {
-        let lanes = CallbackQueueSet::new()
+        let queues = CallbackQueueSet::new()
             .map_err(|error| resource_unavailable("making a queue", error.to_string()))?;
         Ok(Self {
             inner: ProcessBound::new(Arc::new(Inner {
-                queues: Arc::new(lanes),
+                queues: Arc::new(queues),
                 members: Mutex::default(),
             })),
         })
@@ -61,11 +61,13 @@ impl Queue {
                 reason,
             ));
         }
-        let (client, lane) = Client::with_callback_queue(settings, &inner.queues)?;
-        members.all.retain(|(_, lane)| lane.strong_count() > 0);
+        let (client, callback_queue) = Client::with_callback_queue(settings, &inner.queues)?;
         members
             .all
-            .push((client.downgrade(), Arc::downgrade(&lane)));
+            .retain(|(_, callback_queue)| callback_queue.strong_count() > 0);
+        members
+            .all
+            .push((client.downgrade(), Arc::downgrade(&callback_queue)));
         Ok(client)
     }
 
@@ -78,16 +80,16 @@ impl Queue {
         Ok(self.inner.get()?.queues.raw_fd())
     }
 
-    /// Runs at most `most` of the waiting callbacks on this thread; returns how many ran. If callbacks are left, or arrive
+    /// Runs at most `max` of the waiting callbacks on this thread; returns how many ran. If callbacks are left, or arrive
     /// meanwhile, the descriptor stays readable.
     ///
     /// # Errors
     /// [`ErrorKind::WrongThread`] in a callback of the queue, and while another thread runs it: no callback runs then.
     /// [`ErrorKind::Forked`], also in the child if a callback forked: it has nothing to run.
-    pub fn run(&self, most: usize) -> Result<usize, Error> {
+    pub fn run(&self, max: usize) -> Result<usize, Error> {
         const ACTION: &str = "running a queue";
         let inner = self.inner.get()?;
-        let Some(turn) = inner.queues.try_acquire_runner() else {
+        let Some(runner) = inner.queues.try_acquire_runner() else {
             let reason = if inner.queues.is_running_here() {
                 "a callback that it runs cannot run others"
             } else {
@@ -95,7 +97,7 @@ impl Queue {
             };
             return Err(wrong_thread(ACTION, reason));
         };
-        turn.run(most)
+        runner.run(max)
     }
 
     /// Closes its clients, and runs their remaining callbacks on this thread. If a thread runs the queue already, that thread
@@ -120,15 +122,15 @@ impl ReleasedHook for Inner {
 impl Inner {
     fn close_members(&self) {
         let all = std::mem::take(&mut self.members().all);
-        for (client, lane) in all {
+        for (client, callback_queue) in all {
             if let Ok(client) = client.upgrade()
                 && client.close(WaitOptions::default()).is_err()
             {
                 // The client closes by itself.
                 continue;
             }
-            if let Some(lane) = lane.upgrade() {
-                drain_closing(&lane);
+            if let Some(callback_queue) = callback_queue.upgrade() {
+                drain_closing(&callback_queue);
             }
         }
     }
@@ -139,12 +141,12 @@ impl Inner {
 }
 
 /// Runs the remaining callbacks of a client that is being closed in the background.
-fn drain_closing(lane: &CallbackQueue) {
-    while !lane.is_finished() {
-        let Some(turn) = lane.queues().acquire_runner(None) else {
+fn drain_closing(callback_queue: &CallbackQueue) {
+    while !callback_queue.is_finished() {
+        let Some(runner) = callback_queue.queues().acquire_runner(None) else {
             return;
         };
-        if turn.drain(lane).is_err() || lane.is_finished() {
+        if runner.drain(callback_queue).is_err() || callback_queue.is_finished() {
             return;
         }
         // The runtime's thread closes it without help from this one.
@@ -152,8 +154,14 @@ fn drain_closing(lane: &CallbackQueue) {
             for_event: true,
             ..WaitOptions::default()
         };
-        let waited = blocking::wait_for_output(lane.changed(), |changed| {
-            blocking::wait(lane.context(), "freeing a queue", changed, wait, false)
+        let waited = blocking::wait_for_output(callback_queue.changed(), |changed| {
+            blocking::wait(
+                callback_queue.context(),
+                "freeing a queue",
+                changed,
+                wait,
+                false,
+            )
         });
         if waited.is_err() {
             return;

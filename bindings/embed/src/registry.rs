@@ -63,8 +63,8 @@ impl Registry {
         let mut tasks = self.tasks();
         let entry = tasks.all.vacant_entry();
         let task = make(entry.key());
-        let underway: Arc<dyn RegisteredTask> = Arc::clone(&task) as _;
-        entry.insert((underway, kind));
+        let registered: Arc<dyn RegisteredTask> = Arc::clone(&task) as _;
+        entry.insert((registered, kind));
         tasks.requests += usize::from(kind == OperationKind::Request);
         task
     }
@@ -80,10 +80,10 @@ impl Registry {
         self.tasks().all.is_empty()
     }
 
-    pub(crate) fn remove(&self, place: usize) {
+    pub(crate) fn remove(&self, index: usize) {
         let (task, is_last) = {
             let mut tasks = self.tasks();
-            let task = tasks.all.try_remove(place);
+            let task = tasks.all.try_remove(index);
             let is_request = matches!(task, Some((_, OperationKind::Request)));
             tasks.requests -= usize::from(is_request);
             (task, is_request && tasks.requests == 0)

@@ -132,24 +132,24 @@ impl Runtime {
             .build()?;
         let handle = tokio.handle().clone();
         let executor = Arc::new(Executor::default());
-        let baton = Arc::new(DriverHandoff::new(tokio, Arc::clone(&executor)));
+        let handoff = Arc::new(DriverHandoff::new(tokio, Arc::clone(&executor)));
         let blocking = Arc::new(BlockingThreads::default());
-        let (mine, keeper) = (Arc::clone(&executor), Arc::clone(&baton));
-        let others = Arc::clone(&blocking);
+        let (thread_executor, thread_handoff) = (Arc::clone(&executor), Arc::clone(&handoff));
+        let thread_blocking = Arc::clone(&blocking);
         let thread = thread::spawn("statestore", move || {
             thread::mark_runtime_thread();
-            if let Some(tokio) = keeper.run_thread() {
+            if let Some(tokio) = thread_handoff.run_thread() {
                 tokio.shutdown_background();
             }
-            others.wait(BLOCKING_WORK_TIMEOUT);
-            mine.abandon_remaining();
+            thread_blocking.wait(BLOCKING_WORK_TIMEOUT);
+            thread_executor.abandon_remaining();
         })?;
-        let dependent = Arc::downgrade(&baton);
+        let dependent = Arc::downgrade(&handoff);
         executor.notify_of_failure(dependent);
         Ok(Self {
             handle,
             executor,
-            handoff: baton,
+            handoff,
             blocking,
             thread: Mutex::new(Some(thread)),
         })
@@ -200,7 +200,7 @@ impl DriveRuntime for tokio::runtime::Runtime {
         future: impl Future<Output = T>,
         until: Option<Instant>,
     ) -> Result<Option<T>, Failed> {
-        let _ours = thread::RuntimeThreadGuard::enter();
+        let _guard = thread::RuntimeThreadGuard::enter();
         // Each operation counts for itself: tokio's limit for one task does not fit.
         let run = unconstrained(async {
             match until {

@@ -28,39 +28,39 @@ pub struct Subscription {
 }
 
 impl Client {
-    /// Calls a callback with the items of a feed, on the callback thread.
+    /// Calls a callback with the items of a stream, on the callback thread.
     ///
     /// # Errors
     /// The errors of [`submit`](Self::submit); the callback is dropped on this thread then.
     pub fn subscribe<T: Send + 'static>(
         &self,
-        feed: &EventStream<T>,
+        stream: &EventStream<T>,
         callback: impl FnMut(Option<T>) + Send + 'static,
     ) -> Result<Subscription, Error> {
         let mailbox = self.callbacks()?;
         let permit = self.permit("subscribing")?;
-        Subscription::begin(feed, Box::new(callback), mailbox, permit)
+        Subscription::begin(stream, Box::new(callback), mailbox, permit)
     }
 }
 
 impl Subscription {
     fn begin<T: Send + 'static>(
-        feed: &EventStream<T>,
+        stream: &EventStream<T>,
         callback: Callback<T>,
         mailbox: Arc<Mailbox<Job>>,
         permit: Permit,
     ) -> Result<Self, Error> {
-        let teller = Arc::new(CallbackDelivery {
-            feed: feed.clone(),
+        let delivery = Arc::new(CallbackDelivery {
+            stream: stream.clone(),
             callback: Mutex::new(CallbackState::Idle(callback, permit)),
             returned: Condvar::new(),
             mailbox,
             is_posted: AtomicBool::new(false),
             is_cancelled: AtomicBool::new(false),
         });
-        let hooked = Arc::clone(&teller);
-        feed.on_ready(move || Arc::clone(&hooked).post())?;
-        Ok(Self { delivery: teller })
+        let hooked = Arc::clone(&delivery);
+        stream.on_ready(move || Arc::clone(&hooked).post())?;
+        Ok(Self { delivery })
     }
 
     /// Ends the subscription: a running call is the last one. Does not wait for that call.
@@ -81,7 +81,7 @@ trait CancelDelivery: fmt::Debug + Send + Sync {
 }
 
 struct CallbackDelivery<T> {
-    feed: EventStream<T>,
+    stream: EventStream<T>,
     callback: Mutex<CallbackState<T>>,
     /// Notified when the callback no longer runs.
     returned: Condvar,
@@ -121,7 +121,7 @@ impl<T: Send + 'static> CallbackDelivery<T> {
             if self.is_cancelled.load(Ordering::Acquire) {
                 return self.end(callback, permit);
             }
-            match self.feed.try_next() {
+            match self.stream.try_next() {
                 Ok(Poll::Ready(Some(item))) => callback(Some(item)),
                 Ok(Poll::Ready(None)) => {
                     callback(None);
@@ -140,11 +140,11 @@ impl<T: Send + 'static> CallbackDelivery<T> {
 
     /// Takes the callback, to call it without a lock.
     fn take(&self) -> Option<(Callback<T>, Permit)> {
-        let mut place = self.lock_state();
-        match std::mem::replace(&mut *place, CallbackState::Running(thread::number())) {
+        let mut state = self.lock_state();
+        match std::mem::replace(&mut *state, CallbackState::Running(thread::number())) {
             CallbackState::Idle(callback, permit) => Some((callback, permit)),
-            elsewhere => {
-                *place = elsewhere;
+            other => {
+                *state = other;
                 None
             }
         }
@@ -156,9 +156,9 @@ impl<T: Send + 'static> CallbackDelivery<T> {
     }
 
     fn end(&self, callback: Callback<T>, permit: Permit) {
-        // A feed that cannot be reached after a fork is not dropped either.
-        let _ = self.feed.clear_hook();
-        let _ = self.feed.stop();
+        // A stream that cannot be reached after a fork is not dropped either.
+        let _ = self.stream.clear_hook();
+        let _ = self.stream.stop();
         drop(callback);
         *self.lock_state() = CallbackState::Dropped;
         self.returned.notify_all();
@@ -177,9 +177,9 @@ struct DroppedOnPanic<'a, T>(&'a CallbackDelivery<T>);
 
 impl<T> Drop for DroppedOnPanic<'_, T> {
     fn drop(&mut self) {
-        let mut place = self.0.lock_state();
-        if matches!(*place, CallbackState::Running(_)) {
-            *place = CallbackState::Dropped;
+        let mut state = self.0.lock_state();
+        if matches!(*state, CallbackState::Running(_)) {
+            *state = CallbackState::Dropped;
             self.0.returned.notify_all();
         }
     }
@@ -193,19 +193,19 @@ impl<T: Send + 'static> CancelDelivery for CallbackDelivery<T> {
 
     fn close(&self) {
         self.is_cancelled.store(true, Ordering::Release);
-        let mut place = self.lock_state();
+        let mut state = self.lock_state();
         loop {
-            match *place {
+            match *state {
                 CallbackState::Idle(..) => {
-                    drop(place);
+                    drop(state);
                     if let Some((callback, permit)) = self.take() {
                         return self.end(callback, permit);
                     }
-                    place = self.lock_state();
+                    state = self.lock_state();
                 }
                 CallbackState::Running(thread) if thread != thread::number() => {
-                    let waited = self.returned.wait(place);
-                    place = waited.unwrap_or_else(PoisonError::into_inner);
+                    let waited = self.returned.wait(state);
+                    state = waited.unwrap_or_else(PoisonError::into_inner);
                 }
                 CallbackState::Running(_) | CallbackState::Dropped => return,
             }

@@ -49,7 +49,7 @@ impl Task {
     /// Creates a task for [scheduling](crate::executor::Executor::schedule). `body` receives the reason handle, which reports
     /// why the task ended.
     pub(crate) fn new(
-        home: Arc<ClientContext>,
+        context: Arc<ClientContext>,
         place: usize,
         body: impl FnOnce(TaskEndReason) -> Option<TaskFuture>,
     ) -> Arc<Self> {
@@ -60,7 +60,7 @@ impl Task {
                 cause: None,
             }),
             is_completed: AtomicBool::new(false),
-            context: home,
+            context,
             key: place,
         })
     }
@@ -159,8 +159,8 @@ impl Resume for Task {
         };
         drop(progress);
         if is_woken {
-            let home = Arc::clone(&self.context);
-            home.executor.schedule(self);
+            let context = Arc::clone(&self.context);
+            context.executor.schedule(self);
         }
     }
 
@@ -196,8 +196,8 @@ impl Wake for Task {
             }
         };
         if is_due {
-            let home = Arc::clone(&self.context);
-            home.executor.schedule(self);
+            let context = Arc::clone(&self.context);
+            context.executor.schedule(self);
         }
     }
 }

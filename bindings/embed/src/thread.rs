@@ -18,7 +18,7 @@ pub fn number() -> usize {
     thread_local! {
         static HERE: u8 = const { 0 };
     }
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+    HERE.with(|marker| std::ptr::from_ref(marker).addr())
 }
 
 /// Returns whether this thread belongs to a runtime or drives it. A wait on such a thread would block the awaited operation.

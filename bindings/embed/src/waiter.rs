@@ -31,20 +31,20 @@ impl Waiter {
     /// has to.
     pub(crate) fn wait<R: DriveRuntime>(
         self: &Arc<Self>,
-        baton: &Arc<DriverHandoff<R>>,
+        handoff: &Arc<DriverHandoff<R>>,
         poll: &mut Poller<'_>,
         until: Option<Instant>,
     ) -> Poll<()> {
-        if let Some(turn) = baton.try_acquire() {
-            return turn.drive(poll, until);
+        if let Some(drive_guard) = handoff.try_acquire() {
+            return drive_guard.drive(poll, until);
         }
         if self.poll(poll).is_ready() {
             return Poll::Ready(());
         }
-        if let Some(turn) = baton.request(until) {
-            return turn.drive(poll, until);
+        if let Some(drive_guard) = handoff.request(until) {
+            return drive_guard.drive(poll, until);
         }
-        let _beside = baton.wait_passively();
+        let _passive = handoff.wait_passively();
         self.sleep(poll, until)
     }
 

@@ -39,10 +39,10 @@ impl WakerSet {
     }
 
     /// Waits no longer.
-    pub(crate) fn unregister(&self, place: &WakerKey) {
+    pub(crate) fn unregister(&self, key: &WakerKey) {
         let mut waiting = lock(&self.state);
-        let is_there = waiting.generation == place.generation;
-        let waker = is_there.then(|| waiting.wakers.try_remove(place.index));
+        let is_registered = waiting.generation == key.generation;
+        let waker = is_registered.then(|| waiting.wakers.try_remove(key.index));
         drop(waiting);
         drop(waker);
     }

@@ -153,11 +153,11 @@ mod tests {
 
     #[test]
     fn the_workers_cover_each_key_once() {
-        let visits: Vec<u64> = (0..WORKERS)
+        let indexes: Vec<u64> = (0..WORKERS)
             .flat_map(|index| all(BenchPhase::Each(Verb::Set), 100, index))
             .map(|(_, number)| number)
             .collect();
-        assert_eq!(visits, (0..100).collect::<Vec<_>>());
+        assert_eq!(indexes, (0..100).collect::<Vec<_>>());
     }
 
     #[test]

@@ -83,13 +83,13 @@ impl Bench {
         };
         let mut fill = None;
         if self.mix.contains(Verb::Get) || self.ops == 0 {
-            let tally = self.each(Verb::Set, "fill", &mut workers, &plan).await?;
-            if tally.gave_up {
+            let metrics = self.each(Verb::Set, "fill", &mut workers, &plan).await?;
+            if metrics.gave_up {
                 let text =
                     "the store stopped answering while its keys were filled; nothing was measured";
-                return Err(Failure::new(tally.exit, text));
+                return Err(Failure::new(metrics.exit, text));
             }
-            fill = Some(tally);
+            fill = Some(metrics);
         }
         let load = self.load(&mut workers, &plan).await?;
         let mut clean_up = None;
@@ -111,7 +111,7 @@ impl Bench {
         Output::stdout().print(text.as_bytes()).await?;
         let phases = fill.iter().chain([&load]).chain(&clean_up);
         let failed = phases
-            .map(|tally| tally.exit)
+            .map(|metrics| metrics.exit)
             .find(|exit| *exit != Exit::Done);
         Ok(failed.unwrap_or(Exit::Done))
     }

@@ -45,20 +45,20 @@ pub(crate) struct PhaseReport {
 }
 
 impl From<&PhaseMetrics> for PhaseReport {
-    fn from(tally: &PhaseMetrics) -> Self {
-        let mut all = tally.latencies[0].clone();
-        tally.latencies[1..].iter().for_each(|part| all.add(part));
+    fn from(metrics: &PhaseMetrics) -> Self {
+        let mut all = metrics.latencies[0].clone();
+        metrics.latencies[1..].iter().for_each(|part| all.add(part));
         let mut latency = BTreeMap::new();
         for verb in Verb::ALL {
             latency.extend(
-                tally.latencies[verb as usize]
+                metrics.latencies[verb as usize]
                     .summary()
                     .map(|summary| (verb.name(), summary)),
             );
         }
         latency.extend(all.summary().map(|summary| ("all", summary)));
         let operations = all.count();
-        let seconds = tally.elapsed.as_secs_f64();
+        let seconds = metrics.elapsed.as_secs_f64();
         Self {
             operations,
             seconds,
@@ -67,8 +67,8 @@ impl From<&PhaseMetrics> for PhaseReport {
             } else {
                 as_f64(operations) / seconds
             },
-            absent: tally.absent,
-            errors: tally.errors.clone(),
+            absent: metrics.absent,
+            errors: metrics.errors.clone(),
             latency,
         }
     }

@@ -42,14 +42,14 @@ impl WorkerPool {
         let mut handles = Vec::new();
         for index in 0..count {
             let (phase_sender, phases) = mpsc::unbounded_channel();
-            let (tally_sender, tallies) = mpsc::unbounded_channel();
+            let (metrics_sender, metrics_receiver) = mpsc::unbounded_channel();
             let worker = Worker {
                 global: global.clone(),
                 plan: plan.clone(),
                 index,
                 count,
                 connections: (index..connections).step_by(count as usize).collect(),
-                metrics: tally_sender,
+                metrics: metrics_sender,
             };
             std::thread::Builder::new()
                 .name(format!("bench-{index}"))
@@ -57,7 +57,7 @@ impl WorkerPool {
                 .map_err(|error| Failure::usage(format!("cannot start a thread: {error}")))?;
             handles.push(WorkerHandle {
                 phases: phase_sender,
-                metrics: tallies,
+                metrics: metrics_receiver,
             });
         }
         let mut workers = Self(handles);
@@ -150,23 +150,23 @@ impl Worker {
             metrics: PhaseMetrics::with_max_latency(self.plan.timeout),
             progress: self.plan.progress.clone(),
         }));
-        let mut lanes = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for connection in connections {
             for _ in 0..self.plan.in_flight {
-                lanes.spawn_local(run_operations(
+                tasks.spawn_local(run_operations(
                     connection.clone(),
                     self.plan.clone(),
                     shared.clone(),
                 ));
             }
         }
-        lanes.join_all().await;
-        let mut tally = Rc::into_inner(shared)
+        tasks.join_all().await;
+        let mut metrics = Rc::into_inner(shared)
             .expect("every lane has ended")
             .into_inner()
             .metrics;
-        tally.elapsed = started.elapsed();
-        tally
+        metrics.elapsed = started.elapsed();
+        metrics
     }
 }
 

@@ -92,13 +92,13 @@ impl Hlc {
         Self::parse_with_hint(text, None)
     }
 
-    /// Parses like [`parse`](Self::parse), and is faster if the timestamp comes from the same node as `former`.
-    pub(super) fn parse_with_hint(text: &[u8], former: Option<&Self>) -> Result<Self, HlcError> {
+    /// Parses like [`parse`](Self::parse), and is faster if the timestamp comes from the same node as `previous`.
+    pub(super) fn parse_with_hint(text: &[u8], previous: Option<&Self>) -> Result<Self, HlcError> {
         if let Some((wall_ms, counter, node_id)) = parse_padded_numbers(text) {
-            if let Some(former) = former
-                && former.node_id.as_bytes() == node_id
+            if let Some(previous) = previous
+                && previous.node_id.as_bytes() == node_id
             {
-                return Ok(former.at(wall_ms, counter));
+                return Ok(previous.at(wall_ms, counter));
             }
             if node_id == STORE_NODE_ID.as_bytes() {
                 return Ok(Self::store_version((wall_ms, counter)));

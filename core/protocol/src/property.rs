@@ -160,16 +160,16 @@ impl RequestProperties {
             .any(|read| read.as_bytes() == name)
     }
 
-    /// Parses like [`parse`](Self::parse), and is faster if `__ts` comes from the same node as `former`.
+    /// Parses like [`parse`](Self::parse), and is faster if `__ts` comes from the same node as `previous`.
     #[inline]
     pub(super) fn parse_with_hint<'a>(
         pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-        former: Option<&Hlc>,
+        previous: Option<&Hlc>,
     ) -> Self {
         let (mut timestamp, mut fencing_token, mut persist) = (None, None, None);
         for (name, value) in pairs {
             if name == TIMESTAMP.as_bytes() {
-                timestamp.get_or_insert_with(|| Hlc::parse_with_hint(value, former));
+                timestamp.get_or_insert_with(|| Hlc::parse_with_hint(value, previous));
             } else if name == FENCING_TOKEN.as_bytes() {
                 fencing_token.get_or_insert_with(|| Hlc::parse(value));
             } else if name == PERSIST.as_bytes() {
@@ -289,15 +289,15 @@ impl<'a> RawResponseProperties<'a> {
 
     fn into_error(self, status: Option<u16>) -> RpcError {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = self.message.filter(|message| !message.is_empty()).map(text);
-        let message = match (self.status.map(text), status, said) {
+        let message = self.message.filter(|message| !message.is_empty()).map(text);
+        let message = match (self.status.map(text), status, message) {
             (None, _, None) => "the response has no `__stat`".to_owned(),
-            (None, _, Some(said)) => format!("the response has no `__stat`; it says: {said}"),
+            (None, _, Some(message)) => format!("the response has no `__stat`; it says: {message}"),
             (Some(text), None, None) => format!("`__stat` is not a status code: {text:?}"),
-            (Some(text), None, Some(said)) => {
-                format!("`__stat` is not a status code: {text:?}; it says: {said}")
+            (Some(text), None, Some(message)) => {
+                format!("`__stat` is not a status code: {text:?}; it says: {message}")
             }
-            (Some(_), Some(_), Some(said)) => said,
+            (Some(_), Some(_), Some(message)) => message,
             (Some(_), Some(code), None) => status_text(code).to_owned(),
         };
         RpcError {

@@ -43,11 +43,11 @@ impl RequestReader {
         if recognized.id == 0 {
             return RequestProperties::parse(publish.user_property_bytes());
         }
-        let [alike, others] = publish.split_user_property_bytes(recognized);
+        let [common, others] = publish.split_user_property_bytes(recognized);
         if self.prefix_id != recognized.id {
             self.prefix_id = recognized.id;
             self.timestamp = None;
-            self.prefix_is_irrelevant = !alike
+            self.prefix_is_irrelevant = !common
                 .into_iter()
                 .any(|(name, _)| RequestProperties::is_known(name));
         }
@@ -124,17 +124,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_common_prefix_does_not_change_what_is_read(alike in pairs(), own in prop::collection::vec(pairs(), 1..4)) {
+        fn a_common_prefix_does_not_change_what_is_read(common in pairs(), own in prop::collection::vec(pairs(), 1..4)) {
             let (mut decoder, mut reader) = (Decoder::default(), RequestReader::default());
             let mut has_recognized = false;
             for turn in 0..200 {
-                let pairs = [&alike[..], &own[turn / 40 % own.len()]].concat();
+                let pairs = [&common[..], &own[turn / 40 % own.len()]].concat();
                 let publish = received(&mut decoder, &pairs);
                 has_recognized |= decoder.common_prefix() != CommonPrefix::default();
                 let read = reader.read(&publish, decoder.common_prefix());
                 prop_assert_eq!(read, RequestProperties::parse(publish.user_properties()));
             }
-            prop_assert!(has_recognized || alike.is_empty());
+            prop_assert!(has_recognized || common.is_empty());
         }
     }
 }

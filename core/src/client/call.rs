@@ -80,7 +80,7 @@ impl<'a> Call<'a> {
         }
         let timestamp = self.shared.tick();
         let mut wakers = Vec::new();
-        let (result, nudge) = {
+        let (result, driver_waker) = {
             let mut core = self.shared.lock_state();
             let result = core.exchange.submit(
                 &self.request,
@@ -92,7 +92,7 @@ impl<'a> Call<'a> {
             );
             (result, core.take_driver_waker())
         };
-        wakers.into_iter().chain(nudge).for_each(Waker::wake);
+        wakers.into_iter().chain(driver_waker).for_each(Waker::wake);
         self.id = Some(result.map_err(|failure| self.failed(failure))?);
         Ok(())
     }
@@ -241,11 +241,11 @@ pub(crate) fn check_value(
     command: CommandRef<'_>,
     value: &[u8],
 ) -> Result<(), Error> {
-    let most = shared.settings.max_value_bytes;
-    if value.len() <= most {
+    let limit = shared.settings.max_value_bytes;
+    if value.len() <= limit {
         return Ok(());
     }
-    let reason = format!("a value of {} bytes; {most} are allowed", value.len());
+    let reason = format!("a value of {} bytes; {limit} are allowed", value.len());
     Err(Error::new(
         ErrorKind::TooLarge,
         Outcome::NotDone,
@@ -308,7 +308,7 @@ impl Future for Call<'_> {
             };
         };
         let mut wakers = Vec::new();
-        let (poll, nudge) = {
+        let (poll, driver_waker) = {
             let mut core = this.shared.lock_state();
             let pack = || {
                 let packed = Box::new(EncodedRequest::new(&this.request, &this.shared.tick()));
@@ -319,14 +319,14 @@ impl Future for Call<'_> {
             }
             let poll = core.exchange.poll(id, pack, &mut wakers, context.waker());
             // A completed request leaves the driver nothing to do.
-            let nudge = if poll.is_ready() {
+            let driver_waker = if poll.is_ready() {
                 None
             } else {
                 core.take_driver_waker()
             };
-            (poll, nudge)
+            (poll, driver_waker)
         };
-        wakers.into_iter().chain(nudge).for_each(Waker::wake);
+        wakers.into_iter().chain(driver_waker).for_each(Waker::wake);
         poll.map(|completion| {
             this.id = None;
             if this.trace.is_some() {
@@ -343,13 +343,13 @@ impl Drop for Call<'_> {
         if let Some(id) = self.id {
             let trace = self.trace.take();
             let mut wakers = Vec::new();
-            let (outcome, attempts, nudge) = {
+            let (outcome, attempts, driver_waker) = {
                 let mut core = self.shared.lock_state();
                 let attempts = trace.as_ref().map(|_| core.exchange.attempts(id));
                 let outcome = core.exchange.abandon(id, self.shared.now_ms(), &mut wakers);
                 (outcome, attempts, core.take_driver_waker())
             };
-            wakers.into_iter().chain(nudge).for_each(Waker::wake);
+            wakers.into_iter().chain(driver_waker).for_each(Waker::wake);
             if let Some(mut trace) = trace {
                 trace.attempts(attempts.unwrap_or_default());
                 trace.cancel();

@@ -72,12 +72,12 @@ impl Client {
         }
         let command = CommandRef::Capabilities;
         // A call that may not wait does not wait for a concurrent query either.
-        let _asking = if waits {
+        let _query_guard = if waits {
             let timers = &self.shared().runtime;
-            let asking = timers
+            let acquired = timers
                 .timeout(deadline.remaining(), known.query_lock.lock())
                 .await;
-            Some(asking.map_err(|_| timeout_error(command, deadline))?)
+            Some(acquired.map_err(|_| timeout_error(command, deadline))?)
         } else {
             None
         };
@@ -89,11 +89,11 @@ impl Client {
             may_wait: waits,
             ..OutgoingRequest::new(command)
         };
-        let mut ask = Call::new(self.shared(), request, Some(deadline.remaining()));
-        let capabilities = match (&mut ask).await {
+        let mut call = Call::new(self.shared(), request, Some(deadline.remaining()));
+        let capabilities = match (&mut call).await {
             Ok(response) => match response.reply.capabilities() {
                 Some(capabilities) => capabilities,
-                None => return Err(ask.invalid("the response is not one to CAPS")),
+                None => return Err(call.invalid("the response is not one to CAPS")),
             },
             Err(error) if is_unsupported_request(&error) => Capabilities::default(),
             Err(error) => return Err(error),

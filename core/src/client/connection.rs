@@ -53,10 +53,10 @@ pub(super) struct Connection<'a, S> {
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
-    pub(super) fn new(shared: &'a Shared, ticker: &'a mut DeadlineTimer, io: S) -> Self {
+    pub(super) fn new(shared: &'a Shared, timer: &'a mut DeadlineTimer, io: S) -> Self {
         Self {
             shared,
-            timer: ticker,
+            timer,
             io,
             input: Input::new(),
             has_more_packets: false,
@@ -267,16 +267,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Connection<'a, S> {
             return;
         }
         let io = &mut self.io;
-        let goodbye = timeout(DISCONNECT_TIMEOUT, async {
+        let farewell = timeout(DISCONNECT_TIMEOUT, async {
             io.write_all(&rest).await?;
             io.shutdown().await
         });
         // If the broker does not receive the DISCONNECT, it still sees the end of the stream.
         if let ConnectionError::Closing = lost {
-            let _ = goodbye.await;
+            let _ = farewell.await;
         } else {
             // Deadlines of requests keep running meanwhile.
-            let _ = self.timer.run_while_offline(self.shared, goodbye).await;
+            let _ = self.timer.run_while_offline(self.shared, farewell).await;
         }
     }
 }

@@ -82,22 +82,22 @@ fn closed(reason: &str) -> (LostReason, Error) {
 
 /// Describes a takeover: another connection has the session now. Reconnecting would take it back, and both clients would repeat
 /// that forever.
-fn taken_over(address: &str, told: Error) -> (LostReason, Error) {
+fn taken_over(address: &str, cause: Error) -> (LostReason, Error) {
     let action = format!("the connection to {address}");
     let reason = "another connection with the same client id took the session over";
     let error = Error::new(ErrorKind::Closed, Outcome::NotDone, action, reason)
-        .with_mqtt_reason(told.mqtt_reason())
-        .with_source(told);
+        .with_mqtt_reason(cause.mqtt_reason())
+        .with_source(cause);
     (LostReason::TakenOver, error)
 }
 
 /// Describes the end of a client that reached the time limit for reconnecting.
-fn gave_up(address: &str, limit: Duration, told: Error) -> Error {
+fn gave_up(address: &str, limit: Duration, cause: Error) -> Error {
     let action = format!("connecting to {address}");
-    let reason = format!("gave up after {limit:?}: {}", told.reason());
-    Error::new(told.kind(), Outcome::NotDone, action, reason)
-        .with_mqtt_reason(told.mqtt_reason())
-        .with_source(told)
+    let reason = format!("gave up after {limit:?}: {}", cause.reason());
+    Error::new(cause.kind(), Outcome::NotDone, action, reason)
+        .with_mqtt_reason(cause.mqtt_reason())
+        .with_source(cause)
 }
 
 /// Connection failures that were logged since the last connection. Each is logged as a warning once, and its repetitions are
@@ -138,8 +138,8 @@ impl ProtocolErrors {
     const MAX_CONSECUTIVE: u32 = 3;
 
     /// Counts the end of a connection. Returns whether the session must be given up.
-    fn count(&mut self, lost: &ConnectionError, held_well: bool) -> bool {
-        if held_well {
+    fn count(&mut self, lost: &ConnectionError, was_stable: bool) -> bool {
+        if was_stable {
             self.consecutive = 0;
         }
         self.consecutive += u32::from(lost.is_protocol_error());
@@ -160,19 +160,19 @@ async fn drive(
         shared.settings.reconnect_delay_min,
         shared.settings.reconnect_delay_max,
     );
-    let mut ticker = DeadlineTimer::new(shared);
+    let mut timer = DeadlineTimer::new(shared);
     let mut addresses = EndpointSelector::new(&shared.settings.endpoints);
     let mut lost_at = None;
     let mut protocol_errors = ProtocolErrors::default();
     let mut reported = ReportedFailures::default();
     loop {
-        let (lost, held) = connect_and_run(shared, &mut ticker, &mut addresses, first).await;
-        let held_well = held.is_some_and(|since| since.elapsed() >= STABLE_AFTER);
-        let renews = protocol_errors.count(&lost, held_well);
+        let (lost, held) = connect_and_run(shared, &mut timer, &mut addresses, first).await;
+        let was_stable = held.is_some_and(|since| since.elapsed() >= STABLE_AFTER);
+        let renews = protocol_errors.count(&lost, was_stable);
         if renews {
             tracing::warn!("the broker violated the protocol repeatedly: a new session begins");
         }
-        let for_good = report_connection_lost(shared, &lost, renews);
+        let is_takeover = report_connection_lost(shared, &lost, renews);
         shared.watches.disconnected();
         if let ConnectionError::Closing = lost {
             return closed("it was closed");
@@ -188,7 +188,7 @@ async fn drive(
         let address = addresses.current().to_string();
         let error = lost.into_error(&address, held.is_some());
         let is_first = first.is_some();
-        if for_good && !is_first {
+        if is_takeover && !is_first {
             tracing::warn!(reason = %error, "the connection to the broker is lost");
             return taken_over(&address, error);
         }
@@ -205,7 +205,7 @@ async fn drive(
             tracing::debug!(reason = %error, "an attempt to connect to the broker failed");
         }
         let lost_at = *lost_at.get_or_insert_with(Instant::now);
-        let error = if held_well {
+        let error = if was_stable {
             backoff.reset();
             addresses.record_success();
             error
@@ -247,7 +247,7 @@ async fn drive(
         }
         let delay = backoff.next(shared.settings.platform.random().unwrap_or(u64::MAX));
         let wait = wait_for_retry(shared, delay.min(left));
-        if ticker.run_while_offline(shared, wait).await.is_none() {
+        if timer.run_while_offline(shared, wait).await.is_none() {
             return closed("it was closed");
         }
     }
@@ -279,7 +279,7 @@ fn report_connection_lost(shared: &Shared, lost: &ConnectionError, renews: bool)
 /// Runs one connection, from the name lookup to its end. Returns the reason, and the time at which the connection became ready.
 async fn connect_and_run(
     shared: &Shared,
-    ticker: &mut DeadlineTimer,
+    timer: &mut DeadlineTimer,
     addresses: &mut EndpointSelector<'_>,
     first: &mut Option<oneshot::Sender<Result<(), Error>>>,
 ) -> (ConnectionError, Option<Instant>) {
@@ -288,7 +288,7 @@ async fn connect_and_run(
         deadline,
         transport::connect(&shared.settings, addresses.current(), addresses.work()),
     );
-    let (io, credentials) = match ticker.run_while_offline(shared, connecting).await {
+    let (io, credentials) = match timer.run_while_offline(shared, connecting).await {
         None => return (ConnectionError::Closing, None),
         Some(Err(_)) => return (ConnectionError::TimedOut, None),
         Some(Ok(Err(error))) => return (ConnectionError::Transport(error), None),
@@ -303,7 +303,7 @@ async fn connect_and_run(
             .session_mut()
             .force_clean_start();
     }
-    let mut connection = Connection::new(shared, ticker, io);
+    let mut connection = Connection::new(shared, timer, io);
     let mut held = None;
     let lost = match connection.start(credentials) {
         Err(lost) => lost,

@@ -76,8 +76,8 @@ fn combine_errors(mut failures: Vec<(String, Error)>) -> Option<Error> {
         return failures.pop().map(|(_, error)| error);
     }
     let (_, first) = failures.first()?;
-    let told = failures.iter().map(|(_, error)| error);
-    let told = told.clone().find(|it| it.is_retryable()).unwrap_or(first);
+    let mut errors = failures.iter().map(|(_, error)| error);
+    let source = errors.find(|it| it.is_retryable()).unwrap_or(first);
     let is_same = failures.iter().all(|(_, it)| it.reason() == first.reason());
     let reason = if is_same {
         first.reason().to_owned()
@@ -88,8 +88,8 @@ fn combine_errors(mut failures: Vec<(String, Error)>) -> Option<Error> {
     };
     let addresses: Vec<_> = failures.iter().map(|it| it.0.as_str()).collect();
     let action = format!("connecting to {}", addresses.join(","));
-    let error = Error::new(told.kind(), Outcome::NotDone, action, reason)
-        .with_mqtt_reason(told.mqtt_reason())
-        .with_source(told.clone());
+    let error = Error::new(source.kind(), Outcome::NotDone, action, reason)
+        .with_mqtt_reason(source.mqtt_reason())
+        .with_source(source.clone());
     Some(error)
 }

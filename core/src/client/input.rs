@@ -49,9 +49,9 @@ impl Input {
         io: &mut (impl AsyncRead + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let most = self.reserve();
-        let mut room = (&mut self.bytes).limit(most);
-        pin!(io.read_buf(&mut room)).poll(context)
+        let capacity = self.reserve();
+        let mut buffer = (&mut self.bytes).limit(capacity);
+        pin!(io.read_buf(&mut buffer)).poll(context)
     }
 
     /// Reserves capacity for a read. Returns the maximum number of bytes to read.

@@ -47,7 +47,7 @@ pub use del::{DelOptions, DelOutcome};
 pub use expiry::Expiry;
 pub use get::{Entry, GetOptions};
 pub use observe::ObserveOptions;
-pub use observer::{Observation, Observer, Overflow};
+pub use observer::{Observation, Observer, Overflow, TryNextError};
 pub use retry::Retry;
 pub use scan::{Scan, ScanOptions};
 pub use scan_stream::ScanStream;
@@ -290,7 +290,7 @@ fn new_exchange(settings: &Settings) -> Result<Exchange, Error> {
         subscriptions: Subscriptions::new(subscriptions),
         ping_timeout_ms: u64::try_from(settings.ping_timeout.as_millis()).unwrap_or(u64::MAX),
     };
-    let ledger = RequestTable::new(
+    let requests = RequestTable::new(
         random(settings)?.to_be_bytes(),
         settings.max_in_flight as usize,
         settings.max_queued as usize,
@@ -299,7 +299,11 @@ fn new_exchange(settings: &Settings) -> Result<Exchange, Error> {
         None | Some("") => Session::new(config),
         Some(_) => Session::new(config).with_reused_client_id(),
     };
-    Ok(Exchange::new(session, ledger, settings.max_buffered_bytes))
+    Ok(Exchange::new(
+        session,
+        requests,
+        settings.max_buffered_bytes,
+    ))
 }
 
 /// Returns the subscriptions: responses, which every request needs, and notifications, which observers need. Returns none for

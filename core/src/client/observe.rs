@@ -77,12 +77,13 @@ impl Client {
                 .filter(|reason| reason.is_failure())
         };
         if let Some(reason) = denied(&self.shared().lock_state()) {
-            let why = format!("the broker refused the subscription to notifications: {reason}");
+            let explanation =
+                format!("the broker refused the subscription to notifications: {reason}");
             let error = Error::new(
                 ErrorKind::Rejected,
                 Outcome::NotDone,
                 super::call::action(command),
-                why,
+                explanation,
             );
             return Err(error.with_mqtt_reason(Some(reason)));
         }

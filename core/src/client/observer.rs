@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use statestore_protocol::Hlc;
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,26 @@ pub enum Overflow {
     All(usize),
 }
 
+/// Reason why a `try_next` method returned no item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TryNextError {
+    /// No item is available yet. Others may follow.
+    Empty,
+    /// The observer has ended, and every item was returned. The observer's `lost_reason` and `error` describe the end.
+    Ended,
+}
+
+impl fmt::Display for TryNextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "nothing was observed yet",
+            Self::Ended => "the observer has ended",
+        })
+    }
+}
+
+impl std::error::Error for TryNextError {}
+
 /// An observer of one key. Dropping the last observer of a key ends the watch at the store.
 #[derive(Debug)]
 pub struct Observer {
@@ -60,7 +81,7 @@ impl Stream for Observer {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        this.poll_ready(context).map(|()| this.try_next())
+        this.poll_ready(context).map(|()| this.try_next().ok())
     }
 }
 
@@ -71,7 +92,7 @@ impl Observer {
     /// Dropping the future loses no observation.
     pub async fn next(&mut self) -> Option<Observation> {
         self.ready().await;
-        self.try_next()
+        self.try_next().ok()
     }
 
     /// Waits until [`try_next`](Self::try_next) has an observation, or the observer has ended. It takes no observation. A
@@ -87,10 +108,18 @@ impl Observer {
         self.queue.poll_ready(context)
     }
 
-    /// Returns the next observation if it is available. `None` means the end if [`lost_reason`](Self::lost_reason) returns a
-    /// reason.
-    pub fn try_next(&mut self) -> Option<Observation> {
-        self.queue.inner().take()
+    /// Returns the next observation without waiting.
+    ///
+    /// # Errors
+    /// Returns [`TryNextError::Empty`] if there is no observation yet, or [`TryNextError::Ended`] after the last one.
+    pub fn try_next(&mut self) -> Result<Observation, TryNextError> {
+        // One lock for both checks: an observation that arrives before the end is never skipped.
+        let mut inner = self.queue.inner();
+        match inner.take() {
+            Some(observation) => Ok(observation),
+            None if inner.end_reason.is_some() => Err(TryNextError::Ended),
+            None => Err(TryNextError::Empty),
+        }
     }
 
     /// Returns the key.
@@ -225,8 +254,8 @@ impl ObservationQueue {
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner();
-        let is_there = inner.lagged > 0 || inner.resync || !inner.observations.is_empty();
-        if is_there || inner.end_reason.is_some() {
+        let has_observation = inner.lagged > 0 || inner.resync || !inner.observations.is_empty();
+        if has_observation || inner.end_reason.is_some() {
             return Poll::Ready(());
         }
         inner.waker = Some(context.waker().clone());
@@ -303,7 +332,10 @@ mod tests {
         queue.push(deleted(4));
         queue.resync();
         assert_eq!(drain(&queue), [Observation::Resync]);
-        assert!(queue.needs_state(), "what was dropped is to be told again");
+        assert!(
+            queue.needs_state(),
+            "a dropped state must be delivered again"
+        );
     }
 
     #[test]

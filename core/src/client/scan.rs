@@ -199,14 +199,14 @@ mod tests {
     #[test]
     fn only_consecutive_empty_pages_count_as_endless() {
         let mut progress = EndlessScanDetector::default();
-        let most = MAX_EMPTY_PAGES as usize;
-        for number in 0..most {
+        let limit = MAX_EMPTY_PAGES as usize;
+        for number in 0..limit {
             progress.record_page(0, &token(number)).unwrap();
         }
-        progress.record_page(1, &token(most)).unwrap();
-        for number in 1..=most {
-            progress.record_page(0, &token(most + number)).unwrap();
+        progress.record_page(1, &token(limit)).unwrap();
+        for number in 1..=limit {
+            progress.record_page(0, &token(limit + number)).unwrap();
         }
-        progress.record_page(0, &token(3 * most)).unwrap_err();
+        progress.record_page(0, &token(3 * limit)).unwrap_err();
     }
 }

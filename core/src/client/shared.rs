@@ -94,13 +94,13 @@ pub(super) struct DriverHandle {
 impl ClientState {
     /// Takes the driver's waker, if the driver sleeps and has work now or earlier than its wake-up time.
     pub(crate) fn take_driver_waker(&mut self) -> Option<Waker> {
-        let sleeper = &mut self.driver;
-        let must = sleeper.is_idle && self.exchange.has_output()
+        let driver = &mut self.driver;
+        let must = driver.is_idle && self.exchange.has_output()
             || self
                 .exchange
                 .wake_at_ms()
-                .is_some_and(|at| at < sleeper.wakes_at_ms);
-        if must { sleeper.waker.take() } else { None }
+                .is_some_and(|at| at < driver.wakes_at_ms);
+        if must { driver.waker.take() } else { None }
     }
 }
 

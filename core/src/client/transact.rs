@@ -147,8 +147,8 @@ impl Client {
                 let reason = "the store has no transactions; the option through_intents makes them of single requests";
                 Err(unsupported(command, reason))
             }
-            Some(most) if operations.len() as u64 > most => {
-                let reason = format!("the store takes {most} operations at most");
+            Some(limit) if operations.len() as u64 > limit => {
+                let reason = format!("the store takes {limit} operations at most");
                 Err(invalid_argument(command, reason))
             }
             Some(_) => Ok(()),
@@ -210,10 +210,10 @@ pub(super) fn refused(
 
 /// Describes an operation of a transaction for messages.
 fn action_of(operations: &[TransactionOperation], operation: usize) -> String {
-    let what = operations.get(operation).map(borrowed).map(action);
+    let description = operations.get(operation).map(borrowed).map(action);
     format!(
         "operation {operation} of a transaction, {}",
-        what.unwrap_or_default()
+        description.unwrap_or_default()
     )
 }
 

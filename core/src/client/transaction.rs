@@ -38,8 +38,8 @@ impl Transaction {
     #[must_use]
     pub fn set(mut self, key: impl AsBytes, value: impl AsBytes, options: &SetOptions) -> Self {
         let key = self.key(key.as_ref());
-        let expires_in_ms = expires_in_ms(options).unwrap_or_else(|mistake| {
-            self.mark_invalid(mistake);
+        let expires_in_ms = expires_in_ms(options).unwrap_or_else(|reason| {
+            self.mark_invalid(reason);
             None
         });
         self.operations.push(TransactionOperation::Set {
@@ -84,8 +84,8 @@ impl Transaction {
     }
 
     /// Records that the next operation is invalid. The first mistake counts.
-    fn mark_invalid(&mut self, mistake: &'static str) {
+    fn mark_invalid(&mut self, reason: &'static str) {
         let operation = self.operations.len();
-        self.first_invalid.get_or_insert((operation, mistake));
+        self.first_invalid.get_or_insert((operation, reason));
     }
 }

@@ -44,15 +44,15 @@ pub async fn read<S: Store>(
             Some(Decision::Aborted) => intent.before(),
             None => {
                 // Since the key was read, the transaction may have decided, put its values in place, and dropped its register.
-                let again = calls.get(key).await?;
+                let reread = calls.get(key).await?;
                 let is_same =
-                    |again: &Entry| Some(&again.value) == stored.as_ref().map(|it| &it.value);
-                if !again.0.as_ref().is_some_and(is_same) {
-                    (stored, since) = again;
+                    |reread: &Entry| Some(&reread.value) == stored.as_ref().map(|it| &it.value);
+                if !reread.0.as_ref().is_some_and(is_same) {
+                    (stored, since) = reread;
                     calls.back_off(&mut delays).await;
                     continue;
                 }
-                since = again.1;
+                since = reread.1;
                 intent.before()
             }
         };

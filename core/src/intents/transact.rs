@@ -68,7 +68,7 @@ fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error>
             } => (key, token, options.expires_in_ms),
             TransactionOperation::Del { key, token, .. } => (key, token, None),
         };
-        let mistake = if token.is_some() {
+        let problem = if token.is_some() {
             Some((
                 ErrorKind::Unsupported,
                 "it takes a fencing token of its own",
@@ -82,7 +82,7 @@ fn groups(operations: &[TransactionOperation]) -> Result<Vec<Vec<usize>>, Error>
         } else {
             None
         };
-        if let Some((kind, reason)) = mistake {
+        if let Some((kind, reason)) = problem {
             return Err(refused(kind, reason).with_operation(index));
         }
         groups.entry(key).or_default().push(index);

@@ -108,12 +108,12 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
     async fn write_intent(&self, key: &Bytes, group: &[usize]) -> Result<FoundIntent, IntentError> {
         let mut delays = backoff();
         let mut is_outranked = false;
-        let mut why = None;
+        let mut last_error = None;
         loop {
             if self.calls.remaining().is_zero() {
                 let action = format!("writing \"{}\"", key.escape_ascii());
                 return Err(IntentError::Failed(
-                    self.calls.timeout_error(&action, why.as_ref()),
+                    self.calls.timeout_error(&action, last_error.as_ref()),
                 ));
             }
             let placed = match self.calls.settle(key, Some(self.id)).await {
@@ -126,9 +126,9 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
                 Err(IntentError::Failed(error)) if error.kind() == ErrorKind::FencingTokenLower => {
                     // A token that is ahead even of the clock was chosen by a caller; the clock will pass it.
                     is_outranked = true;
-                    why = Some(error);
+                    last_error = Some(error);
                 }
-                Err(IntentError::Failed(error)) if is_retryable(&error) => why = Some(error),
+                Err(IntentError::Failed(error)) if is_retryable(&error) => last_error = Some(error),
                 Err(stop) => return Err(stop),
             }
             self.calls.back_off(&mut delays).await;
@@ -294,15 +294,15 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
             };
             is_whole &= version.is_some();
             let version = version.unwrap_or_else(|| found.version.clone());
-            let mut was_there = found.intent.old.is_some();
+            let mut existed = found.intent.old.is_some();
             for (index, operation) in self.on_key(group) {
-                let is_there = KeyState::after(operation).value.is_some();
+                let exists = KeyState::after(operation).value.is_some();
                 if let Some(place) = versions.get_mut(index)
-                    && (was_there || is_there)
+                    && (existed || exists)
                 {
                     *place = Some(version.clone());
                 }
-                was_there = is_there;
+                existed = exists;
             }
         }
         if is_whole {

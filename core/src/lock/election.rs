@@ -166,8 +166,8 @@ impl Leadership {
     }
 
     async fn withdraw(&self, deadline: &Deadline) {
-        let most = self.guard.client().shared().request_timeout();
-        let options = DelOptions::new().timeout(deadline.remaining().min(most));
+        let limit = self.guard.client().shared().request_timeout();
+        let options = DelOptions::new().timeout(deadline.remaining().min(limit));
         match self.guard.del_with(&self.record, &options).await {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::LockLost => {}

@@ -53,7 +53,7 @@ impl Guard {
         holder: Holder,
         token: Hlc,
         validity: Arc<LeaseValidity>,
-        keeper: mpsc::Sender<Command>,
+        commands: mpsc::Sender<Command>,
     ) -> Self {
         Self {
             client,
@@ -61,14 +61,14 @@ impl Guard {
             holder,
             token,
             validity,
-            commands: keeper,
+            commands,
             contended_lock: None,
             updates: Mutex::default(),
         }
     }
 
-    pub(super) fn with_contended_lock(mut self, turn: Option<ContendedLock>) -> Self {
-        self.contended_lock = turn;
+    pub(super) fn with_contended_lock(mut self, contended_lock: Option<ContendedLock>) -> Self {
+        self.contended_lock = contended_lock;
         self
     }
 
@@ -158,7 +158,7 @@ impl Guard {
         let Some(left) = self.validity.remaining() else {
             return Ok(Release::NotHeld);
         };
-        let most = timeout.min(left);
+        let limit = timeout.min(left);
         let (reply, released) = oneshot::channel();
         let release = async {
             if self.commands.send(Command::Release(reply)).await.is_ok()
@@ -168,22 +168,22 @@ impl Guard {
             }
             Ok(Release::NotHeld)
         };
-        match self.client.shared().runtime.timeout(most, release).await {
+        match self.client.shared().runtime.timeout(limit, release).await {
             Ok(result) => result,
-            Err(_) => Err(self.release_timeout_error(most)),
+            Err(_) => Err(self.release_timeout_error(limit)),
         }
     }
 
     fn release_timeout_error(&self, within: Duration) -> Error {
         let action = action("giving back the lease", &self.name);
-        let going_on = "it is retried in the background, and the lease ends by itself";
+        let outlook = "it is retried in the background, and the lease ends by itself";
         let error = |reason| Error::new(ErrorKind::TimedOut, Outcome::Unknown, action, reason);
         match &*self.client.state().borrow() {
             ConnectionState::Reconnecting(cause) | ConnectionState::Closed { error: cause, .. } => {
-                error(format!("not within {within:?}: {cause}; {going_on}"))
+                error(format!("not within {within:?}: {cause}; {outlook}"))
                     .with_source(cause.clone())
             }
-            _ => error(format!("no response within {within:?}; {going_on}")),
+            _ => error(format!("no response within {within:?}; {outlook}")),
         }
     }
 

@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn generated_names_contain_client_and_lease() {
         let lease = Duration::from_micros(1_500_500);
-        let ours = Holder::unique("site/a/pump", "0123456789abcdef", 7, lease);
-        assert_eq!(ours.to_string(), "site/a/pump/0123456789abcdef/7/1501");
-        assert_eq!(ours.client_id(), Some("site/a/pump"));
-        assert_eq!(ours.lease(), Some(Duration::from_millis(1501)));
+        let unique = Holder::unique("site/a/pump", "0123456789abcdef", 7, lease);
+        assert_eq!(unique.to_string(), "site/a/pump/0123456789abcdef/7/1501");
+        assert_eq!(unique.client_id(), Some("site/a/pump"));
+        assert_eq!(unique.lease(), Some(Duration::from_millis(1501)));
         for other in [
             "pump",
             "a/b/c/d",

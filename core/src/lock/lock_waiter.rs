@@ -105,11 +105,11 @@ impl LockWaiter<'_> {
         loop {
             match self.round(&mut observer).await {
                 Ok(Some(guard)) => {
-                    let turn = (self.lost_rounds > 0).then(|| ContendedLock {
+                    let contended_lock = (self.lost_rounds > 0).then(|| ContendedLock {
                         client: self.client.clone(),
                         lock_name: self.name.clone(),
                     });
-                    return Ok(guard.with_contended_lock(turn));
+                    return Ok(guard.with_contended_lock(contended_lock));
                 }
                 Ok(None) => {
                     self.last_error = None;
@@ -135,8 +135,8 @@ impl LockWaiter<'_> {
     /// between the attempt and the wait is noticed.
     async fn round(&mut self, observer: &mut Option<Observer>) -> Result<Option<Guard>, Error> {
         let lease = &self.options.lease;
-        let asks_first = !std::mem::take(&mut self.yields_first);
-        if asks_first
+        let attempts_first = !std::mem::take(&mut self.yields_first);
+        if attempts_first
             && let Some(guard) = renewal_task::acquire(self.client, self.name, lease).await?
         {
             return Ok(Some(guard));
@@ -146,14 +146,14 @@ impl LockWaiter<'_> {
             Some(changes) => observer.insert(changes),
             None => observer.insert(self.client.observe(self.name).await?),
         };
-        if asks_first && !is_observed {
+        if attempts_first && !is_observed {
             return Ok(None);
         }
         let holding = lease::read_holding(self.client, self.name, lease).await?;
         let is_held = holding.is_some();
         if let Some(holding) = holding {
             self.record_holding(holding);
-        } else if asks_first {
+        } else if attempts_first {
             return Ok(None);
         }
         if !self.wait(changes, is_held).await? {
@@ -175,9 +175,9 @@ impl LockWaiter<'_> {
     /// also when the lease must have ended by the local clock, since its notification can be lost. Returns whether the key is
     /// still observed.
     async fn wait(&mut self, changes: &mut Observer, is_held: bool) -> Result<bool, Error> {
-        let mut ask_at = (!is_held).then(|| Instant::now() + self.yield_delay());
+        let mut attempt_at = (!is_held).then(|| Instant::now() + self.yield_delay());
         loop {
-            let end = ask_at.unwrap_or_else(|| Instant::now() + self.time_until_poll());
+            let end = attempt_at.unwrap_or_else(|| Instant::now() + self.time_until_poll());
             let observation = tokio::select! {
                 biased;
                 observation = changes.next() => observation,
@@ -194,9 +194,9 @@ impl LockWaiter<'_> {
                         lease,
                         entry,
                     )?);
-                    ask_at = None;
+                    attempt_at = None;
                 }
-                Some(_) => ask_at = ask_at.or(Some(Instant::now() + self.yield_delay())),
+                Some(_) => attempt_at = attempt_at.or(Some(Instant::now() + self.yield_delay())),
                 None => {
                     let reason = changes.error();
                     return reason.map_or(Ok(false), Err);

@@ -3,13 +3,13 @@ use super::election::{Election, Leader};
 use super::holder::Holder;
 use super::lease::{Holding, Lease};
 use crate::error::{Error, ErrorKind};
-use crate::{LostReason, Observation, Observer};
+use crate::{LostReason, Observation, Observer, TryNextError};
 use futures_core::Stream;
 use std::fmt::{self, Debug};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 /// An observer of the leader of an election.
 pub type LeaderObserver = HolderObserver<Election>;
@@ -109,12 +109,14 @@ pub struct HolderObserver<S: Observable = Lease> {
     is_closed: bool,
     /// The next report.
     next_report: Option<Result<Option<S::Holding>, Error>>,
+    /// Waker of the last poll.
+    waker: Option<Waker>,
 }
 
 impl<S: Observable> HolderObserver<S> {
-    fn new(of: S, lock: Observer, record: Option<Observer>) -> Self {
+    fn new(target: S, lock: Observer, record: Option<Observer>) -> Self {
         Self {
-            target: of,
+            target,
             lock,
             record,
             last_reported: None,
@@ -123,6 +125,7 @@ impl<S: Observable> HolderObserver<S> {
             must_report: true,
             is_closed: false,
             next_report: None,
+            waker: None,
         }
     }
 
@@ -137,12 +140,22 @@ impl<S: Observable> HolderObserver<S> {
     /// holds something other than a lease.
     pub async fn next(&mut self) -> Option<Result<Option<S::Holding>, Error>> {
         self.ready().await;
-        self.try_next()
+        self.next_report.take()
     }
 
-    /// Returns the next holder if it is available. `None` means the end if [`lost_reason`](Self::lost_reason) returns a reason.
-    pub fn try_next(&mut self) -> Option<Result<Option<S::Holding>, Error>> {
-        self.next_report.take()
+    /// Returns the next holder without waiting. A change is available once the store was read, which each call continues.
+    ///
+    /// # Errors
+    /// The outer error is [`TryNextError::Empty`] if there is no report yet, or [`TryNextError::Ended`] after the last one. The
+    /// inner error is one of [`next`](Self::next).
+    pub fn try_next(&mut self) -> Result<Result<Option<S::Holding>, Error>, TryNextError> {
+        // A caller that polled before is still woken.
+        let waker = self.waker.clone();
+        let mut context = Context::from_waker(waker.as_ref().unwrap_or(Waker::noop()));
+        match self.poll_inner(&mut context) {
+            Poll::Ready(()) => self.next_report.take().ok_or(TryNextError::Ended),
+            Poll::Pending => Err(TryNextError::Empty),
+        }
     }
 
     /// Waits until [`try_next`](Self::try_next) has a report, or the observer has ended; see [`Observer::ready`].
@@ -154,6 +167,13 @@ impl<S: Observable> HolderObserver<S> {
 
     /// Polls [`ready`](Self::ready), for futures and streams that are written by hand.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let polled = self.poll_inner(context);
+        self.waker = polled.is_pending().then(|| context.waker().clone());
+        polled
+    }
+
+    /// Waits for a report or the end.
+    fn poll_inner(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.next_report.is_none() {
             if !self.is_due && self.query.is_none() {
                 match ready!(self.poll_changed(context)) {
@@ -166,18 +186,18 @@ impl<S: Observable> HolderObserver<S> {
                 return poll_ended(&mut self.lock, context);
             }
             self.is_due = false;
-            let of = &self.target;
-            let asking = self.query.get_or_insert_with(|| HolderQuery::new(of));
-            let answer = ready!(asking.poll(context));
+            let target = &self.target;
+            let query = self.query.get_or_insert_with(|| HolderQuery::new(target));
+            let result = ready!(query.poll(context));
             self.query = None;
-            match answer {
+            match result {
                 Ok(found) => {
-                    let is_news = match (&self.last_reported, &found) {
+                    let is_change = match (&self.last_reported, &found) {
                         (Some(known), Some(found)) => S::is_change(known, found),
                         (known, found) => known.is_some() != found.is_some(),
                     };
                     self.last_reported.clone_from(&found);
-                    if std::mem::take(&mut self.must_report) || is_news {
+                    if std::mem::take(&mut self.must_report) || is_change {
                         self.next_report = Some(Ok(found));
                     }
                 }
@@ -207,7 +227,7 @@ impl<S: Observable> HolderObserver<S> {
             }
             None => return Poll::Pending,
         };
-        let Some(change) = change else {
+        let Ok(change) = change else {
             return Poll::Ready(None);
         };
         Poll::Ready(Some(match change {
@@ -242,7 +262,7 @@ impl<S: Observable> Stream for HolderObserver<S> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        this.poll_ready(context).map(|()| this.try_next())
+        this.poll_ready(context).map(|()| this.next_report.take())
     }
 }
 
@@ -258,9 +278,9 @@ struct HolderQuery<S: Observable>(
 );
 
 impl<S: Observable> HolderQuery<S> {
-    fn new(of: &S) -> Self {
-        let of = of.clone();
-        Self(Mutex::new(Box::pin(async move { of.query().await })))
+    fn new(target: &S) -> Self {
+        let target = target.clone();
+        Self(Mutex::new(Box::pin(async move { target.query().await })))
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<QueryResult<S>> {
@@ -279,7 +299,7 @@ impl<S: Observable> Debug for HolderQuery<S> {
 fn poll_ended(changes: &mut Observer, context: &mut Context<'_>) -> Poll<()> {
     loop {
         ready!(changes.poll_ready(context));
-        if changes.try_next().is_none() {
+        if changes.try_next().is_err() {
             return Poll::Ready(());
         }
     }

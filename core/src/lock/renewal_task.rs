@@ -64,7 +64,7 @@ pub(super) async fn acquire(
     let Some(entry) = client.shared().leases.register() else {
         return closed(Outcome::NotDone, "the client was closed");
     };
-    let keeper = RenewalTask {
+    let task = RenewalTask {
         client: client.clone(),
         name: name.clone(),
         holder,
@@ -76,7 +76,7 @@ pub(super) async fn acquire(
     let shared = client.shared();
     shared
         .runtime
-        .spawn(shared.platform(), Box::pin(keeper.run(result)));
+        .spawn(shared.platform(), Box::pin(task.run(result)));
     match taken.await {
         // No client takes a lease with a token.
         Ok(Err(error)) if error.kind() == ErrorKind::FencingTokenRequired => {
@@ -258,8 +258,11 @@ impl RenewalTask {
                 if validity.extend(sent + self.options.validity()) {
                     RenewalOutcome::Renewed(version)
                 } else {
-                    let why = "it was over before the answer to its renewal came";
-                    RenewalOutcome::Lost(LostReason::Expired, self.error(ErrorKind::LockLost, why))
+                    let reason = "it was over before the answer to its renewal came";
+                    RenewalOutcome::Lost(
+                        LostReason::Expired,
+                        self.error(ErrorKind::LockLost, reason),
+                    )
                 }
             }
             Ok(SetOutcome::NotApplied { .. }) => RenewalOutcome::Lost(
@@ -276,7 +279,7 @@ impl RenewalTask {
     }
 
     /// Sends the SET that takes or renews the lease.
-    async fn set(&mut self, most: Duration) -> Result<SetOutcome, Error> {
+    async fn set(&mut self, limit: Duration) -> Result<SetOutcome, Error> {
         let timeout = self
             .options
             .timeout
@@ -284,7 +287,7 @@ impl RenewalTask {
         let options = SetOptions {
             condition: Condition::IfAbsentOrEqual,
             expires_in: Some(self.options.duration),
-            timeout: Some(timeout.min(most)),
+            timeout: Some(timeout.min(limit)),
             ignores_fail_fast: true,
             ..SetOptions::default()
         };

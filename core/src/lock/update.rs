@@ -131,7 +131,7 @@ enum ReadEntry<'a> {
         /// The same time as in [`Versioned`](Self::Versioned).
         since: Instant,
         /// Two updates of one guard have the same token, so only one runs at a time.
-        _turn: Option<MutexGuard<'a, ()>>,
+        _permit: Option<MutexGuard<'a, ()>>,
     },
 }
 
@@ -184,10 +184,10 @@ impl Update<'_> {
         mut change: impl FnMut(Option<Entry>) -> F,
     ) -> Result<UpdateOutcome, Error> {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
-        let mut why = RetryReason::TimeLimit;
+        let mut retry_reason = RetryReason::TimeLimit;
         let mut is_outranked = false;
         loop {
-            let timeout = self.remaining(&why)?;
+            let timeout = self.remaining(&retry_reason)?;
             match self.read(timeout).await {
                 Ok(read) => {
                     let Some(new) = change(read.entry().cloned()).await else {
@@ -196,13 +196,13 @@ impl Update<'_> {
                     let new = Bytes::copy_from_slice(new.as_ref());
                     let attempt = match read {
                         ReadEntry::Versioned { found, since } => {
-                            self.replace_version(found.as_ref(), since, &new, &why)
+                            self.replace_version(found.as_ref(), since, &new, &retry_reason)
                                 .await?
                         }
                         ReadEntry::Settled {
                             settled,
                             since,
-                            _turn,
+                            _permit,
                         } => {
                             let expiry = if settled.is_tombstone() {
                                 Kept::Tombstone
@@ -210,14 +210,14 @@ impl Update<'_> {
                                 Kept::of(settled.stored.as_ref(), since)
                             };
                             let steps = self.steps(settled.stored, new, is_outranked);
-                            self.replace(steps, &expiry, why).await?
+                            self.replace(steps, &expiry, retry_reason).await?
                         }
                     };
-                    why = match attempt {
+                    retry_reason = match attempt {
                         AttemptOutcome::Applied(version) => {
                             return Ok(UpdateOutcome::Applied { version });
                         }
-                        AttemptOutcome::Retry(why) => why,
+                        AttemptOutcome::Retry(retry_reason) => retry_reason,
                         // A newer holder of the lock has written the key.
                         AttemptOutcome::Outranked(error) if self.guard.is_some() => {
                             return Err(error);
@@ -233,7 +233,7 @@ impl Update<'_> {
                     };
                 }
                 Err(error) if is_transient(&error) || is_unsupported_request(&error) => {
-                    why = RetryReason::Failed(error);
+                    retry_reason = RetryReason::Failed(error);
                 }
                 Err(error) => return Err(error),
             }
@@ -243,8 +243,8 @@ impl Update<'_> {
         }
     }
 
-    async fn read(&self, most: Duration) -> Result<ReadEntry<'_>, Error> {
-        let deadline = Deadline::after(most);
+    async fn read(&self, limit: Duration) -> Result<ReadEntry<'_>, Error> {
+        let deadline = Deadline::after(limit);
         let not_done = |error: Error| error.with_outcome(Outcome::NotDone);
         let store = self.client.capabilities_within(&deadline, true).await;
         let store = store.map_err(not_done)?;
@@ -256,13 +256,13 @@ impl Update<'_> {
                 return Ok(ReadEntry::Versioned { found, since });
             }
         }
-        let turn = match self.guard {
+        let permit = match self.guard {
             Some(guard) => {
                 let timers = &self.client.shared().runtime;
-                let turn = timers
+                let permit = timers
                     .timeout(deadline.remaining(), guard.updates().lock())
                     .await;
-                Some(turn.map_err(|_| {
+                Some(permit.map_err(|_| {
                     self.timeout_error("another update by the guard takes long", None)
                 })?)
             }
@@ -283,7 +283,7 @@ impl Update<'_> {
         Ok(ReadEntry::Settled {
             settled,
             since,
-            _turn: turn,
+            _permit: permit,
         })
     }
 
@@ -301,8 +301,8 @@ impl Update<'_> {
             .map_err(|error| error.with_outcome(Outcome::NotDone))
             .inspect_err(|error| self.invalidate_capabilities_if_unsupported(error))?;
         let now = Instant::now();
-        let travel = now.duration_since(sent).min(MAX_TRAVEL);
-        Ok((found, now.checked_sub(travel).unwrap_or(now)))
+        let latency = now.duration_since(sent).min(MAX_TRAVEL);
+        Ok((found, now.checked_sub(latency).unwrap_or(now)))
     }
 
     /// Discards the known capabilities if the store rejected the form of a request: the connection leads to another store.
@@ -318,7 +318,7 @@ impl Update<'_> {
         found: Option<&Entry>,
         since: Instant,
         new: &[u8],
-        why: &RetryReason,
+        retry_reason: &RetryReason,
     ) -> Result<AttemptOutcome, Error> {
         let condition = found.map_or(Condition::IfAbsent, |found| {
             Condition::IfVersion((&found.version).into())
@@ -328,7 +328,7 @@ impl Update<'_> {
             expires_in: self.expires_in(&Kept::of(found, since)),
             fencing_token: self.guard.map(|guard| guard.token().clone()),
             persist: self.options.persist,
-            timeout: Some(self.remaining(why)?),
+            timeout: Some(self.remaining(retry_reason)?),
             ..SetOptions::default()
         };
         let result = self.client.shared().send_set(self.key, new, &options).await;
@@ -368,17 +368,17 @@ impl Update<'_> {
         }
     }
 
-    /// Makes one attempt on a store without conditions on versions. `why` is the reason why earlier attempts stored no value.
+    /// Makes one attempt on a store without conditions on versions. `retry_reason` is the reason why earlier attempts stored no value.
     async fn replace(
         &self,
         mut steps: CompareAndSet,
         kept: &Kept,
-        why: RetryReason,
+        retry_reason: RetryReason,
     ) -> Result<AttemptOutcome, Error> {
         let mut fence_ends = None;
         while let Some(step) = steps.request() {
             let sent = Instant::now();
-            let Some(timeout) = self.write_timeout(fence_ends, &why)? else {
+            let Some(timeout) = self.write_timeout(fence_ends, &retry_reason)? else {
                 return Ok(AttemptOutcome::Retry(RetryReason::TimeLimit));
             };
             let expires_in = match kept {
@@ -408,16 +408,16 @@ impl Update<'_> {
                 (_, Ok(_)) => Ok(AttemptOutcome::Retry(RetryReason::Conflict)),
             };
         }
-        Ok(AttemptOutcome::Retry(why))
+        Ok(AttemptOutcome::Retry(retry_reason))
     }
 
     /// Returns the time limit of the next SET; `None` if the fence may have expired and no longer excludes other clients.
     fn write_timeout(
         &self,
         fence_ends: Option<Instant>,
-        why: &RetryReason,
+        retry_reason: &RetryReason,
     ) -> Result<Option<Duration>, Error> {
-        let left = self.remaining(why)?;
+        let left = self.remaining(retry_reason)?;
         let fenced = fence_ends.map(|end| end.saturating_duration_since(Instant::now()));
         Ok(match fenced {
             Some(Duration::ZERO) => None,
@@ -427,7 +427,7 @@ impl Update<'_> {
     }
 
     /// Returns the time limit of the next request.
-    fn remaining(&self, why: &RetryReason) -> Result<Duration, Error> {
+    fn remaining(&self, retry_reason: &RetryReason) -> Result<Duration, Error> {
         let held = match self.guard {
             Some(guard) => guard.remaining(WRITE_ACTION)?,
             None => Duration::MAX,
@@ -436,7 +436,7 @@ impl Update<'_> {
             return Ok(held);
         };
         match deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(match why {
+            Duration::ZERO => Err(match retry_reason {
                 RetryReason::TimeLimit => self.timeout_error("the requests took too long", None),
                 RetryReason::Conflict => {
                     self.timeout_error("others changed the key each time", None)

@@ -122,9 +122,9 @@ impl Exchange {
             may_wait: request.may_wait,
             deadline_ms,
         };
-        let room = self.capacity();
-        let (id, turn) = self.requests.submit(submission, room, waker)?;
-        if turn == Admission::Queued {
+        let capacity = self.capacity();
+        let (id, admission) = self.requests.submit(submission, capacity, waker)?;
+        if admission == Admission::Queued {
             self.requests
                 .supply(id, Box::new(EncodedRequest::new(request, timestamp)));
             if let Some(key) = request.coalesced_key() {
@@ -135,20 +135,20 @@ impl Exchange {
             return Ok(id);
         }
         let write = |out: &mut BytesMut| request.command.append(out);
-        let terms = PublishOptions {
+        let options = PublishOptions {
             tag: id,
             deadline_ms,
             is_harmless: request.is_harmless(),
         };
         let result = if request.fencing_token.is_none() && !request.persist {
-            self.send_with_timestamp(timestamp, len, write, terms, now_ms)
+            self.send_with_timestamp(timestamp, len, write, options, now_ms)
         } else {
             let pairs = RequestPairs {
                 timestamp: &timestamp.to_string(),
                 fencing_token: request.fencing_token,
                 persist: request.persist,
             };
-            self.send(&pairs, len, write, terms, now_ms)
+            self.send(&pairs, len, write, options, now_ms)
         };
         if let Err(failure) = result {
             self.requests.discard(id);
@@ -322,9 +322,9 @@ impl Exchange {
                 }
             }
             Event::SessionLost => {
-                let again = requests.session_lost(unsent.drain(..), &mut received.wakers);
+                let resent = requests.session_lost(unsent.drain(..), &mut received.wakers);
                 counters.sessions_lost += 1;
-                counters.resent += again as u64;
+                counters.resent += resent as u64;
             }
             Event::Reauthenticated => counters.reauthentications += 1,
             Event::Ready { resumed } => {
@@ -368,11 +368,11 @@ impl Exchange {
     /// Returns the time of the next call of [`advance`](Self::advance).
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let session = self.session.wake_at_ms(self.requests.in_flight() > 0);
-        let patience = self
+        let delayed_acks = self
             .delayed_acks
             .until_ms()
             .filter(|_| self.session.has_output());
-        [session, self.requests.wake_at_ms(), patience]
+        [session, self.requests.wake_at_ms(), delayed_acks]
             .into_iter()
             .flatten()
             .min()

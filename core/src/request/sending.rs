@@ -19,13 +19,13 @@ impl Exchange {
         timestamp: &Hlc,
         payload_len: usize,
         write_payload: impl FnOnce(&mut BytesMut),
-        terms: PublishOptions<RequestId>,
+        options: PublishOptions<RequestId>,
         now_ms: u64,
     ) -> Result<(), Failure> {
-        let correlation = self.requests.correlation(terms.tag);
+        let correlation = self.requests.correlation(options.tag);
         let header = PublishHeader {
             topic: topic::REQUEST,
-            message_expiry: Some(seconds_left(terms.deadline_ms, now_ms)),
+            message_expiry: Some(seconds_left(options.deadline_ms, now_ms)),
             correlation_data: Some(&correlation),
             encoded: Some(&self.common_properties),
             // Succeeds, because the node id is 16 characters long.
@@ -34,8 +34,8 @@ impl Exchange {
         };
         let published = self
             .session
-            .publish(&header, payload_len, write_payload, terms);
-        self.handle_publish_result(terms.tag, published)
+            .publish(&header, payload_len, write_payload, options);
+        self.handle_publish_result(options.tag, published)
     }
 
     /// Sends a request at its turn.
@@ -44,14 +44,14 @@ impl Exchange {
         pairs: &RequestPairs<'_>,
         payload_len: usize,
         write_payload: impl FnOnce(&mut BytesMut),
-        terms: PublishOptions<RequestId>,
+        options: PublishOptions<RequestId>,
         now_ms: u64,
     ) -> Result<(), Failure> {
-        let (id, deadline_ms) = (terms.tag, terms.deadline_ms);
+        let (id, deadline_ms) = (options.tag, options.deadline_ms);
         let mut users = [("", ""); MAX_REQUEST_PAIRS];
         let mut count = 0;
-        for (place, pair) in users.iter_mut().zip(pairs.iter()) {
-            *place = pair;
+        for (slot, pair) in users.iter_mut().zip(pairs.iter()) {
+            *slot = pair;
             count += 1;
         }
         let correlation = self.requests.correlation(id);
@@ -65,7 +65,7 @@ impl Exchange {
         };
         let published = self
             .session
-            .publish(&header, payload_len, write_payload, terms);
+            .publish(&header, payload_len, write_payload, options);
         self.handle_publish_result(id, published)
     }
 
@@ -95,7 +95,7 @@ impl Exchange {
     /// Sends queued requests while there is capacity.
     pub(super) fn send_queued(&mut self, now_ms: u64, wakers: &mut Vec<Waker>) {
         while let Some((id, packed, deadline_ms)) = self.requests.pop_ready(self.capacity()) {
-            let terms = PublishOptions {
+            let options = PublishOptions {
                 tag: id,
                 deadline_ms,
                 is_harmless: packed.is_harmless,
@@ -112,7 +112,7 @@ impl Exchange {
             }
             let payload = packed.payload();
             let write = |out: &mut BytesMut| out.extend_from_slice(payload);
-            match self.send(&packed.pairs(), payload.len(), write, terms, now_ms) {
+            match self.send(&packed.pairs(), payload.len(), write, options, now_ms) {
                 Ok(()) => self.requests.keep_encoding(id, packed),
                 Err(failure) => {
                     self.requests

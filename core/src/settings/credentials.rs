@@ -214,9 +214,9 @@ mod tests {
             let plain = Settings::new(host, 1883).user_name("user");
             assert_eq!(warning(&plain), "", "there is nothing to be kept secret");
             for secret in [plain.clone().password("JZ"), plain.password_file("/file")] {
-                let told = warning(&secret);
-                assert!(told.contains("WARN") && told.contains(host), "{told}");
-                assert!(!told.contains("JZ"), "{told}");
+                let logged = warning(&secret);
+                assert!(logged.contains("WARN") && logged.contains(host), "{logged}");
+                assert!(!logged.contains("JZ"), "{logged}");
                 assert_eq!(warning(&secret.clone().tls(true)), "");
                 assert_eq!(warning(&secret.allow_plaintext_credentials(true)), "");
             }

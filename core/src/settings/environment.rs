@@ -318,18 +318,21 @@ mod tests {
         let plain = ("AIO_MQTT_USE_TLS", "false");
         let ca_file = ("AIO_TLS_CA_FILE", "/ca");
         let key_file = ("AIO_TLS_KEY_FILE", "/key");
-        let told = capture_log(|| {
+        let logged = capture_log(|| {
             let settings = read([host, plain, ca_file, key_file]).unwrap();
             assert!(!settings.tls_enabled);
             settings.check().unwrap();
         });
         let ignored = "AIO_TLS_CA_FILE, AIO_TLS_KEY_FILE do not count";
-        assert!(told.contains("WARN") && told.contains(ignored), "{told}");
-        let told = capture_log(|| {
+        assert!(
+            logged.contains("WARN") && logged.contains(ignored),
+            "{logged}"
+        );
+        let logged = capture_log(|| {
             read([host, plain]).unwrap();
             read([host, ca_file]).unwrap();
         });
-        assert_eq!(told, "");
+        assert_eq!(logged, "");
     }
 
     #[test]

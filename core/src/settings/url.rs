@@ -271,10 +271,10 @@ fn set_credentials(mut settings: Settings, authority: &Authority<'_>) -> Result<
 }
 
 /// Decodes percent-encoded text.
-fn decoded<E: Encoder>(what: &str, text: &EStr<E>) -> Result<String, Error> {
+fn decoded<E: Encoder>(part: &str, text: &EStr<E>) -> Result<String, Error> {
     match text.decode().to_string() {
         Ok(text) => Ok(text.into_owned()),
-        Err(_) => Err(invalid(format!("{what} is not UTF-8"))),
+        Err(_) => Err(invalid(format!("{part} is not UTF-8"))),
     }
 }
 

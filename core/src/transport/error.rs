@@ -31,9 +31,9 @@ impl TransportError {
         self
     }
 
-    /// Returns the error for an unusable file of the settings. `what` names its purpose, such as "CA file".
-    pub(crate) fn file(what: &str, path: &Path, problem: impl fmt::Display) -> Self {
-        let reason = format!("the {what} `{}` {problem}", path.display());
+    /// Returns the error for an unusable file of the settings. `description` names its purpose, such as "CA file".
+    pub(crate) fn file(description: &str, path: &Path, problem: impl fmt::Display) -> Self {
+        let reason = format!("the {description} `{}` {problem}", path.display());
         Self::new(ErrorKind::InvalidSettings, reason)
     }
 }

@@ -10,15 +10,16 @@ use zeroize::Zeroizing;
 /// Blocks. A pipe or a device is rejected, because reading it may never end. The buffer is overwritten when it is dropped: it
 /// may contain a secret.
 pub(crate) fn read(
-    what: &str,
+    description: &str,
     path: &Path,
     max_bytes: usize,
 ) -> Result<Zeroizing<Vec<u8>>, TransportError> {
-    let refused =
-        |error: io::Error| TransportError::file(what, path, problem(&error)).with_source(error);
+    let refused = |error: io::Error| {
+        TransportError::file(description, path, problem(&error)).with_source(error)
+    };
     let metadata = fs::metadata(path).map_err(refused)?;
     if !metadata.is_file() {
-        return Err(TransportError::file(what, path, "is not a file"));
+        return Err(TransportError::file(description, path, "is not a file"));
     }
     let limit = u64::try_from(max_bytes)
         .unwrap_or(u64::MAX)
@@ -29,11 +30,11 @@ pub(crate) fn read(
     let file = File::open(path).map_err(refused)?;
     file.take(limit).read_to_end(&mut bytes).map_err(refused)?;
     if bytes.is_empty() {
-        return Err(TransportError::file(what, path, "is empty"));
+        return Err(TransportError::file(description, path, "is empty"));
     }
     if bytes.len() > max_bytes {
         let problem = format!("is longer than {max_bytes} bytes");
-        return Err(TransportError::file(what, path, problem));
+        return Err(TransportError::file(description, path, problem));
     }
     Ok(bytes)
 }
@@ -41,12 +42,12 @@ pub(crate) fn read(
 /// Reads a secret of one line, without the one line end that an editor or `echo` adds. All other bytes, including spaces and
 /// inner line ends, are part of the secret.
 pub(crate) fn read_secret(
-    what: &str,
+    description: &str,
     path: &Path,
     max_bytes: usize,
 ) -> Result<Zeroizing<Vec<u8>>, TransportError> {
     const LINE_END_BYTES: usize = 2;
-    let mut bytes = read(what, path, max_bytes + LINE_END_BYTES)?;
+    let mut bytes = read(description, path, max_bytes + LINE_END_BYTES)?;
     if bytes.ends_with(b"\n") {
         bytes.pop();
         if bytes.ends_with(b"\r") {
@@ -54,11 +55,15 @@ pub(crate) fn read_secret(
         }
     }
     if bytes.is_empty() {
-        return Err(TransportError::file(what, path, "holds an empty line only"));
+        return Err(TransportError::file(
+            description,
+            path,
+            "holds an empty line only",
+        ));
     }
     if bytes.len() > max_bytes {
         let problem = format!("is longer than {max_bytes} bytes");
-        return Err(TransportError::file(what, path, problem));
+        return Err(TransportError::file(description, path, problem));
     }
     Ok(bytes)
 }

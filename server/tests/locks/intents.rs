@@ -404,7 +404,7 @@ async fn an_observer_sees_values_and_deletions_but_no_intent_records() {
     sleep(120 * SECOND).await;
     let mut told = Vec::new();
     let mut last = None;
-    while let Some(observation) = observer.try_next() {
+    while let Ok(observation) = observer.try_next() {
         let version = match observation {
             Observation::Set { value, version } => {
                 told.push(Some(value));
@@ -431,7 +431,7 @@ async fn an_observer_sees_values_and_deletions_but_no_intent_records() {
         .await;
     assert!(outcome.unwrap().is_applied());
     sleep(120 * SECOND).await;
-    let deletions = std::iter::from_fn(|| observer.try_next())
+    let deletions = std::iter::from_fn(|| observer.try_next().ok())
         .filter(|it| matches!(it, Observation::Deleted { .. }));
     assert_eq!(deletions.count(), 1, "the end of the tombstone is no news");
 }

@@ -86,9 +86,9 @@ impl InboundAliases {
             self.topics.resize(index + 1, None);
         }
         if self.topics[index].as_deref() != Some(topic) {
-            let former = self.topics[index].replace(topic.into());
+            let previous = self.topics[index].replace(topic.into());
             self.bytes += topic.len();
-            self.bytes -= former.map_or(0, |former| former.len());
+            self.bytes -= previous.map_or(0, |previous| previous.len());
         }
         Ok(None)
     }

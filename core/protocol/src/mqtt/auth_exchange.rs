@@ -64,7 +64,11 @@ impl AuthExchange {
                 "an AUTH without an authentication method in CONNECT",
             ));
         };
-        if auth.method.as_ref().is_some_and(|theirs| theirs != method) {
+        if auth
+            .method
+            .as_ref()
+            .is_some_and(|received| received != method)
+        {
             return Err(SessionError::Protocol(
                 "an AUTH with another method than the CONNECT's",
             ));

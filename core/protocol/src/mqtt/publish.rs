@@ -21,7 +21,7 @@ impl Publish {
     pub(super) fn decode(
         frame: Bytes,
         at: usize,
-        familiar: &mut PublishCache,
+        cache: &mut PublishCache,
     ) -> Result<(Self, CommonPrefix), DecodeError> {
         let first = frame.first().copied().unwrap_or_default();
         let mut reader = Reader::new(&frame, at);
@@ -30,7 +30,7 @@ impl Publish {
             return Err(DecodeError::Protocol("DUP on a PUBLISH with QoS 0"));
         }
         let topic = reader.binary()?;
-        if !topic.is_empty() && !familiar.has_topic(topic) {
+        if !topic.is_empty() && !cache.has_topic(topic) {
             wire::check_text(topic)?;
             if wire::has_wildcard(topic) {
                 return Err(DecodeError::Malformed("a topic name has wildcards"));
@@ -46,7 +46,7 @@ impl Publish {
         let len = reader.varint()? as usize;
         let section = reader.take(len)?;
         let properties = Span::new(reader.position() - len, reader.position());
-        let (recognized, mut fields) = familiar.match_prefix(section);
+        let (recognized, mut fields) = cache.match_prefix(section);
         fields.read(section, recognized.len as usize)?;
         if topic.is_empty() && fields.topic_alias.is_none() {
             return Err(DecodeError::Protocol(
@@ -54,7 +54,7 @@ impl Publish {
             ));
         }
         if recognized.len == 0 {
-            familiar.offer(topic, section)?;
+            cache.offer(topic, section)?;
         }
         let publish = Self {
             topic: topic_span,

@@ -92,8 +92,9 @@ impl PublishCache {
             && known.common_len == 0
         {
             let pairs = known.properties.iter().zip(section);
-            let alike = pairs.take_while(|(one, other)| one == other).count();
-            (known.common_len, known.fields) = PublishProperties::decode_prefix(section, alike)?;
+            let matching_len = pairs.take_while(|(one, other)| one == other).count();
+            (known.common_len, known.fields) =
+                PublishProperties::decode_prefix(section, matching_len)?;
             if known.common_len > 0 {
                 known.prefix_id = known.prefix_id.wrapping_add(1).max(1);
                 return Ok(());

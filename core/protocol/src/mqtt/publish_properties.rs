@@ -108,11 +108,14 @@ impl PublishProperties {
         at
     }
 
-    /// Reads the whole properties of `section` that fit in its first `most` bytes; returns their length in bytes too.
-    pub(super) fn decode_prefix(section: &[u8], most: usize) -> Result<(usize, Self), DecodeError> {
+    /// Reads the whole properties of `section` that fit in its first `max_len` bytes; returns their length in bytes too.
+    pub(super) fn decode_prefix(
+        section: &[u8],
+        max_len: usize,
+    ) -> Result<(usize, Self), DecodeError> {
         let mut properties = Properties::resume(Reader::new(section, 0), SeenProperties::default());
         let (mut end, mut whole, mut fields) = (0, Self::default(), Self::default());
-        while fields.read_next(&mut properties)? && properties.position() <= most {
+        while fields.read_next(&mut properties)? && properties.position() <= max_len {
             fields.seen = properties.seen();
             (end, whole) = (properties.position(), fields);
         }

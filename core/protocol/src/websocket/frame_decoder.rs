@@ -67,12 +67,12 @@ impl FrameDecoder {
                         return Ok(false);
                     }
                     input.advance(length);
-                    let mut told = input[..payload].to_vec();
+                    let mut control_payload = input[..payload].to_vec();
                     input.advance(payload);
                     if let Some(mask) = header.mask {
-                        apply_mask(&mut told, mask);
+                        apply_mask(&mut control_payload, mask);
                     }
-                    self.handle_control(header.opcode, told);
+                    self.handle_control(header.opcode, control_payload);
                 }
             }
         }
@@ -94,10 +94,10 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes payload from the begin of `input`, no more than `most` bytes, without its mask. Empty if there is none yet.
-    pub fn take_payload(&mut self, input: &mut BytesMut, most: usize) -> BytesMut {
+    /// Takes payload from the begin of `input`, no more than `max_len` bytes, without its mask. Empty if there is none yet.
+    pub fn take_payload(&mut self, input: &mut BytesMut, max_len: usize) -> BytesMut {
         let length = usize::try_from(self.payload_left).unwrap_or(usize::MAX);
-        let length = length.min(most).min(input.len());
+        let length = length.min(max_len).min(input.len());
         let mut taken = input.split_to(length);
         if let Some(mask) = &mut self.mask {
             apply_mask(&mut taken, *mask);
@@ -129,15 +129,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the output for input in pieces of `piece` bytes, taken in pieces of `most` bytes.
-    fn read(bytes: &[u8], sender: Role, piece: usize, most: usize) -> (Vec<u8>, FrameDecoder) {
+    /// Returns the output for input in pieces of `piece` bytes, taken in pieces of `max_len` bytes.
+    fn read(bytes: &[u8], sender: Role, piece: usize, max_len: usize) -> (Vec<u8>, FrameDecoder) {
         let mut incoming = FrameDecoder::new(sender);
         let mut input = BytesMut::new();
         let mut out = Vec::new();
         for piece in bytes.chunks(piece) {
             input.extend_from_slice(piece);
             while incoming.advance(&mut input).unwrap() && incoming.close().is_none() {
-                let taken = incoming.take_payload(&mut input, most);
+                let taken = incoming.take_payload(&mut input, max_len);
                 if taken.is_empty() {
                     break;
                 }
@@ -164,8 +164,8 @@ mod tests {
             put_frame(&mut bytes, Opcode::Close, b"\x03\xE8bye", mask);
             let expected = [b"one, ", &[7; 300][..], b"in parts"].concat();
             for piece in [1, 3, 7, 1000] {
-                for most in [1, 5, 1000] {
-                    let (out, mut incoming) = read(&bytes, sender, piece, most);
+                for max_len in [1, 5, 1000] {
+                    let (out, mut incoming) = read(&bytes, sender, piece, max_len);
                     assert_eq!(out, expected);
                     assert!(incoming.has_ping());
                     assert_eq!(incoming.take_pong().unwrap(), b"?");
@@ -230,8 +230,8 @@ mod tests {
                 [&[first, mask | length], &rest[..used]].concat()
             },
         );
-        let rubbish = prop::collection::vec(any::<u8>(), 0..20);
-        prop::collection::vec(prop_oneof![8 => frame, 1 => rubbish], 0..12)
+        let garbage = prop::collection::vec(any::<u8>(), 0..20);
+        prop::collection::vec(prop_oneof![8 => frame, 1 => garbage], 0..12)
             .prop_map(|parts| parts.concat())
     }
 

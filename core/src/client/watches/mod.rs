@@ -255,9 +255,9 @@ impl Watches {
             watch.observers.iter().for_each(|queue| queue.resync());
         }
         let is_deleted = matches!(event, Event::Deleted);
-        let is_told = is_deleted && watch.deletion_reported && watch.present == Some(false);
-        watch.deletion_reported = is_tombstone || is_told;
-        if is_told {
+        let is_reported = is_deleted && watch.deletion_reported && watch.present == Some(false);
+        watch.deletion_reported = is_tombstone || is_reported;
+        if is_reported {
             watch.version = Some(version);
             registry.stale += 1;
             return;
@@ -405,7 +405,7 @@ impl Watch {
         let was_gap = std::mem::replace(&mut self.gap, false);
         let is_latest = self.observed == observed_before;
         let (value, version) = state.unzip();
-        let is_news = match &version {
+        let is_change = match &version {
             // A version that differs is new even if it is lower: the store may have been restored from a backup.
             Some(version) if is_latest => {
                 self.version.as_ref() != Some(version)
@@ -414,7 +414,7 @@ impl Watch {
             Some(version) => self.version.as_ref().is_none_or(|known| version > known),
             None => is_latest && self.present != Some(false),
         };
-        if is_news {
+        if is_change {
             let rises = version > self.version;
             if !missed && rises {
                 return;

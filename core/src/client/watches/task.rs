@@ -107,7 +107,7 @@ impl Shared {
         };
         watch.in_flight = false;
         let caught_up = std::mem::take(&mut watch.catching_up);
-        let mut again = false;
+        let mut retry = false;
         match (step, answer) {
             (WatchRequest::Start { .. }, Ok(_)) => {
                 watch.started = current;
@@ -129,7 +129,7 @@ impl Shared {
             (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
                 if watch.gap && is_transient(&error) =>
             {
-                again = true;
+                retry = true;
             }
             // The client is closed, and its observers end for the same reason.
             (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
@@ -166,10 +166,10 @@ impl Shared {
                 }
             }
         }
-        if !again {
+        if !retry {
             registry.mark_due(key);
         }
-        again
+        retry
     }
 }
 

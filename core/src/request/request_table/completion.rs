@@ -41,7 +41,7 @@ impl RequestTable {
         resent: bool,
         wakers: &mut Vec<Waker>,
     ) -> bool {
-        let (kind, what) = if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS {
+        let (kind, problem) = if reason == ReasonCode::NO_MATCHING_SUBSCRIBERS {
             (
                 ErrorKind::NoStore,
                 "no state store listens behind the broker",
@@ -63,7 +63,7 @@ impl RequestTable {
             }
             _ => Outcome::NotDone,
         };
-        let mut failure = Failure::new(kind, outcome, format!("{what}: {reason}{text}"));
+        let mut failure = Failure::new(kind, outcome, format!("{problem}: {reason}{text}"));
         failure.mqtt_reason = Some(reason);
         self.complete(id, Completion::Failed(failure), wakers)
     }

@@ -109,32 +109,32 @@ impl RequestTable {
     pub(crate) fn submit(
         &mut self,
         submission: NewRequest,
-        room: SendCapacity,
+        capacity: SendCapacity,
         waker: &Waker,
     ) -> Result<(RequestId, Admission), Failure> {
         let NewRequest {
             bytes,
-            resend_policy: again,
+            resend_policy,
             may_wait: waits,
             deadline_ms,
         } = submission;
         if let Some(failure) = &self.closed {
             return Err(failure.clone());
         }
-        let turn = if self.queued == 0 && self.fits(bytes, room) {
+        let admission = if self.queued == 0 && self.fits(bytes, capacity) {
             Admission::Granted
         } else {
             Admission::Queued
         };
-        if turn == Admission::Queued && self.queued >= self.max_queued {
+        if admission == Admission::Queued && self.queued >= self.max_queued {
             let reason = "the maximum number of requests already waits";
             return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
         }
-        if turn == Admission::Queued && !waits {
+        if admission == Admission::Queued && !waits {
             let reason = "it cannot be sent at once";
             return Err(Failure::new(ErrorKind::QueueFull, Outcome::NotDone, reason));
         }
-        let state = match turn {
+        let state = match admission {
             Admission::Granted => State::Granted,
             Admission::Queued => State::Queued {
                 bytes,
@@ -146,7 +146,7 @@ impl RequestTable {
                 generation: 0,
                 number: 0,
                 state: State::Free,
-                resend_policy: again,
+                resend_policy,
                 repeated: false,
                 attempts: 0,
                 kept_encoding: None,
@@ -160,7 +160,7 @@ impl RequestTable {
         slot.number = self.submitted;
         self.submitted += 1;
         slot.state = state;
-        slot.resend_policy = again;
+        slot.resend_policy = resend_policy;
         slot.repeated = false;
         slot.attempts = 0;
         slot.kept_encoding = None;
@@ -169,13 +169,13 @@ impl RequestTable {
             index,
             generation: slot.generation,
         };
-        if turn == Admission::Queued {
+        if admission == Admission::Queued {
             self.queued += 1;
             self.queue.push_back(id);
         }
         self.deadlines[index as usize] = deadline_ms;
         self.earliest_deadline_ms = self.earliest_deadline_ms.min(deadline_ms);
-        Ok((id, turn))
+        Ok((id, admission))
     }
 
     /// Returns the state of a request, with its result if it has ended.
@@ -268,7 +268,7 @@ impl RequestTable {
     /// Takes the next request to send, with its deadline, if there is capacity for it. It must be sent or completed at once.
     pub(crate) fn pop_ready(
         &mut self,
-        room: SendCapacity,
+        capacity: SendCapacity,
     ) -> Option<(RequestId, Box<EncodedRequest>, u64)> {
         while let Some(&id) = self.queue.front() {
             let waits = match self.slot(id).map(|slot| &slot.state) {
@@ -276,7 +276,7 @@ impl RequestTable {
                 Some(State::Queued { bytes, .. }) => Some(*bytes),
                 _ => None,
             };
-            if waits.is_some_and(|bytes| !self.fits(bytes, room)) {
+            if waits.is_some_and(|bytes| !self.fits(bytes, capacity)) {
                 return None;
             }
             self.queue.pop_front();
@@ -335,12 +335,12 @@ impl RequestTable {
         })
     }
 
-    fn fits(&self, bytes: usize, room: SendCapacity) -> bool {
-        let buffered = room.buffered_bytes;
-        room.publishes > 0
-            && room.unsent_bytes < room.max_unsent_bytes
+    fn fits(&self, bytes: usize, capacity: SendCapacity) -> bool {
+        let buffered = capacity.buffered_bytes;
+        capacity.publishes > 0
+            && capacity.unsent_bytes < capacity.max_unsent_bytes
             && self.sent < self.max_sent
-            && (buffered == 0 || buffered.saturating_add(bytes) <= room.max_buffered_bytes)
+            && (buffered == 0 || buffered.saturating_add(bytes) <= capacity.max_buffered_bytes)
     }
 
     fn id_at(&self, index: usize) -> RequestId {

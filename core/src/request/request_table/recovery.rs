@@ -14,10 +14,10 @@ impl RequestTable {
         wakers: &mut Vec<Waker>,
     ) -> usize {
         let mut in_front = Vec::new();
-        let mut again = 0;
-        let mut requeue = |ledger: &mut Self, id, packed, wakers: &mut Vec<Waker>| {
-            let requeued = ledger.requeue(id, packed, wakers);
-            again += usize::from(!matches!(requeued, RequeueOutcome::NotQueued));
+        let mut count = 0;
+        let mut requeue = |table: &mut Self, id, packed, wakers: &mut Vec<Waker>| {
+            let requeued = table.requeue(id, packed, wakers);
+            count += usize::from(!matches!(requeued, RequeueOutcome::NotQueued));
             if let RequeueOutcome::Queued = requeued {
                 in_front.push(id);
             }
@@ -44,7 +44,7 @@ impl RequestTable {
         // Neither their slots nor their state give the order of the calls.
         in_front.sort_unstable_by_key(|id| self.slots[id.index as usize].number);
         self.push_front(&in_front);
-        again
+        count
     }
 
     /// Returns whether a caller waits for a request that was sent and could not safely be sent in another session.

@@ -144,7 +144,7 @@ proptest! {
         behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
     ) {
         let url = before + &password + &behind;
-        let told = match parse(&url) {
+        let message = match parse(&url) {
             Err(error) => error.to_string(),
             // The URL is well-formed; the host or the path is the part before the first separator.
             Ok(settings) => match settings.check() {
@@ -152,7 +152,7 @@ proptest! {
                 Ok(()) => String::new(),
             },
         };
-        prop_assert!(!told.to_ascii_uppercase().contains(['J', 'Z']), "{url}: {told}");
+        prop_assert!(!message.to_ascii_uppercase().contains(['J', 'Z']), "{url}: {message}");
     }
 }
 

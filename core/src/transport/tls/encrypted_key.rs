@@ -46,8 +46,8 @@ pub(super) fn decrypt(
         // A wrong password causes bad padding, or rarely a malformed document.
         Err(_) => {
             let problem = "does not open the key file; the password is wrong or the key is damaged";
-            let what = "password in the key password file";
-            Err(TransportError::file(what, password_file, problem))
+            let description = "password in the key password file";
+            Err(TransportError::file(description, password_file, problem))
         }
     }
 }

@@ -54,36 +54,36 @@ impl Context {
 
     /// Explains why the broker's certificate is rejected.
     fn explain_certificate(&self, error: &CertificateError) -> String {
-        let what = "the broker's certificate";
+        let certificate = "the broker's certificate";
         match error {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file
             {
                 Some(path) => format!(
-                    "{what} is not signed by an authority in the CA file `{}`; name the file of the authority that signed it, or the \
+                    "{certificate} is not signed by an authority in the CA file `{}`; name the file of the authority that signed it, or the \
                      certificate itself if it is self-signed",
                     path.display()
                 ),
                 None => format!(
-                    "{what} is not signed by an authority that this system knows; name a CA file if the broker has its own"
+                    "{certificate} is not signed by an authority that this system knows; name a CA file if the broker has its own"
                 ),
             },
-            CertificateError::Expired => format!("{what} has expired"),
+            CertificateError::Expired => format!("{certificate} has expired"),
             CertificateError::ExpiredContext { time, not_after } => {
                 let ago = time.as_secs().saturating_sub(not_after.as_secs());
                 format!(
-                    "{what} expired {} ago, or the clock of this machine is wrong",
+                    "{certificate} expired {} ago, or the clock of this machine is wrong",
                     approximate(Duration::from_secs(ago))
                 )
             }
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                format!("{what} is not valid yet, or the clock of this machine is wrong")
+                format!("{certificate} is not valid yet, or the clock of this machine is wrong")
             }
             CertificateError::NotValidForName => {
-                format!("{what} is not made out to `{}`", self.server_name)
+                format!("{certificate} is not made out to `{}`", self.server_name)
             }
             CertificateError::NotValidForNameContext { presented, .. } => {
                 const SHOWN: usize = 5;
-                let mut text = format!("{what} is not made out to `{}`", self.server_name);
+                let mut text = format!("{certificate} is not made out to `{}`", self.server_name);
                 for (index, name) in presented.iter().take(SHOWN).enumerate() {
                     let before = if index == 0 { " but to" } else { "," };
                     let _ = write!(text, "{before} {}", name_without_type(name));
@@ -94,7 +94,10 @@ impl Context {
                 text.push_str("; set the server name if that is right");
                 text
             }
-            error => format!("{what} is not acceptable: {}", describe_rejection(error)),
+            error => format!(
+                "{certificate} is not acceptable: {}",
+                describe_rejection(error)
+            ),
         }
     }
 

@@ -37,31 +37,31 @@ fn from_system() -> Result<RootCertStore, TransportError> {
     if !roots.is_empty() {
         return Ok(roots);
     }
-    let why = match found.errors.first() {
+    let cause = match found.errors.first() {
         Some(error) => format!(" ({error})"),
         None => String::new(),
     };
     let reason = format!(
-        "this system has no certificate authorities{why}; install them (package `ca-certificates`) or name a CA file"
+        "this system has no certificate authorities{cause}; install them (package `ca-certificates`) or name a CA file"
     );
     Err(TransportError::new(ErrorKind::InvalidSettings, reason))
 }
 
 /// Reads all certificates of a PEM file, in their order; at least one.
 pub(super) fn certificates(
-    what: &str,
+    description: &str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TransportError> {
-    let bytes = file::read(what, path, MAX_CERTIFICATES_BYTES)?;
+    let bytes = file::read(description, path, MAX_CERTIFICATES_BYTES)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
-        .map_err(|error| TransportError::file(what, path, pem_problem(&error)))?;
+        .map_err(|error| TransportError::file(description, path, pem_problem(&error)))?;
     if certificates.is_empty() {
         let problem = match bytes.first() {
             Some(0x30) => "is DER, not PEM; convert it with `openssl x509 -inform der`",
             _ => "contains no certificate (no line `-----BEGIN CERTIFICATE-----`)",
         };
-        return Err(TransportError::file(what, path, problem));
+        return Err(TransportError::file(description, path, problem));
     }
     Ok(certificates)
 }

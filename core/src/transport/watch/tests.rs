@@ -26,7 +26,7 @@ async fn is_notified(watch: &mut FileWatch) -> bool {
 
 /// Makes a change, then another one to the file that the path leads to. Both must be reported.
 async fn assert_notified(
-    what: &str,
+    case: &str,
     prepare: impl FnOnce(&Path),
     path: impl Fn(&Path) -> PathBuf,
     change: impl FnOnce(&Path),
@@ -37,15 +37,15 @@ async fn assert_notified(
     let mut watch = FileWatch::new(path.clone());
     assert!(
         !is_notified(&mut watch).await,
-        "{what}: told without a change"
+        "{case}: told without a change"
     );
     change(root.path());
-    assert!(is_notified(&mut watch).await, "{what}: not told");
+    assert!(is_notified(&mut watch).await, "{case}: not told");
     while is_notified(&mut watch).await {}
     fs::write(&path, "again").unwrap();
     assert!(
         is_notified(&mut watch).await,
-        "{what}: the next change is not told"
+        "{case}: the next change is not told"
     );
 }
 

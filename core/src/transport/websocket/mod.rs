@@ -55,21 +55,21 @@ impl WebSocket {
 
     /// Consumes frames up to the next one with payload. Returns whether there is payload, or the WebSocket has ended.
     fn advance(&mut self) -> io::Result<bool> {
-        let is_there = self
+        let has_data = self
             .decoder
             .advance(&mut self.input)
             .map_err(invalid_data)?;
         if let Some(close) = self.decoder.close() {
             // 1000 and 1001 are regular ends: normal closure, and going away.
             if let Some(code) = close.code.filter(|code| !matches!(code, 1000 | 1001)) {
-                let told = close.reason.escape_ascii();
-                let reason = format!("the broker closed the WebSocket: {code} {told}");
+                let close_reason = close.reason.escape_ascii();
+                let reason = format!("the broker closed the WebSocket: {code} {close_reason}");
                 let reason = reason.trim_end().to_owned();
                 return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
             }
             self.close()?;
         }
-        Ok(is_there)
+        Ok(has_data)
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -124,7 +124,7 @@ impl AsyncRead for WebSocket {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            let is_there = this.advance()?;
+            let has_data = this.advance()?;
             if this.decoder.has_ping() || !this.output.is_empty() {
                 // The rest is written at a later read or write.
                 if let Poll::Ready(written) = this.poll_drain(context) {
@@ -132,7 +132,7 @@ impl AsyncRead for WebSocket {
                     let _ = Pin::new(&mut this.transport).poll_flush(context)?;
                 }
             }
-            if is_there && (this.decoder.close().is_some() || buffer.remaining() == 0) {
+            if has_data && (this.decoder.close().is_some() || buffer.remaining() == 0) {
                 return Poll::Ready(Ok(()));
             }
             let payload = this

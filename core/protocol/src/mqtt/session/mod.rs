@@ -199,8 +199,8 @@ impl<T: Copy> Session<T> {
     /// Returns how many more PUBLISHes can be sent now.
     pub fn capacity(&self) -> usize {
         if self.is_ready() {
-            let most = MAX_PUBLISHES.saturating_sub(self.window.len());
-            self.window.capacity().min(most)
+            let limit = MAX_PUBLISHES.saturating_sub(self.window.len());
+            self.window.capacity().min(limit)
         } else {
             0
         }
@@ -219,10 +219,10 @@ impl<T: Copy> Session<T> {
     }
     /// Returns the maximum size in bytes of a received packet. It is small until the broker has accepted the connection.
     pub fn max_packet_bytes(&self) -> u32 {
-        let most = self.config.connect.limits.max_packet_bytes;
+        let limit = self.config.connect.limits.max_packet_bytes;
         match self.state {
-            SessionState::Connecting => most.min(MAX_BYTES_BEFORE_CONNACK),
-            _ => most,
+            SessionState::Connecting => limit.min(MAX_BYTES_BEFORE_CONNACK),
+            _ => limit,
         }
     }
     /// Returns the number of PUBLISHes that were sent again so far.
@@ -318,10 +318,10 @@ impl<T: Copy> Session<T> {
     /// that really took it over.
     pub fn explains_takeover(&mut self, now_ms: u64) -> bool {
         self.expire_unanswered_connects(now_ms);
-        let excuses = self.unanswered_connects > 0;
-        self.is_uncertain |= excuses;
+        let is_explained = self.unanswered_connects > 0;
+        self.is_uncertain |= is_explained;
         self.unanswered_connects = self.unanswered_connects.saturating_sub(1);
-        excuses
+        is_explained
     }
 
     fn expire_unanswered_connects(&mut self, now_ms: u64) {
@@ -418,7 +418,7 @@ impl<T: Copy> Session<T> {
         header: &PublishHeader<'_>,
         payload_len: usize,
         write_payload: impl FnOnce(&mut BytesMut),
-        terms: PublishOptions<T>,
+        options: PublishOptions<T>,
     ) -> Result<PacketId, EncodeError> {
         if self.capacity() == 0 {
             return Err(EncodeError::WindowFull);
@@ -452,11 +452,11 @@ impl<T: Copy> Session<T> {
         }
         let place = self.outbox.keep(start);
         let entry = UnacknowledgedPublish {
-            options: terms,
+            options,
             location: place,
             is_withdrawn: false,
             defined_alias: topic_alias.filter(|_| !topic.is_empty()),
-            overdue_ms: self.overdue_at(terms.deadline_ms),
+            overdue_ms: self.overdue_at(options.deadline_ms),
             maybe_delivered: false,
         };
         match self.window.push(id, entry) {
@@ -480,8 +480,8 @@ impl<T: Copy> Session<T> {
     ) -> Result<bool, SessionError> {
         self.keep_alive.received(now_ms);
         for _ in 0..budget {
-            let most = self.max_packet_bytes();
-            let Some(packet) = self.decoder.decode(stream, most)? else {
+            let limit = self.max_packet_bytes();
+            let Some(packet) = self.decoder.decode(stream, limit)? else {
                 return Ok(false);
             };
             self.handle_packet(packet, now_ms, &mut handle)?;

@@ -283,7 +283,7 @@ impl<T: Copy> Session<T> {
         }
         // A broker that takes nothing may not make our answers to it pile up.
         if packet_id.is_some() {
-            let (count, most) = match &mut self.unanswered_messages {
+            let (count, limit) = match &mut self.unanswered_messages {
                 // Mosquitto exceeds the Receive Maximum in bursts. There are no more than this many packet identifiers.
                 Some(count) => (count, u16::MAX),
                 None => (
@@ -291,7 +291,7 @@ impl<T: Copy> Session<T> {
                     self.config.connect.limits.receive_maximum,
                 ),
             };
-            if *count == most {
+            if *count == limit {
                 return Err(SessionError::TooManyMessages);
             }
             *count += 1;

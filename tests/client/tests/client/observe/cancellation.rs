@@ -1,7 +1,7 @@
 //! Futures that are dropped take nothing with them.
 use super::{ahead, deleted, observe};
 use crate::support::{Broker, value, version, within};
-use statestore::LostReason;
+use statestore::{LostReason, TryNextError};
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Command, Event, Reply};
 use std::future::poll_fn;
@@ -20,18 +20,59 @@ async fn each_observation_is_delivered_once() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let mut observer = observe(&client, &mut peer, "k").await;
-    assert_eq!(observer.try_next(), None);
+    assert_eq!(observer.try_next(), Err(TryNextError::Empty));
     give_up(observer.next()).await;
     peer.notify(b"k", &Event::Deleted, &version(1)).await;
     within(observer.ready()).await;
     // A caller that is notified and does not take the item leaves it to the next one.
     within(observer.ready()).await;
-    assert_eq!(observer.try_next(), Some(deleted(1)));
-    assert_eq!(observer.try_next(), None);
-    within(client.close()).await;
+    assert_eq!(observer.try_next(), Ok(deleted(1)));
+    assert_eq!(observer.try_next(), Err(TryNextError::Empty));
+    peer.notify(b"k", &Event::Deleted, &version(2)).await;
     within(observer.ready()).await;
-    assert_eq!(observer.try_next(), None);
+    within(client.close()).await;
     assert!(observer.lost_reason().is_some());
+    // The end is returned after the observations before it.
+    assert_eq!(observer.try_next(), Ok(deleted(2)));
+    assert_eq!(observer.try_next(), Err(TryNextError::Ended));
+    assert_eq!(observer.try_next(), Err(TryNextError::Ended));
+}
+
+#[tokio::test]
+async fn try_next_of_a_holder_observer_reads_the_store_and_reports_the_end() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let lease = client.lease("k").unwrap();
+    let (holders, _) =
+        within(async { tokio::join!(lease.observe(), peer.answer(&Reply::Ok, None)) }).await;
+    let mut holders = holders.unwrap();
+    assert_eq!(holders.try_next().unwrap_err(), TryNextError::Empty);
+    within(peer.answer(&Reply::Nil, None)).await;
+    within(holders.ready()).await;
+    assert_eq!(holders.try_next().unwrap().unwrap(), None);
+    assert_eq!(holders.try_next().unwrap_err(), TryNextError::Empty);
+    within(client.close()).await;
+    assert_eq!(holders.try_next().unwrap_err(), TryNextError::Ended);
+    assert_eq!(holders.lost_reason(), Some(LostReason::Closed));
+}
+
+#[tokio::test]
+async fn try_next_of_a_holder_observer_keeps_the_waker_of_its_task() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let lease = client.lease("k").unwrap();
+    let (holders, _) =
+        within(async { tokio::join!(lease.observe(), peer.answer(&Reply::Ok, None)) }).await;
+    let mut holders = holders.unwrap();
+    let report = tokio::spawn(poll_fn(move |context| {
+        let polled = holders.poll_ready(context);
+        let report = holders.try_next();
+        polled.map(|()| report)
+    }));
+    within(peer.answer(&Reply::Nil, None)).await;
+    let report = within(report).await.unwrap();
+    assert_eq!(report.unwrap().unwrap(), None);
+    within(client.close()).await;
 }
 
 #[tokio::test]
