@@ -6,45 +6,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 
 folder = pathlib.Path(sys.argv[1])
-
-
-def run(name, *arguments, given=""):
-    done = subprocess.run([folder / name, *arguments], input=given, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (name, done)
-    return done.stdout
-
-
-def waits_for(path, *lines):
-    """Waits until a file has these lines, whatever their order."""
-    deadline = time.monotonic() + 60
-    while True:
-        found = sorted(path.read_text().splitlines())
-        if found == sorted(lines):
-            return
-        assert time.monotonic() < deadline, (found, lines)
-        time.sleep(0.01)
-
-
-def gateway(language, url, path):
-    set_key = lambda key, *values: run("example_observe_c", key, url, given="".join(f"{value}\n" for value in values))
-    set_key(f"mirror-{language}/one", 1)
-    running = subprocess.Popen([folder / f"example_gateway_{language}", f"mirror-{language}/", path, url], stdout=subprocess.PIPE, text=True)
-    try:
-        assert running.stdout.readline().startswith("mirroring")
-        waits_for(path, f"mirror-{language}/one=1")
-        set_key(f"mirror-{language}/one", 2, 3)
-        set_key(f"mirror-{language}/two", "new")
-        waits_for(path, f"mirror-{language}/one=3", f"mirror-{language}/two=new")
-        set_key(f"mirror-{language}/two", "newer")
-        waits_for(path, f"mirror-{language}/one=3", f"mirror-{language}/two=newer")
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
-    finally:
-        running.kill()
-        running.wait()
+PATIENCE = 100  # seconds
 
 
 class Server:
@@ -57,67 +22,185 @@ class Server:
     def start(self):
         command = [os.environ["STATESTORED_BIN"], "--listen", self.address, "--storage", "memory"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.listening = self.process.stdout.readline().strip().removeprefix("listening on ")
+        self.url = self.process.stdout.readline().strip().removeprefix("listening on ").replace("tcp://", "mqtt://")
 
     def end(self):
         self.process.kill()
         self.process.wait()
 
 
-def reports(gateway, text):
-    """Reads what a gateway reports until a line contains this text."""
-    for line in gateway.stderr:
-        if text in line:
-            return
-    raise AssertionError((text, gateway.wait(60)))
+class Example:
+    """An example that runs in a process of its own."""
+
+    def __init__(self, server, name, *arguments, given=""):
+        self.name = name
+        self.process = subprocess.Popen(
+            [folder / f"example_{name}", *arguments],
+            env={**os.environ, "STATESTORE_URL": server.url},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.process.stdin.write(given)
+        self.process.stdin.close()
+        self.watchdog = threading.Timer(PATIENCE, self.process.kill)
+        self.watchdog.daemon = True
+        self.watchdog.start()
+
+    def expect(self, *lines):
+        """Reads the next lines."""
+        found = [self.process.stdout.readline().rstrip("\n") for _ in lines]
+        assert found == list(lines), (self.name, found, self.process.poll())
+
+    def complains(self, text):
+        """Reads its standard error until a line contains this text."""
+        for line in self.process.stderr:
+            if text in line:
+                return
+        raise AssertionError((self.name, text, self.process.poll()))
+
+    def end(self):
+        """Waits for the end: its exit code, the rest of its output, and its standard error."""
+        printed, complained = self.process.stdout.read(), self.process.stderr.read()
+        code = self.process.wait()
+        self.watchdog.cancel()
+        return code, printed, complained
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def succeeds(self, printed, *, interrupted=False):
+        found = self.interrupt() if interrupted else self.end()
+        assert found == (0, printed, ""), (self.name, found, printed)
 
 
-def outage(scratch):
-    """Gateways that a frozen server and a restarted one do not end."""
-    server = Server(f"unix://{scratch}/outage.socket")
-    url, languages, gateways = server.listening, ("c", "cpp"), {}
-    set_key = lambda value: run("example_observe_c", "outage/key", url, given=f"{value}\n")
+def cache(server, language):
+    plates = f"{language}: Contoso 400\n" * 3
+    Example(server, f"cache_{language}", language).succeeds(f"reading the plate of {language}\n{plates}")
+    Example(server, f"cache_{language}", language).succeeds(plates)
+
+
+def follow_setting(language):
+    with tempfile.TemporaryDirectory() as scratch:
+        server = Server(f"unix://{scratch}/socket")
+        try:
+            line = Example(server, f"follow_setting_{language}")
+            line.expect("the line runs at 60")
+            for speed in ("90", "fast", "120"):
+                Example(server, f"follow_setting_{language}", speed).succeeds("")
+                if speed == "fast":
+                    line.complains('line-1/speed is "fast", which is no number')
+                else:
+                    line.expect(f"the line runs at {speed}")
+            # The server forgets the setting.
+            server.end()
+            server.start()
+            line.expect("the line runs at 60")
+            Example(server, f"follow_setting_{language}", "90").succeeds("")
+            line.expect("the line runs at 90")
+            line.succeeds("", interrupted=True)
+        finally:
+            server.end()
+
+
+def machine_lock(server, language):
+    name = f"machine_lock_{language}"
+    first = Example(server, name, "1000000")
+    first.expect("waiting for the press")
+    token = first.process.stdout.readline().removeprefix("stroke 1 with the token ").strip()
+    second, third = Example(server, name, "1"), Example(server, name)
+    second.expect("waiting for the press")
+    third.expect("waiting for the press")
+    third.succeeds("", interrupted=True)
+    first.expect(f"stroke 2 with the token {token}")
+    code, printed, complained = first.interrupt()
+    assert code == 0 and printed.endswith("the press stands still\n"), (code, printed, complained)
+    code, printed, complained = second.end()
+    stroke, still = printed.splitlines()
+    assert (code, still, complained) == (0, "the press stands still", ""), (code, printed, complained)
+    assert stroke.startswith("stroke 1 with the token ") and stroke > f"stroke 1 with the token {token}", (stroke, token)
+
+
+def lost_lock(server, language):
+    """A server that stops for longer than the lock lasts."""
+    example = Example(server, f"machine_lock_{language}", "1000000")
+    example.expect("waiting for the press")
+    example.process.stdout.readline()
+    server.process.send_signal(signal.SIGSTOP)
     try:
-        set_key("before")
-        for language in languages:
-            command = [folder / f"example_gateway_{language}", "outage/", scratch / f"outage-{language}", url]
-            gateways[language] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            assert gateways[language].stdout.readline().startswith("mirroring")
-            waits_for(scratch / f"outage-{language}", "outage/key=before")
-        server.process.send_signal(signal.SIGSTOP)
-        for gateway in gateways.values():
-            reports(gateway, "TimedOut: ")
-        server.process.send_signal(signal.SIGCONT)
-        set_key("afterwards")
-        for language in languages:
-            waits_for(scratch / f"outage-{language}", "outage/key=afterwards")
-        server.end()
-        server.start()
-        set_key("restarted")
-        for language, gateway in gateways.items():
-            waits_for(scratch / f"outage-{language}", "outage/key=restarted")
-            gateway.send_signal(signal.SIGTERM)
-            assert gateway.wait(60) == 0, gateway.stderr.read()
+        code, printed, complained = example.end()
     finally:
-        for gateway in gateways.values():
-            gateway.kill()
-            gateway.wait()
-        server.end()
+        server.process.send_signal(signal.SIGCONT)
+    assert code == 1 and printed.endswith("the press stands still\n"), (code, printed, complained)
+    assert complained.startswith("LockLost: "), complained
+
+
+def active_standby(server, language):
+    name = f"active_standby_{language}"
+    first = Example(server, name, "gateway-a")
+    first.expect("gateway-a stands by", "gateway-a is active")
+    second, third = Example(server, name, "gateway-b", "2"), Example(server, name, "gateway-c")
+    second.expect("gateway-b stands by")
+    third.expect("gateway-c stands by")
+    third.succeeds("", interrupted=True)
+    first.succeeds("", interrupted=True)
+    second.succeeds("gateway-b is active\n")
+
+
+def lost_lead(server, language):
+    example = Example(server, f"active_standby_{language}", "gateway-a")
+    example.expect("gateway-a stands by", "gateway-a is active")
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        example.complains("gateway-a is not active: ")
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    example.expect("gateway-a stands by", "gateway-a is active")
+    code, printed, _ = example.interrupt()
+    assert (code, printed) == (0, ""), (code, printed)
+
+
+def presence(server, language):
+    name = f"presence_{language}"
+
+    def show():
+        code, printed, complained = Example(server, name).end()
+        assert (code, complained) == (0, ""), (code, complained)
+        return sorted(printed.splitlines())
+
+    first, second = Example(server, name, "gateway-a"), Example(server, name, "gateway-b")
+    first.expect("gateway-a is announced")
+    second.expect("gateway-b is announced")
+    one, two = (f"gateway-{end}: process {example.process.pid}" for end, example in (("a", first), ("b", second)))
+    assert show() == [one, two], (show(), one, two)
+    # The key of a gateway that ends disappears at once; that of a gateway that dies expires.
+    assert first.interrupt()[0] == 0
+    assert show() == [two], (show(), two)
+    server.process.send_signal(signal.SIGSTOP)
+    second.complains("gateway-b was not announced: ")
+    server.process.send_signal(signal.SIGCONT)
+    while show() != [two]:
+        pass
+    second.process.kill()
+    second.end()
+    while show() != []:
+        pass
 
 
 server = Server("tcp://127.0.0.1:0")
 try:
-    url = server.listening.replace("tcp://", "mqtt://")
-    with tempfile.TemporaryDirectory() as scratch:
-        for language in ("c", "cpp"):
-            assert run(f"example_basic_{language}", url) == "greeting is hello\ngreeting became hello\n"
-            assert run(f"example_observe_{language}", f"{language}/key", url, given="a\nb\n") == "set to a\nset to b\n"
-            held, released = run(f"example_lock_{language}", f"{language}/door", url).splitlines()
-            assert held.startswith(f"{language}/door is held with the token 00") and released == "released"
-            gateway(language, url, pathlib.Path(scratch) / language)
-        outage(pathlib.Path(scratch))
-    assert run("example_loop_epoll_c", "loop/epoll", url, given="a\nb\n") == "set to a\nset to b\n"
-    assert run("example_loop_libuv_c", "loop/libuv", url) == "set to 1\nset to 2\nset to 3\n"
-    assert run("example_loop_asio_cpp", "loop/asio", url) == "set to 1\nset to 2\nset to 3\n"
+    for language in ("c", "cpp"):
+        cache(server, language)
+        follow_setting(language)
+        machine_lock(server, language)
+        lost_lock(server, language)
+        active_standby(server, language)
+        lost_lead(server, language)
+        presence(server, language)
+    for name, given, printed in (
+        ("epoll_c", "a\nb\n", "set to a\nset to b\n"),
+        ("libuv_c", "", "set to 1\nset to 2\nset to 3\n"),
+        ("asio_cpp", "", "set to 1\nset to 2\nset to 3\n"),
+    ):
+        Example(server, name, f"loop/{name}", server.url, given=given).succeeds(printed)
 finally:
     server.end()

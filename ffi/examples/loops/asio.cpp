@@ -1,4 +1,4 @@
-// A client within a standalone Asio loop, beside a timer: `loop_asio KEY [URL]`. It sets the key to the numbers from 1 to 3, one each
+// A client within a standalone Asio loop, beside a timer: `asio KEY [URL]`. It sets the key to the numbers from 1 to 3, one each
 // time when the one before was seen, and prints what it sees. Everything happens on the thread of the loop.
 #include <asio.hpp>
 #include <chrono>

@@ -1,4 +1,4 @@
-// A client within an epoll loop, beside standard input: `loop_epoll KEY [URL]`. Each line that is read becomes the value of the key,
+// A client within an epoll loop, beside standard input: `epoll KEY [URL]`. Each line that is read becomes the value of the key,
 // each change is printed. Everything happens on the thread of the loop; the loop ends when the input has ended and all of it was seen.
 #include <statestore.h>
 #include <stdio.h>

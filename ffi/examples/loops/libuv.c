@@ -1,4 +1,4 @@
-// A client within a loop of libuv, beside a timer: `loop_libuv KEY [URL]`. It sets the key to the numbers from 1 to 3, one each time
+// A client within a loop of libuv, beside a timer: `libuv KEY [URL]`. It sets the key to the numbers from 1 to 3, one each time
 // when the timer rings and the one before was seen, and prints what it sees. Everything happens on the thread of the loop, which ends
 // when nothing is left to wait for.
 #include <statestore.h>
