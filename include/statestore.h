@@ -1149,7 +1149,7 @@ enum sst_status sst_queue_new(struct sst_queue **queue, struct sst_error **error
 // edge-triggered waiting is fine. The descriptor is closed with the queue: remove it from the event loop first.
 enum sst_status sst_queue_fd(const struct sst_queue *queue, int *fd, struct sst_error **error);
 
-// Runs callbacks that wait now, on this thread: at most `most`, SST_ALL for all.
+// Runs callbacks that wait now, on this thread: at most `max`, SST_ALL for all.
 //
 // The rest, and callbacks that arrive meanwhile, run at the next call, and keep the descriptor readable. Other work of
 // the event loop gets its turn this way. `*ran` is the number of callbacks that were run; how long they take is up to
@@ -1160,7 +1160,7 @@ enum sst_status sst_queue_fd(const struct sst_queue *queue, int *fd, struct sst_
 //
 // Thread: any, one at a time. NULL: `ran`. Errors: SST_WRONG_THREAD in a callback of this queue and while another
 // thread runs it; nothing is run then. SST_FORKED also in the child if a callback forked; that callback may return.
-enum sst_status sst_queue_run(const struct sst_queue *queue, size_t most, size_t *ran, struct sst_error **error);
+enum sst_status sst_queue_run(const struct sst_queue *queue, size_t max, size_t *ran, struct sst_error **error);
 
 // Frees a queue. Clients that still have it are closed, and their remaining callbacks run on this thread, each once,
 // as by sst_client_close().

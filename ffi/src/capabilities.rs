@@ -91,12 +91,12 @@ pub unsafe extern "C" fn sst_client_capabilities(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::with_client(error, client, |client| {
-        let ask = |size| {
+        let query = |size| {
             let store = wait(client, ACTION, client.core()?.capabilities())?;
             Ok(sst_capabilities::new(store, size))
         };
         // SAFETY: the header asks for a struct with its size.
-        unsafe { output::fill(capabilities, "capabilities", ask) }
+        unsafe { output::fill(capabilities, "capabilities", query) }
     })
 }
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn sst_client_capabilities_async(
     let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
-        let ask = client.capabilities();
-        begin(client, ACTION, ask, callback, operation, report)
+        let query = client.capabilities();
+        begin(client, ACTION, query, callback, operation, report)
     })
 }

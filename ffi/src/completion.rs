@@ -31,7 +31,7 @@ where
     });
 }
 
-/// Reports the end of its feed to a callback, with the reason.
+/// Reports the end of its stream to a callback, with the reason.
 pub(crate) fn report_end<T, C>(callback: &Callback<C>, end: &StreamEnd)
 where
     T: Object,

@@ -34,11 +34,14 @@ impl<C: Closure + 'static, T: Send + 'static> CompletionCallback<C, T> {
         if !can_be_revoked {
             return (Self::Plain(callback), None);
         }
-        let untold = Arc::new(RevocableCompletion {
+        let revocable = Arc::new(RevocableCompletion {
             callback: RevocableCallback::new(callback),
             result: Mutex::new(PendingResult::Pending),
         });
-        (Self::Revocable(Arc::clone(&untold)), Some(untold as _))
+        (
+            Self::Revocable(Arc::clone(&revocable)),
+            Some(revocable as _),
+        )
     }
 
     /// Returns the job that delivers a result to the callback.
@@ -49,9 +52,9 @@ impl<C: Closure + 'static, T: Send + 'static> CompletionCallback<C, T> {
     ) -> Job {
         match self {
             Self::Plain(callback) => Box::new(move || complete(&callback, result)),
-            Self::Revocable(untold) => {
-                untold.set_result(result);
-                Box::new(move || untold.deliver(complete))
+            Self::Revocable(revocable) => {
+                revocable.set_result(result);
+                Box::new(move || revocable.deliver(complete))
             }
         }
     }

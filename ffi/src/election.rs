@@ -218,11 +218,11 @@ pub extern "C" fn sst_election_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::init_failed(subscription);
-    let tell = completion::report_holders::<LeaderObject, _, _>(callback);
+    let report_leader = completion::report_holders::<LeaderObject, _, _>(callback);
     boundary::with_object::<ElectionObject>(error, election, |election, client| {
         let observe = election.inner.observe();
         let leaders = wait(client, "observing an election", observe)?;
-        subscription::begin(client, &leaders, subscription, tell)
+        subscription::begin(client, &leaders, subscription, report_leader)
     })
 }
 
@@ -237,18 +237,18 @@ pub extern "C" fn sst_election_observe_async(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let operation = output::init_failed(operation);
-    let tell = completion::report_holders::<LeaderObject, _, _>(callback);
+    let report_leader = completion::report_holders::<LeaderObject, _, _>(callback);
     let done = Callback::new(done);
     boundary::with_object::<ElectionObject>(error, election, |election, client| {
         let observe = election.inner.observe();
-        let begun = subscription::subscribe_and_report(client, tell);
+        let subscribe = subscription::subscribe_and_report(client, report_leader);
         begin(
             client,
             "observing an election",
             observe,
             done,
             operation,
-            begun,
+            subscribe,
         )
     })
 }

@@ -184,7 +184,7 @@ pub extern "C" fn sst_lease_acquire_async(
             operation,
             move |callback, result| {
                 let none = (ptr::null_mut(), ptr::null_mut());
-                let told = result.and_then(|acquisition| {
+                let reported = result.and_then(|acquisition| {
                     Ok(match acquisition {
                         Acquisition::Acquired(guard) => {
                             let guarded = GuardObject::new(guard, &owner.upgrade()?);
@@ -196,8 +196,8 @@ pub extern "C" fn sst_lease_acquire_async(
                         Acquisition::Held(None) => none,
                     })
                 });
-                error::lend(told.as_ref().err(), |status, error| {
-                    let (guard, holding) = *told.as_ref().unwrap_or(&none);
+                error::lend(reported.as_ref().err(), |status, error| {
+                    let (guard, holding) = *reported.as_ref().unwrap_or(&none);
                     let mut is_taken = false;
                     callback.call(|call, context| {
                         is_taken = true;
@@ -309,11 +309,11 @@ pub extern "C" fn sst_lease_observe(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let subscription = output::init_failed(subscription);
-    let tell = completion::report_holders::<HoldingObject, _, _>(callback);
+    let report_holder = completion::report_holders::<HoldingObject, _, _>(callback);
     boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
         let observe = lease.inner.observe();
         let holders = wait(client, "observing a lease", observe)?;
-        subscription::begin(client, &holders, subscription, tell)
+        subscription::begin(client, &holders, subscription, report_holder)
     })
 }
 
@@ -328,12 +328,19 @@ pub extern "C" fn sst_lease_observe_async(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let operation = output::init_failed(operation);
-    let tell = completion::report_holders::<HoldingObject, _, _>(callback);
+    let report_holder = completion::report_holders::<HoldingObject, _, _>(callback);
     let done = Callback::new(done);
     boundary::with_object::<LeaseObject>(error, lease, |lease, client| {
         let observe = lease.inner.observe();
-        let begun = subscription::subscribe_and_report(client, tell);
-        begin(client, "observing a lease", observe, done, operation, begun)
+        let subscribe = subscription::subscribe_and_report(client, report_holder);
+        begin(
+            client,
+            "observing a lease",
+            observe,
+            done,
+            operation,
+            subscribe,
+        )
     })
 }
 

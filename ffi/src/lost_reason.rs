@@ -98,7 +98,7 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
     boundary::value(sst_lost_reason::SST_NOT_LOST, || {
         let observer = handle::get::<ObserverObject>(observer)?;
-        Ok(number(observer.feed.lost_reason()?))
+        Ok(number(observer.stream.lost_reason()?))
     })
 }
 

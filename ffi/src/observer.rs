@@ -27,7 +27,7 @@ use std::task::Poll;
 pub struct sst_observer;
 
 pub(crate) struct ObserverObject {
-    pub(crate) feed: EventStream<Observation>,
+    pub(crate) stream: EventStream<Observation>,
     /// The signal, made at the first call of sst_observer_fd().
     signal: OnceLock<Arc<Signal>>,
     /// The lock that is held while the signal is made.
@@ -38,20 +38,20 @@ object!(ObserverObject, sst_observer, 12, "an observer");
 
 impl ClientObject for ObserverObject {
     fn client(&self) -> &Client {
-        self.feed.client()
+        self.stream.client()
     }
 }
 
 impl ObserverObject {
-    fn new(feed: EventStream<Observation>) -> Self {
+    fn new(stream: EventStream<Observation>) -> Self {
         Self {
-            feed,
+            stream,
             signal: OnceLock::new(),
             signal_init: Mutex::default(),
         }
     }
 
-    /// Clears the signal before the feed is read: events that arrive from now on set it again.
+    /// Clears the signal before the stream is read: events that arrive from now on set it again.
     fn clear_signal(&self) {
         if let Some(signal) = self.signal.get() {
             signal.clear();
@@ -181,8 +181,8 @@ pub unsafe extern "C" fn sst_observe(
     boundary::with_client(error, client, |client| {
         let to = HandleOut::<ObserverObject>::new(observer, "observer")?;
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-        let feed = unsafe { observe(client, key, key_len, options) }?;
-        to.write(ObserverObject::new(wait(client, "observing", feed)?))
+        let stream = unsafe { observe(client, key, key_len, options) }?;
+        to.write(ObserverObject::new(wait(client, "observing", stream)?))
     })
 }
 
@@ -201,11 +201,11 @@ pub unsafe extern "C" fn sst_observe_async(
     let callback = Callback::new(callback);
     boundary::with_client(error, client, |client| {
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
-        let feed = unsafe { observe(client, key, key_len, options) }?;
+        let stream = unsafe { observe(client, key, key_len, options) }?;
         begin(
             client,
             "observing",
-            feed,
+            stream,
             callback,
             operation,
             |callback, result| completion::pass(callback, result.map(ObserverObject::new)),
@@ -232,13 +232,13 @@ pub extern "C" fn sst_observer_next(
         let to = HandleOut::<ObservationObject>::new(observation, "observation")?;
         let until = deadline(timeout_ms)?;
         observer.clear_signal();
-        let next = match observer.feed.try_next()? {
+        let next = match observer.stream.try_next()? {
             Poll::Ready(next) => next,
-            Poll::Pending => wait_for_event(client, ACTION, observer.feed.next(), until)?,
+            Poll::Pending => wait_for_event(client, ACTION, observer.stream.next(), until)?,
         };
         observer.set_signal();
         let Some(next) = next else {
-            return Err(lost_reason::end_error(observer.feed.end()?));
+            return Err(lost_reason::end_error(observer.stream.end()?));
         };
         to.write(ObservationObject(next))
     })
@@ -255,9 +255,9 @@ pub extern "C" fn sst_observer_next_async(
     let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
-        let feed = &observer.feed;
-        // The feed itself would keep the client open.
-        let (next, end) = (feed.next_offered(), feed.end()?.clone());
+        let stream = &observer.stream;
+        // The stream itself would keep the client open.
+        let (next, end) = (stream.next_offered(), stream.end()?.clone());
         begin(
             client,
             event("waiting for an observation"),
@@ -289,8 +289,8 @@ pub extern "C" fn sst_observer_subscribe(
     let subscription = output::init_failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
-        let feed = &observer.feed;
-        subscription::begin(client, feed, subscription, move |next| match next {
+        let stream = &observer.stream;
+        subscription::begin(client, stream, subscription, move |next| match next {
             Ok(observation) => report(&callback, Ok(observation)),
             Err(end) => completion::report_end::<ObservationObject, _>(&callback, end),
         })
@@ -328,7 +328,7 @@ pub extern "C" fn sst_observer_fd(
                 )
             })?);
             let hooked = Arc::clone(&signal);
-            observer.feed.on_ready(move || hooked.set())?;
+            observer.stream.on_ready(move || hooked.set())?;
             // The lock keeps other threads from setting it meanwhile.
             let _ = observer.signal.set(signal);
         }
@@ -350,7 +350,7 @@ pub extern "C" fn sst_observer_close(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        handle::get::<ObserverObject>(observer)?.feed.stop()
+        handle::get::<ObserverObject>(observer)?.stream.stop()
     })
 }
 

@@ -56,12 +56,12 @@ pub extern "C" fn sst_operation_close(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        let begun = handle::get::<OperationObject>(operation)?;
+        let object = handle::get::<OperationObject>(operation)?;
         // The callbacks are revoked first: otherwise they could be called with the cancellation.
-        for callback in &begun.callbacks {
+        for callback in &object.callbacks {
             callback.revoke();
         }
-        begun.operation.cancel()?;
+        object.operation.cancel()?;
         Ok(())
     })
 }
@@ -155,7 +155,7 @@ pub(crate) fn begin_with_callback<T, C>(
     action: OperationDescriptor,
     future: impl Future<Output = Result<T, Error>> + Send + 'static,
     callback: Callback<C>,
-    asked: Option<Arc<dyn Revoke>>,
+    changer: Option<Arc<dyn Revoke>>,
     operation: Option<HandleOut<'_, OperationObject>>,
     complete: impl FnOnce(&Callback<C>, Result<T, Error>) + Send + 'static,
 ) -> Result<(), Error>
@@ -163,12 +163,12 @@ where
     T: Send + 'static,
     C: Closure + 'static,
 {
-    let (told, revocable) = CompletionCallback::wrap(callback, operation.is_some());
+    let (completion, revocable) = CompletionCallback::wrap(callback, operation.is_some());
     output::begin(operation, || {
         let operation = submit(client, action, future, |result| {
-            told.into_job(complete, result)
+            completion.into_job(complete, result)
         })?;
-        let callbacks = revocable.into_iter().chain(asked).collect();
+        let callbacks = revocable.into_iter().chain(changer).collect();
         Ok(OperationObject {
             operation,
             callbacks,
@@ -184,11 +184,11 @@ pub(crate) fn begin_close<C: Closure + 'static>(
     complete: impl FnOnce(&Callback<C>, Result<(), Error>) + Send + 'static,
 ) -> Result<(), Error> {
     let operation = HandleOut::<OperationObject>::optional(operation);
-    let (told, revocable) = CompletionCallback::wrap(callback, operation.is_some());
+    let (completion, revocable) = CompletionCallback::wrap(callback, operation.is_some());
     output::begin(operation, || {
         let callbacks = client.callbacks_for_close()?;
         let operation = client.submit_close(Duration::ZERO, &callbacks, |result| {
-            told.into_job(complete, result)
+            completion.into_job(complete, result)
         })?;
         let callbacks = revocable.into_iter().collect();
         Ok(OperationObject {

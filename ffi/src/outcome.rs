@@ -91,14 +91,14 @@ where
     O: OperationOutcome,
     C: Closure<Call = ResultWithVersionFn<O::ResultEnum>>,
 {
-    let told = result.and_then(|outcome| {
+    let reported = result.and_then(|outcome| {
         let version = outcome.version().map(TimestampObject::new);
         let version = version.map_or(Ok(ptr::null_mut()), handle::new)?;
         Ok((outcome.result(), version))
     });
-    error::lend(told.as_ref().err(), |status, error| {
+    error::lend(reported.as_ref().err(), |status, error| {
         let failed = (O::ResultEnum::FAILED, ptr::null_mut());
-        let (word, version) = *told.as_ref().unwrap_or(&failed);
+        let (word, version) = *reported.as_ref().unwrap_or(&failed);
         // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, word, version) });
         handle::free::<TimestampObject>(version);

@@ -58,7 +58,7 @@ pub extern "C" fn sst_queue_fd(
     })
 }
 
-/// Runs callbacks that wait now, on this thread: at most `most`, SST_ALL for all.
+/// Runs callbacks that wait now, on this thread: at most `max`, SST_ALL for all.
 ///
 /// The rest, and callbacks that arrive meanwhile, run at the next call, and keep the descriptor readable. Other work of
 /// the event loop gets its turn this way. `*ran` is the number of callbacks that were run; how long they take is up to
@@ -72,16 +72,16 @@ pub extern "C" fn sst_queue_fd(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_run(
     queue: *const sst_queue,
-    most: usize,
+    max: usize,
     ran: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     let ran = ran.map(|ran| ran.write(0));
     boundary::status(error, || {
-        if most == 0 {
-            return Err(input::invalid("most", "nothing would ever be run"));
+        if max == 0 {
+            return Err(input::invalid("max", "nothing would ever be run"));
         }
-        let count = handle::get::<Queue>(queue)?.run(most)?;
+        let count = handle::get::<Queue>(queue)?.run(max)?;
         if let Some(ran) = ran {
             *ran = count;
         }

@@ -48,12 +48,12 @@ fn at<T>(results: &WriteResults<T>, index: usize) -> Result<&T, Error> {
     }
 }
 
-fn wrong_kind(asked: &str) -> Error {
+fn wrong_kind(function: &str) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         Outcome::NotDone,
         "looking at results",
-        format!("they are not those of {asked}()"),
+        format!("they are not those of {function}()"),
     )
 }
 

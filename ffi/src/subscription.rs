@@ -70,40 +70,40 @@ pub extern "C" fn sst_subscription_close(
     })
 }
 
-/// Reports the events of a feed, and its end, to a callback.
+/// Reports the events of a stream, and its end, to a callback.
 pub(crate) fn begin<T: Send + 'static>(
     client: &Client,
-    feed: &EventStream<T>,
+    stream: &EventStream<T>,
     subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
-    tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
+    report: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
 ) -> Result<(), Error> {
     let to = HandleOut::<Subscription>::optional(subscription);
-    output::begin(to, || subscribe(client, feed, tell))
+    output::begin(to, || subscribe(client, stream, report))
 }
 
 fn subscribe<T: Send + 'static>(
     client: &Client,
-    feed: &EventStream<T>,
-    mut tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
+    stream: &EventStream<T>,
+    mut report: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
 ) -> Result<Subscription, Error> {
-    let end = feed.end()?.clone();
-    client.subscribe(feed, move |item| tell(item.ok_or(&end)))
+    let end = stream.end()?.clone();
+    client.subscribe(stream, move |item| report(item.ok_or(&end)))
 }
 
-/// Reports the events of a new feed to a callback, after another callback has received the subscription.
+/// Reports the events of a new stream to a callback, after another callback has received the subscription.
 ///
 /// This runs on the thread of the callbacks, so that no event is reported before it has returned.
 pub(crate) fn subscribe_and_report<T: Send + 'static>(
     client: &Client,
-    tell: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
+    report: impl FnMut(Result<T, &StreamEnd>) + Send + 'static,
 ) -> impl FnOnce(&Callback<sst_on_subscription>, Result<EventStream<T>, Error>) + Send + 'static {
     let client = client.downgrade();
     move |callback, result| {
-        let begun = result.and_then(|feed| {
+        let subscribed = result.and_then(|stream| {
             let place = handle::reserve::<Subscription>()?;
-            Ok(place.fill(subscribe(&client.upgrade()?, &feed, tell)?))
+            Ok(place.fill(subscribe(&client.upgrade()?, &stream, report)?))
         });
-        completion::pass_handle::<Subscription, _>(callback, &begun);
+        completion::pass_handle::<Subscription, _>(callback, &subscribed);
     }
 }
 

@@ -168,8 +168,8 @@ fn compute_value(
 pub(crate) type ChangeCallback = RevocableCallback<sst_changer>;
 
 /// Answers a question. If the callback was revoked, the question is dropped, which notifies the update.
-fn reply_to(changer: &ChangeCallback, question: ValueRequest) {
-    let ValueRequest { old, reply: answer } = question;
+fn reply_to(changer: &ChangeCallback, request: ValueRequest) {
+    let ValueRequest { old, reply: answer } = request;
     changer.call(|callback| {
         // The update may have ended meanwhile.
         let _ = answer.send(compute_value(callback, old));
@@ -260,18 +260,18 @@ impl<'a> UpdateTarget<'a> {
     }
 }
 
-/// Returns the future of an update that passes its questions to `pose`.
+/// Returns the future of an update that passes its requests for values to `send`.
 fn update<P: FnMut(ValueRequest) + Send + 'static>(
     updater: UpdateTarget<'_>,
     key: &[u8],
     options: UpdateOptions,
-    mut pose: P,
+    mut send: P,
 ) -> impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<P> {
     let failure = Arc::new(Mutex::new(None));
     let failed = Arc::clone(&failure);
     let update = updater.update(key, options, move |old| {
         let (answer, answered) = oneshot::channel();
-        pose(ValueRequest { old, reply: answer });
+        send(ValueRequest { old, reply: answer });
         let failure = Arc::clone(&failure);
         async move {
             let error = match answered.await {
@@ -314,10 +314,10 @@ fn update_on_callback_thread(
 ) -> Result<impl Future<Output = Result<UpdateOutcome, Error>> + Send + 'static + use<>, Error> {
     let callbacks = updater.client.callbacks()?;
     let changer = Arc::clone(changer);
-    Ok(update(updater, key, options, move |question| {
+    Ok(update(updater, key, options, move |request| {
         let changer = Arc::clone(&changer);
         // If the client was closed, the job is dropped, and with it the question.
-        let _ = callbacks.post(Box::new(move || reply_to(&changer, question)));
+        let _ = callbacks.post(Box::new(move || reply_to(&changer, request)));
     }))
 }
 
@@ -329,25 +329,25 @@ fn update_on_this_thread(
     options: UpdateOptions,
     changer: &ChangeCallback,
 ) -> Result<UpdateOutcome, Error> {
-    let (posed, mut questions) = mpsc::unbounded_channel();
-    let mut update = Box::pin(update(updater, key, options, move |question| {
+    let (sender, mut requests) = mpsc::unbounded_channel();
+    let mut update = Box::pin(update(updater, key, options, move |request| {
         // The receiver exists in this function.
-        let _ = posed.send(question);
+        let _ = sender.send(request);
     }));
     loop {
         let next = poll_fn(|context| {
             if let Poll::Ready(outcome) = update.as_mut().poll(context) {
                 return Poll::Ready(outcome.map(UpdateEvent::Outcome));
             }
-            match questions.poll_recv(context) {
-                Poll::Ready(Some(question)) => Poll::Ready(Ok(UpdateEvent::ValueRequest(question))),
+            match requests.poll_recv(context) {
+                Poll::Ready(Some(request)) => Poll::Ready(Ok(UpdateEvent::ValueRequest(request))),
                 // The update holds the other end.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             }
         });
         match wait(updater.client, UPDATING, next)? {
             UpdateEvent::Outcome(outcome) => return Ok(outcome),
-            UpdateEvent::ValueRequest(question) => reply_to(changer, question),
+            UpdateEvent::ValueRequest(request) => reply_to(changer, request),
         }
     }
 }

@@ -134,7 +134,7 @@ export function limit(from: Options, name: string): number | undefined {
   return from[name] === Infinity ? Infinity : time(from, name);
 }
 
-export function integer(from: Options, name: string, most: number): number | undefined {
+export function integer(from: Options, name: string, max: number): number | undefined {
   const value = from[name];
   if (isAbsent(value)) {
     return undefined;
@@ -142,8 +142,8 @@ export function integer(from: Options, name: string, most: number): number | und
   if (typeof value !== "number") {
     throw wrongType(name, "a number", value);
   }
-  if (!(Number.isInteger(value) && value >= 0 && value <= most)) {
-    throw badValue(name, `must be a whole number from 0 to ${most}`, value);
+  if (!(Number.isInteger(value) && value >= 0 && value <= max)) {
+    throw badValue(name, `must be a whole number from 0 to ${max}`, value);
   }
   return value;
 }

@@ -201,7 +201,7 @@ export class Client extends EventEmitter implements Declared {
         signal = args.signal(from);
         return this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"));
       },
-      (feed) => new Observer(this.#operations, feed as NativeEventStream, shown),
+      (stream) => new Observer(this.#operations, stream as NativeEventStream, shown),
     );
     if (signal !== undefined) {
       observer.endWith(signal);

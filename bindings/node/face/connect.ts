@@ -79,8 +79,8 @@ function input(from: Record<string, unknown>): object {
   for (const name of LIMITS) {
     input[name] = args.limit(from, name);
   }
-  for (const [name, most] of Object.entries(NUMBERS)) {
-    input[name] = args.integer(from, name, most);
+  for (const [name, max] of Object.entries(NUMBERS)) {
+    input[name] = args.integer(from, name, max);
   }
   if (from.password !== undefined && from.password !== null) {
     input.password = args.data("password", from.password);

@@ -40,7 +40,7 @@ export class Election implements Declared {
       "election.observe",
       given,
       () => this.#native.observe(),
-      (feed) => new Follower(this.#operations, feed as NativeEventStream, leaders),
+      (stream) => new Follower(this.#operations, stream as NativeEventStream, leaders),
     );
   }
 

@@ -13,7 +13,7 @@ import { setImmediate, setTimeout } from "./timers.js";
 
 export class Follower<T> implements Declared<T> {
   readonly #operations: Operations;
-  readonly #feed: NativeEventStream;
+  readonly #stream: NativeEventStream;
   readonly #read: ResultReader<T | undefined>;
   readonly #subject: Subject | undefined;
   #isOver = false;
@@ -23,9 +23,9 @@ export class Follower<T> implements Declared<T> {
   #signal: AbortSignal | undefined;
   #given: StateStoreError | undefined;
 
-  constructor(operations: Operations, feed: NativeEventStream, read: ResultReader<T | undefined>, subject?: Subject) {
+  constructor(operations: Operations, stream: NativeEventStream, read: ResultReader<T | undefined>, subject?: Subject) {
     this.#operations = operations;
-    this.#feed = feed;
+    this.#stream = stream;
     this.#read = read;
     this.#subject = subject;
   }
@@ -49,7 +49,7 @@ export class Follower<T> implements Declared<T> {
       return undefined;
     }
     try {
-      const item = await this.#operations.run("next", given, (from) => this.#feed.next(time(from, "timeout")), this.#read, {
+      const item = await this.#operations.run("next", given, (from) => this.#stream.next(time(from, "timeout")), this.#read, {
         ...(this.#subject && { subject: this.#subject }),
       });
       if (item === undefined) {
@@ -67,11 +67,11 @@ export class Follower<T> implements Declared<T> {
   }
 
   lostReason(): LostReason | null {
-    return this.#feed.lostReason() as LostReason | null;
+    return this.#stream.lostReason() as LostReason | null;
   }
 
   error(): StateStoreError | null {
-    return this.#given ?? results.reason(this.#feed.error());
+    return this.#given ?? results.reason(this.#stream.error());
   }
 
   /** Ends this when a signal fires; `for await` throws then. */
@@ -96,7 +96,7 @@ export class Follower<T> implements Declared<T> {
       this.#operations.signals.delete(this.#signal, this);
       this.#signal = undefined;
     }
-    this.#feed.stop();
+    this.#stream.stop();
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<T> {
@@ -120,8 +120,8 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
   readonly key: Buffer;
 
   /** `key` is as it is shown. */
-  constructor(operations: Operations, feed: NativeEventStream, key: Buffer) {
-    super(operations, feed, results.observation, () => `the value of ${quoted(key)}`);
+  constructor(operations: Operations, stream: NativeEventStream, key: Buffer) {
+    super(operations, stream, results.observation, () => `the value of ${quoted(key)}`);
     this.key = key;
   }
 
@@ -141,7 +141,7 @@ export async function tell<T>(follower: Follower<T>, listener: (item: T) => unkn
       item = await follower.nextForListener();
     } catch (error) {
       if (error instanceof QueueFullError) {
-        // It is the caller's other calls that are too many. What happens meanwhile waits in the feed.
+        // It is the caller's other calls that are too many. What happens meanwhile waits in the stream.
         await new Promise<void>((resolve) => void setTimeout(resolve, QUEUE_FULL_DELAY_MS).unref());
         continue;
       }

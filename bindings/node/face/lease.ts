@@ -46,7 +46,7 @@ export class Lease implements Declared {
       "lease.observe",
       given,
       () => this.#native.observe(),
-      (feed) => new Follower(this.#operations, feed as NativeEventStream, holders),
+      (stream) => new Follower(this.#operations, stream as NativeEventStream, holders),
     );
   }
 

@@ -59,10 +59,10 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
     server.once("close", (code, signal) => resolve(new Error(signal === null ? `it ended with code ${code}` : `it was ended by ${signal}`)));
     server.once("error", resolve);
   });
-  let said = "";
+  let output = "";
   server.stderr.on("data", (text: Buffer) => {
-    // What matters of a server that does not start is what it said last.
-    said = (said + text.toString()).slice(-4096);
+    // The end of the output explains why a server does not start.
+    output = (output + text.toString()).slice(-4096);
   });
   const lines = createInterface({ input: server.stdout });
   const line = once(lines, "line").then(([line]) => line as string);
@@ -71,7 +71,7 @@ export async function startServer(given: ServerOptions = {}): Promise<Declared> 
   if (match === null) {
     server.kill("SIGKILL");
     const end = await gone;
-    const cause = said.trim() === "" ? end : new Error(said.trim());
+    const cause = output.trim() === "" ? end : new Error(output.trim());
     // Its last line is the reason; the lines before are the log.
     const reason = cause.message.slice(cause.message.lastIndexOf("\n") + 1);
     const hint = (end as NodeJS.ErrnoException).code === "ENOENT" ? "; set STATESTORED to the path of statestored, or install @statestore/server" : "";

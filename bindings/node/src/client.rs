@@ -21,7 +21,7 @@ use std::rc::{Rc, Weak};
 /// A client of one environment.
 #[napi]
 pub struct NativeClient {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     /// Present until the client was let go of.
     at_exit: RefCell<Option<CleanupEnvHook<Weak<OperationTable>>>>,
 }
@@ -74,59 +74,59 @@ impl NativeClient {
     pub fn new(env: &Env, settings: SettingsInput, ring: Function<'_, (), ()>) -> Result<Self> {
         let settings = settings.build().map_err(|error| throw(env, error))?;
         let client = Client::new(settings).map_err(|error| throw(env, error))?;
-        let desk = OperationTable::new(client, EventLoopWaker::new(&ring)?);
+        let operations = OperationTable::new(client, EventLoopWaker::new(&ring)?);
         // The environment may end with operations under way. The value of a removed hook is never freed, so
         // it must not keep the client.
-        let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&desk), |desk| {
-            if let Some(desk) = desk.upgrade() {
-                desk.close();
+        let at_exit = env.add_env_cleanup_hook(Rc::downgrade(&operations), |operations| {
+            if let Some(operations) = operations.upgrade() {
+                operations.close();
             }
         })?;
         Ok(Self {
-            desk,
+            operations,
             at_exit: RefCell::new(Some(at_exit)),
         })
     }
 
     #[napi]
     pub fn drain<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
-        self.desk.drain(env)
+        self.operations.drain(env)
     }
 
     #[napi]
     pub fn cancel(&self, operation: u32) {
-        self.desk.cancel(operation);
+        self.operations.cancel(operation);
     }
 
     #[napi]
     pub fn answer(&self, operation: u32, value: Option<&[u8]>) {
-        self.desk
+        self.operations
             .send_value(operation, value.map(Bytes::copy_from_slice));
     }
 
     /// Sets whether this client keeps the process alive.
     #[napi]
     pub fn keep_alive(&self, env: &Env, yes: bool) -> Result<()> {
-        self.desk.waker.keep_alive(env, yes)
+        self.operations.waker.keep_alive(env, yes)
     }
 
     /// Begins to connect. Call this once, before any other operation.
     #[napi]
     pub fn connect(&self) -> BeginResult {
-        let connect = self.desk.client.connect();
-        self.desk.submit("connecting", connect, Reply::Done)
+        let connect = self.operations.client.connect();
+        self.operations.submit("connecting", connect, Reply::Done)
     }
 
     #[napi]
     pub fn close(&self, timeout: Option<f64>) -> BeginResult {
         let timeout = timeout.map_or(statestore::Client::CLOSE_TIMEOUT, options::time);
-        self.desk.close_client(timeout)
+        self.operations.close_client(timeout)
     }
 
     /// Lets go of the event loop; to be called last of all.
     #[napi]
     pub fn release(&self, env: &Env) -> Result<()> {
-        self.desk.close();
+        self.operations.close();
         match self.at_exit.borrow_mut().take() {
             Some(hook) => env.remove_env_cleanup_hook(hook),
             None => Ok(()),
@@ -135,14 +135,18 @@ impl NativeClient {
 
     #[napi]
     pub fn client_id(&self, env: &Env) -> Result<String> {
-        let core = self.desk.client.core().map_err(|error| throw(env, error))?;
+        let core = self
+            .operations
+            .client
+            .core()
+            .map_err(|error| throw(env, error))?;
         Ok(core.client_id().clone())
     }
 
     #[napi]
     pub fn counters(&self, env: &Env) -> Result<CountersOutput> {
         let core = self
-            .desk
+            .operations
             .client
             .connected_core()
             .map_err(|error| throw(env, error))?;
@@ -172,7 +176,7 @@ impl NativeClient {
     #[napi]
     pub fn state(&self, env: &Env) -> Result<StateOutput> {
         let core = self
-            .desk
+            .operations
             .client
             .connected_core()
             .map_err(|error| throw(env, error))?;
@@ -184,12 +188,12 @@ impl NativeClient {
     #[napi]
     pub fn states(&self, env: &Env) -> Result<NativeEventStream> {
         let states = self
-            .desk
+            .operations
             .client
             .states()
             .map_err(|error| throw(env, error))?;
         Ok(NativeEventStream::new(
-            Rc::clone(&self.desk),
+            Rc::clone(&self.operations),
             TypedStream::States(states),
         ))
     }
@@ -204,13 +208,16 @@ impl NativeClient {
     ) -> BeginResult {
         let remaining = remaining.unwrap_or_default();
         let options = options::get(timeout, remaining, eventual.unwrap_or_default());
-        let get = self.desk.client.get(Bytes::copy_from_slice(key), options);
+        let get = self
+            .operations
+            .client
+            .get(Bytes::copy_from_slice(key), options);
         let reply = if remaining {
             Reply::Remaining
         } else {
             Reply::Entry
         };
-        self.desk.submit("getting", get, reply)
+        self.operations.submit("getting", get, reply)
     }
 
     #[napi]
@@ -224,20 +231,20 @@ impl NativeClient {
         let remaining = remaining.unwrap_or_default();
         let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
         let options = options::get(timeout, remaining, eventual.unwrap_or_default());
-        let get = self.desk.client.get_many(keys, options);
+        let get = self.operations.client.get_many(keys, options);
         let reply = if remaining {
             Reply::AllRemaining
         } else {
             Reply::Entries
         };
-        self.desk.submit("getting", get, reply)
+        self.operations.submit("getting", get, reply)
     }
 
     #[napi]
     pub fn capabilities(&self) -> BeginResult {
-        let asked = self.desk.client.capabilities();
-        self.desk
-            .submit("asking the store", asked, Reply::Capabilities)
+        let capabilities = self.operations.client.capabilities();
+        self.operations
+            .submit("asking the store", capabilities, Reply::Capabilities)
     }
 
     #[napi]
@@ -254,8 +261,8 @@ impl NativeClient {
             Ok(read) => read,
             Err(error) => return Either::B(error.into()),
         };
-        let transact = self.desk.client.transact(transaction, options);
-        self.desk
+        let transact = self.operations.client.transact(transaction, options);
+        self.operations
             .submit("a transaction", transact, Reply::Transaction)
     }
 
@@ -275,8 +282,8 @@ impl NativeClient {
         let pairs = pairs
             .map(|(key, value)| (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
             .collect();
-        let set = self.desk.client.set_many(pairs, options);
-        self.desk.submit("setting", set, Reply::Sets)
+        let set = self.operations.client.set_many(pairs, options);
+        self.operations.submit("setting", set, Reply::Sets)
     }
 
     #[napi]
@@ -286,8 +293,8 @@ impl NativeClient {
             Err(error) => return Either::B(error.into()),
         };
         let keys = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
-        let del = self.desk.client.del_many(keys, options);
-        self.desk.submit("deleting", del, Reply::Dels)
+        let del = self.operations.client.del_many(keys, options);
+        self.operations.submit("deleting", del, Reply::Dels)
     }
 
     #[napi]
@@ -297,8 +304,8 @@ impl NativeClient {
             Err(error) => return Either::B(error.into()),
         };
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-        let set = self.desk.client.set(key, value, options);
-        self.desk.submit("setting", set, Reply::Set)
+        let set = self.operations.client.set(key, value, options);
+        self.operations.submit("setting", set, Reply::Set)
     }
 
     #[napi]
@@ -307,8 +314,11 @@ impl NativeClient {
             Ok(options) => options,
             Err(error) => return Either::B(error.into()),
         };
-        let del = self.desk.client.del(Bytes::copy_from_slice(key), options);
-        self.desk.submit("deleting", del, Reply::Del)
+        let del = self
+            .operations
+            .client
+            .del(Bytes::copy_from_slice(key), options);
+        self.operations.submit("deleting", del, Reply::Del)
     }
 
     #[napi]
@@ -318,22 +328,23 @@ impl NativeClient {
             Err(error) => return Either::B(error.into()),
         };
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-        let vdel = self.desk.client.vdel(key, value, options);
-        self.desk.submit("deleting", vdel, Reply::Vdel)
+        let vdel = self.operations.client.vdel(key, value, options);
+        self.operations.submit("deleting", vdel, Reply::Vdel)
     }
 
     #[napi]
     pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> BeginResult {
         let options = options::update(options);
-        self.desk.update(None, Bytes::copy_from_slice(key), options)
+        self.operations
+            .update(None, Bytes::copy_from_slice(key), options)
     }
 
     #[napi]
     pub fn scan(&self, env: &Env, pattern: &[u8], timeout: Option<f64>) -> Result<NativeScan> {
         let options = ScanOptions::new().timeout(timeout.map(options::time));
-        let scan = self.desk.client.scan(pattern, options);
+        let scan = self.operations.client.scan(pattern, options);
         let scan = scan.map_err(|error| throw(env, error))?;
-        Ok(NativeScan::new(Rc::clone(&self.desk), scan))
+        Ok(NativeScan::new(Rc::clone(&self.operations), scan))
     }
 
     /// Keeps up to `kept` observations; only the latest without it.
@@ -341,29 +352,29 @@ impl NativeClient {
     pub fn observe(&self, key: &[u8], kept: Option<u32>, timeout: Option<f64>) -> BeginResult {
         let options = options::observe(kept, timeout);
         let observe = self
-            .desk
+            .operations
             .client
             .observe(Bytes::copy_from_slice(key), options);
-        self.desk.submit("observing", observe, |feed| {
-            Reply::Feed(TypedStream::Observations(feed))
+        self.operations.submit("observing", observe, |stream| {
+            Reply::Stream(TypedStream::Observations(stream))
         })
     }
 
     #[napi]
     pub fn lease(&self, env: &Env, name: &[u8], options: Option<LockInput>) -> Result<NativeLease> {
         let options = options::lock(options);
-        let lease = self.desk.client.lease(name, &options.lease);
+        let lease = self.operations.client.lease(name, &options.lease);
         let lease = lease.map_err(|error| throw(env, error))?;
-        Ok(NativeLease::new(Rc::clone(&self.desk), lease))
+        Ok(NativeLease::new(Rc::clone(&self.operations), lease))
     }
 
     #[napi]
     pub fn lock(&self, name: &[u8], options: Option<LockInput>) -> BeginResult {
         let lock = self
-            .desk
+            .operations
             .client
             .lock(Bytes::copy_from_slice(name), options::lock(options));
-        self.desk
+        self.operations
             .submit(OperationDescriptor::event("locking"), lock, Reply::Guard)
     }
 
@@ -374,8 +385,11 @@ impl NativeClient {
         name: &[u8],
         options: Option<LockInput>,
     ) -> Result<NativeElection> {
-        let election = self.desk.client.election(name, &options::lock(options));
+        let election = self
+            .operations
+            .client
+            .election(name, &options::lock(options));
         let election = election.map_err(|error| throw(env, error))?;
-        Ok(NativeElection::new(Rc::clone(&self.desk), election))
+        Ok(NativeElection::new(Rc::clone(&self.operations), election))
     }
 }

@@ -10,13 +10,16 @@ use std::rc::Rc;
 /// An election by its name.
 #[napi]
 pub struct NativeElection {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     election: Election,
 }
 
 impl NativeElection {
-    pub(crate) fn new(desk: Rc<OperationTable>, election: Election) -> Self {
-        Self { desk, election }
+    pub(crate) fn new(operations: Rc<OperationTable>, election: Election) -> Self {
+        Self {
+            operations,
+            election,
+        }
     }
 }
 
@@ -25,7 +28,7 @@ impl NativeElection {
     #[napi]
     pub fn campaign(&self, value: &[u8]) -> BeginResult {
         let campaign = self.election.campaign(Bytes::copy_from_slice(value));
-        self.desk.submit(
+        self.operations.submit(
             OperationDescriptor::event("campaigning"),
             campaign,
             Reply::Guard,
@@ -35,14 +38,16 @@ impl NativeElection {
     #[napi]
     pub fn leader(&self) -> BeginResult {
         let leader = self.election.leader();
-        self.desk.submit("asking who leads", leader, Reply::Leader)
+        self.operations
+            .submit("asking who leads", leader, Reply::Leader)
     }
 
     #[napi]
     pub fn observe(&self) -> BeginResult {
         let observe = self.election.observe();
-        self.desk.submit("following an election", observe, |feed| {
-            Reply::Feed(TypedStream::Leaders(feed))
-        })
+        self.operations
+            .submit("following an election", observe, |stream| {
+                Reply::Stream(TypedStream::Leaders(stream))
+            })
     }
 }

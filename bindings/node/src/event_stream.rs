@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const WAITING: &str = "waiting for what happens";
 
-/// The feeds that there are.
+/// The streams that there are.
 pub(crate) enum TypedStream {
     Observations(EventStream<Observation>),
     States(EventStream<ConnectionState>),
@@ -19,16 +19,16 @@ pub(crate) enum TypedStream {
     Leaders(EventStream<Result<Option<Leader>, Error>>),
 }
 
-/// A feed. Its items wait in the library, with a bound, until they are fetched.
+/// A stream. Its items wait in the library, with a bound, until they are fetched.
 #[napi]
 pub struct NativeEventStream {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     source: TypedStream,
 }
 
 impl NativeEventStream {
-    pub(crate) fn new(desk: Rc<OperationTable>, source: TypedStream) -> Self {
-        Self { desk, source }
+    pub(crate) fn new(operations: Rc<OperationTable>, source: TypedStream) -> Self {
+        Self { operations, source }
     }
 
     fn wait<T: Send + 'static>(
@@ -39,7 +39,7 @@ impl NativeEventStream {
     ) -> BeginResult {
         let Some(timeout) = timeout else {
             return self
-                .desk
+                .operations
                 .submit(OperationDescriptor::event(WAITING), next, reply);
         };
         // A later item is for the next call.
@@ -55,7 +55,7 @@ impl NativeEventStream {
             };
             item
         };
-        self.desk
+        self.operations
             .submit(OperationDescriptor::event(WAITING), in_time, reply)
     }
 }
@@ -67,10 +67,12 @@ impl NativeEventStream {
     pub fn next(&self, timeout: Option<f64>) -> BeginResult {
         let timeout = timeout.map(time);
         match &self.source {
-            TypedStream::Observations(feed) => self.wait(feed.next(), timeout, Reply::Observation),
-            TypedStream::States(feed) => self.wait(feed.next(), timeout, Reply::State),
-            TypedStream::Holders(feed) => self.wait(feed.next(), timeout, Reply::HolderEvent),
-            TypedStream::Leaders(feed) => self.wait(feed.next(), timeout, Reply::LeaderEvent),
+            TypedStream::Observations(stream) => {
+                self.wait(stream.next(), timeout, Reply::Observation)
+            }
+            TypedStream::States(stream) => self.wait(stream.next(), timeout, Reply::State),
+            TypedStream::Holders(stream) => self.wait(stream.next(), timeout, Reply::HolderEvent),
+            TypedStream::Leaders(stream) => self.wait(stream.next(), timeout, Reply::LeaderEvent),
         }
     }
 
@@ -78,38 +80,38 @@ impl NativeEventStream {
     #[napi]
     pub fn lost_reason(&self) -> Option<&'static str> {
         let reason = match &self.source {
-            TypedStream::Observations(feed) => feed.lost_reason(),
-            TypedStream::States(feed) => feed.lost_reason(),
-            TypedStream::Holders(feed) => feed.lost_reason(),
-            TypedStream::Leaders(feed) => feed.lost_reason(),
+            TypedStream::Observations(stream) => stream.lost_reason(),
+            TypedStream::States(stream) => stream.lost_reason(),
+            TypedStream::Holders(stream) => stream.lost_reason(),
+            TypedStream::Leaders(stream) => stream.lost_reason(),
         };
         // A forked process gets the failure from everything else.
         reason.ok().flatten().map(LostReason::as_str)
     }
 
-    /// Returns why the feed ended, if it did not end with its client. The last state of a connection contains this reason
+    /// Returns why the stream ended, if it did not end with its client. The last state of a connection contains this reason
     /// itself.
     #[napi]
     pub fn error(&self) -> Option<Failure> {
         let error = match &self.source {
-            TypedStream::Observations(feed) => feed.error(),
+            TypedStream::Observations(stream) => stream.error(),
             TypedStream::States(_) => Ok(None),
-            TypedStream::Holders(feed) => feed.error(),
-            TypedStream::Leaders(feed) => feed.error(),
+            TypedStream::Holders(stream) => stream.error(),
+            TypedStream::Leaders(stream) => stream.error(),
         };
         // A forked process gets the same failure from everything else.
         error.ok().flatten().map(Failure::from)
     }
 
-    /// Ends the feed for all consumers.
+    /// Ends the stream for all consumers.
     #[napi]
     pub fn stop(&self) {
         // In a forked process there is nothing to end.
         let _ = match &self.source {
-            TypedStream::Observations(feed) => feed.stop(),
-            TypedStream::States(feed) => feed.stop(),
-            TypedStream::Holders(feed) => feed.stop(),
-            TypedStream::Leaders(feed) => feed.stop(),
+            TypedStream::Observations(stream) => stream.stop(),
+            TypedStream::States(stream) => stream.stop(),
+            TypedStream::Holders(stream) => stream.stop(),
+            TypedStream::Leaders(stream) => stream.stop(),
         };
     }
 }

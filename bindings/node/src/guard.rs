@@ -16,13 +16,13 @@ const WAITING_FOR_THE_END: &str = "waiting for the end of a lease";
 /// A guard.
 #[napi]
 pub struct NativeGuard {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     guard: Guard,
 }
 
 impl NativeGuard {
-    pub(crate) fn new(desk: Rc<OperationTable>, guard: Guard) -> Self {
-        Self { desk, guard }
+    pub(crate) fn new(operations: Rc<OperationTable>, guard: Guard) -> Self {
+        Self { operations, guard }
     }
 }
 
@@ -73,14 +73,14 @@ impl NativeGuard {
     #[napi]
     pub fn finish(&self, has_failed: bool) -> BeginResult {
         let finish = self.guard.finish(WorkOutcome::from_block(has_failed), None);
-        self.desk
+        self.operations
             .submit_return("giving a lease back", finish, Reply::Done)
     }
 
     /// Begins to wait until the lease is no longer valid.
     #[napi]
     pub fn lost(&self) -> BeginResult {
-        self.desk.submit(
+        self.operations.submit(
             OperationDescriptor::event(WAITING_FOR_THE_END),
             self.guard.lost(),
             Reply::Lost,
@@ -90,7 +90,7 @@ impl NativeGuard {
     /// Waits like [`lost`](Self::lost), without the limit on operations under way. Called once for each guard.
     #[napi]
     pub fn watch(&self) -> BeginResult {
-        self.desk.submit_return(
+        self.operations.submit_return(
             OperationDescriptor::event(WAITING_FOR_THE_END),
             self.guard.lost(),
             Reply::Lost,
@@ -99,7 +99,7 @@ impl NativeGuard {
 
     #[napi]
     pub fn renew(&self) -> BeginResult {
-        self.desk
+        self.operations
             .submit("renewing a lease", self.guard.renew(), Reply::Version)
     }
 
@@ -111,13 +111,14 @@ impl NativeGuard {
         };
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let set = self.guard.set(key, value, options);
-        self.desk.submit("setting under a lease", set, Reply::Set)
+        self.operations
+            .submit("setting under a lease", set, Reply::Set)
     }
 
     #[napi]
     pub fn update(&self, key: &[u8], options: Option<UpdateInput>) -> BeginResult {
         let (key, options) = (Bytes::copy_from_slice(key), options::update(options));
-        self.desk.update(Some(&self.guard), key, options)
+        self.operations.update(Some(&self.guard), key, options)
     }
 
     #[napi]
@@ -127,7 +128,8 @@ impl NativeGuard {
             Err(error) => return Either::B(error.into()),
         };
         let del = self.guard.del(Bytes::copy_from_slice(key), options);
-        self.desk.submit("deleting under a lease", del, Reply::Del)
+        self.operations
+            .submit("deleting under a lease", del, Reply::Del)
     }
 
     #[napi]
@@ -138,7 +140,7 @@ impl NativeGuard {
         };
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         let vdel = self.guard.vdel(key, value, options);
-        self.desk
+        self.operations
             .submit("deleting under a lease", vdel, Reply::Vdel)
     }
 
@@ -146,19 +148,19 @@ impl NativeGuard {
     #[napi]
     pub fn proclaim(&self, value: &[u8]) -> BeginResult {
         let proclaim = self.guard.proclaim(Bytes::copy_from_slice(value));
-        self.desk.submit("proclaiming", proclaim, Reply::Set)
+        self.operations.submit("proclaiming", proclaim, Reply::Set)
     }
 
     #[napi]
     pub fn release(&self, timeout: Option<f64>) -> BeginResult {
         let release = self.guard.release(timeout.map(options::time));
-        self.desk
+        self.operations
             .submit_return("giving a lease back", release, Reply::Release)
     }
 
     #[napi]
     pub fn leave(&self) -> BeginResult {
-        self.desk
+        self.operations
             .submit_return("leaving a lease", self.guard.leave(), Reply::Done)
     }
 }

@@ -9,13 +9,13 @@ use std::rc::Rc;
 /// A lease by its name.
 #[napi]
 pub struct NativeLease {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     lease: Lease,
 }
 
 impl NativeLease {
-    pub(crate) fn new(desk: Rc<OperationTable>, lease: Lease) -> Self {
-        Self { desk, lease }
+    pub(crate) fn new(operations: Rc<OperationTable>, lease: Lease) -> Self {
+        Self { operations, lease }
     }
 }
 
@@ -24,29 +24,30 @@ impl NativeLease {
     #[napi]
     pub fn acquire(&self) -> BeginResult {
         let acquire = self.lease.acquire();
-        self.desk
+        self.operations
             .submit("taking a lease", acquire, Reply::Acquisition)
     }
 
     #[napi]
     pub fn release(&self) -> BeginResult {
         let release = self.lease.release();
-        self.desk
+        self.operations
             .submit("giving a lease back", release, Reply::Release)
     }
 
     #[napi]
     pub fn holder(&self) -> BeginResult {
         let holder = self.lease.holder();
-        self.desk
+        self.operations
             .submit("asking who holds a lease", holder, Reply::Holding)
     }
 
     #[napi]
     pub fn observe(&self) -> BeginResult {
         let observe = self.lease.observe();
-        self.desk.submit("following a lease", observe, |feed| {
-            Reply::Feed(TypedStream::Holders(feed))
-        })
+        self.operations
+            .submit("following a lease", observe, |stream| {
+                Reply::Stream(TypedStream::Holders(stream))
+            })
     }
 }

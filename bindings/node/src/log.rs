@@ -20,7 +20,7 @@ pub struct RecordOutput {
 #[napi]
 pub struct NativeLog {
     mailbox: Arc<Mailbox<Record>>,
-    bell: Arc<EventLoopWaker>,
+    waker: Arc<EventLoopWaker>,
 }
 
 #[napi]
@@ -32,13 +32,13 @@ impl NativeLog {
         let level = level
             .parse::<Level>()
             .map_err(|_| napi::Error::from_reason(format!("`{level}` is not a level")))?;
-        let bell = Arc::new(EventLoopWaker::new(&ring)?);
-        bell.keep_alive(env, false)?;
-        let mine = Arc::clone(&bell);
-        let mailbox = Mailbox::new(move || mine.wake());
+        let waker = Arc::new(EventLoopWaker::new(&ring)?);
+        waker.keep_alive(env, false)?;
+        let mailbox_waker = Arc::clone(&waker);
+        let mailbox = Mailbox::new(move || mailbox_waker.wake());
         log::to_mailbox(level, Arc::clone(&mailbox))
             .map_err(|error| crate::failure::throw(env, error))?;
-        Ok(Self { mailbox, bell })
+        Ok(Self { mailbox, waker })
     }
 
     /// Takes up to 128 records.
@@ -65,6 +65,6 @@ impl NativeLog {
     #[napi]
     pub fn stop(&self) {
         self.mailbox.close();
-        self.bell.close();
+        self.waker.close();
     }
 }

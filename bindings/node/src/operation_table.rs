@@ -54,13 +54,13 @@ pub(crate) struct OperationTable {
 }
 
 impl OperationTable {
-    pub(crate) fn new(client: Client, bell: EventLoopWaker) -> Rc<Self> {
-        let bell = Arc::new(bell);
-        let mine = Arc::clone(&bell);
+    pub(crate) fn new(client: Client, waker: EventLoopWaker) -> Rc<Self> {
+        let waker = Arc::new(waker);
+        let mailbox_waker = Arc::clone(&waker);
         Rc::new(Self {
             client,
-            waker: bell,
-            mailbox: Mailbox::new(move || mine.wake()),
+            waker,
+            mailbox: Mailbox::new(move || mailbox_waker.wake()),
             operations: RefCell::default(),
             value_requests: RefCell::default(),
         })
@@ -102,12 +102,9 @@ impl OperationTable {
         let update = |operation| -> UpdateFuture {
             let change = move |old| {
                 let (sender, receiver) = oneshot::channel();
-                let news = OperationEvent::ValueRequest(old, sender);
+                let event = OperationEvent::ValueRequest(old, sender);
                 // A mailbox that was closed drops the question, which leaves the key as it is.
-                let _ = mailbox.post(MailboxItem {
-                    operation,
-                    event: news,
-                });
+                let _ = mailbox.post(MailboxItem { operation, event });
                 async move { receiver.await.unwrap_or_default() }
             };
             match guard {
@@ -213,12 +210,9 @@ impl OperationTable {
         array: &mut Array<'_>,
         slot: u32,
     ) -> Result<()> {
-        let MailboxItem {
-            operation,
-            event: news,
-        } = item;
+        let MailboxItem { operation, event } = item;
         array.set(slot, u32::try_from(operation).unwrap_or(u32::MAX))?;
-        match news {
+        match event {
             OperationEvent::ValueRequest(old, answer) => {
                 self.value_requests.borrow_mut().insert(operation, answer);
                 array.set(slot + 1, true)?;

@@ -156,10 +156,10 @@ pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {
     LockOptions::new().lease(lease).wait(input.wait.map(time))
 }
 
-fn hlc(what: &str, text: Option<String>) -> Result<Option<Hlc>, Error> {
+fn hlc(name: &str, text: Option<String>) -> Result<Option<Hlc>, Error> {
     let read = |text: String| {
         Hlc::parse(text.as_bytes())
-            .map_err(|error| invalid(format!("`{text}` is not a {what}: {error}")))
+            .map_err(|error| invalid(format!("`{text}` is not a {name}: {error}")))
     };
     text.map(read).transpose()
 }

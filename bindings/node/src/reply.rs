@@ -43,7 +43,7 @@ pub(crate) enum Reply {
     Update(UpdateOutcome),
     /// A list of keys, or null.
     Page(Option<Vec<Bytes>>),
-    Feed(TypedStream),
+    Stream(TypedStream),
     /// A word and the value, the version or the count; and the version of the value. Or null.
     Observation(Option<Observation>),
     /// A word and the [state](StateOutput), or null.
@@ -84,7 +84,7 @@ impl Reply {
     pub(crate) fn write(
         self,
         env: &Env,
-        desk: &Rc<OperationTable>,
+        operations: &Rc<OperationTable>,
         array: &mut Array<'_>,
         first: u32,
     ) -> Result<()> {
@@ -147,25 +147,25 @@ impl Reply {
                 UpdateOutcome::Unchanged => slots.put("unchanged", Null),
             },
             Self::Page(Some(keys)) => slots.put(buffers(env, &keys)?, ()),
-            Self::Feed(source) => {
-                let feed = NativeEventStream::new(Rc::clone(desk), source);
-                slots.put(feed.into_instance(env)?, ())
+            Self::Stream(source) => {
+                let stream = NativeEventStream::new(Rc::clone(operations), source);
+                slots.put(stream.into_instance(env)?, ())
             }
             Self::Observation(observation) => slots.observation(observation),
             Self::State(state) => slots.state(state),
-            Self::Guard(guard) => slots.put(guard_instance(env, desk, guard)?, ()),
+            Self::Guard(guard) => slots.put(guard_instance(env, operations, guard)?, ()),
             Self::Acquisition(Acquisition::Acquired(guard)) => {
-                slots.put(guard_instance(env, desk, guard)?, ())
+                slots.put(guard_instance(env, operations, guard)?, ())
             }
             Self::Acquisition(Acquisition::Held(by)) => slots.put(Null, holding(env, by)?),
             Self::Holding(found) => slots.put(holding(env, found)?, ()),
             Self::Leader(found) => slots.put(leader(env, found)?, ()),
-            Self::HolderEvent(news) => match news {
+            Self::HolderEvent(report) => match report {
                 None => slots.put(Null, Null),
                 Some(Ok(found)) => slots.put(true, holding(env, found)?),
                 Some(Err(error)) => slots.put(false, Failure::from(error)),
             },
-            Self::LeaderEvent(news) => match news {
+            Self::LeaderEvent(report) => match report {
                 None => slots.put(Null, Null),
                 Some(Ok(found)) => slots.put(true, leader(env, found)?),
                 Some(Err(error)) => slots.put(false, Failure::from(error)),
@@ -347,8 +347,8 @@ fn text(version: Option<&Hlc>) -> Option<String> {
 
 fn guard_instance<'env>(
     env: &'env Env,
-    desk: &Rc<OperationTable>,
+    operations: &Rc<OperationTable>,
     guard: Guard,
 ) -> Result<napi::bindgen_prelude::ClassInstance<'env, NativeGuard>> {
-    NativeGuard::new(Rc::clone(desk), guard).into_instance(env)
+    NativeGuard::new(Rc::clone(operations), guard).into_instance(env)
 }

@@ -8,13 +8,13 @@ use std::rc::Rc;
 /// The keys that match a pattern, page by page.
 #[napi]
 pub struct NativeScan {
-    desk: Rc<OperationTable>,
+    operations: Rc<OperationTable>,
     scan: Scan,
 }
 
 impl NativeScan {
-    pub(crate) fn new(desk: Rc<OperationTable>, scan: Scan) -> Self {
-        Self { desk, scan }
+    pub(crate) fn new(operations: Rc<OperationTable>, scan: Scan) -> Self {
+        Self { operations, scan }
     }
 }
 
@@ -23,7 +23,7 @@ impl NativeScan {
     /// Begins to fetch the next page.
     #[napi]
     pub fn next_page(&self) -> BeginResult {
-        self.desk
+        self.operations
             .submit("scanning", self.scan.next_page(), Reply::Page)
     }
 }

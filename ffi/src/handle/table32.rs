@@ -30,11 +30,11 @@ impl<T> Table<T> {
         Self::holding(1 << 24)
     }
 
-    /// Makes a table that holds at most `most` objects.
-    pub(crate) const fn with_capacity(most: usize) -> Self {
+    /// Makes a table that holds at most `capacity` objects.
+    pub(crate) const fn with_capacity(capacity: usize) -> Self {
         Self(RwLock::new(TableState {
             objects: BTreeMap::new(),
-            capacity: most,
+            capacity,
         }))
     }
 

@@ -41,11 +41,11 @@ impl<T> Table<T> {
         Self::with_capacity(1 << SLOT_BITS)
     }
 
-    /// Makes a table that holds at most `most` objects.
-    pub(crate) const fn with_capacity(most: usize) -> Self {
+    /// Makes a table that holds at most `capacity` objects.
+    pub(crate) const fn with_capacity(capacity: usize) -> Self {
         Self(RwLock::new(TableState {
             slots: Vec::new(),
-            capacity: most,
+            capacity,
             free: VecDeque::new(),
         }))
     }
