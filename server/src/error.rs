@@ -1,8 +1,18 @@
 //! Errors that end a whole server.
-use crate::listeners::AnonymousExposure;
 use statestored_storage::StorageError;
 use std::io;
 use std::sync::Arc;
+
+/// The error of a server that would serve a network without credentials.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "every client that can reach {address} could read and write all keys, since no credentials are required: name users with \
+     --users-file, require certificates with --tls-client-ca, listen on a loopback address, or allow it with \
+     --allow-anonymous"
+)]
+pub struct AnonymousExposure {
+    pub(crate) address: String,
+}
 
 /// Reason why a server cannot start or had to stop.
 #[derive(Debug, thiserror::Error)]

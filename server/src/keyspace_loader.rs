@@ -1,7 +1,7 @@
 //! Loading of the stored entries into the embedded keyspace.
-use crate::config::StorageConfig;
 use crate::engines::{self, OpenedEngine};
 use crate::error::ServerError;
+use crate::storage_config::StorageConfig;
 use bytes::Bytes;
 use statestored_common::ClockReading;
 use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};

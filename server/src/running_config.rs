@@ -1,8 +1,11 @@
-//! The configuration that a server runs with, which a reload compares with the new one.
-use crate::admin::Token;
-use crate::config::{Config, ConfigError, ListenerConfig, Options};
-use crate::listeners::{ActiveTls, BoundAddress, anonymous_exposure};
-use crate::server_handle::ReloadedConfig;
+//! The configuration that a server runs with, and the change of it by a reload.
+use crate::config::{Config, Options, ProcessSettings, Token};
+use crate::config_error::ConfigError;
+use crate::listeners::{ActiveTls, BoundAddress, ListenerConfig, Tls, anonymous_exposure};
+use statestored_access::{Authenticator, Policy, Users};
+use statestored_broker::hub::HubLimits;
+use statestored_store::service::ServiceConfig;
+use std::sync::Arc;
 
 /// Settings of a running server that only a restart changes, as far as a reload depends on them.
 #[derive(Debug)]
@@ -60,5 +63,29 @@ impl RunningConfig {
             limits: Some((config.limits, config.service)),
             needs_restart,
         })
+    }
+}
+
+/// Settings that can change while the server runs.
+#[derive(Debug)]
+pub(crate) struct ReloadedConfig {
+    /// Authentication of clients.
+    pub(crate) authenticator: Authenticator,
+    /// Rights of clients; `None` allows everything.
+    pub(crate) policy: Option<Arc<Policy>>,
+    /// Certificates of TLS; `None` if they do not change.
+    pub(crate) tls: Option<Tls>,
+    /// Settings of the process; `None` if they do not change.
+    pub(crate) process: Option<ProcessSettings>,
+    /// Limits; `None` if they do not change.
+    pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
+    /// Names of options that were changed and need a restart.
+    pub(crate) needs_restart: Vec<String>,
+}
+
+impl ReloadedConfig {
+    /// Returns the number of users, if any are known.
+    pub(crate) fn users(&self) -> Option<usize> {
+        self.authenticator.users().map(Users::len)
     }
 }

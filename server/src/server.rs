@@ -10,8 +10,8 @@ use crate::listeners::{
     AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
     HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, anonymous_exposure,
 };
-use crate::running_config::RunningConfig;
-use crate::server_handle::{self, Command, ReloadSource, ReloadedConfig, ServerHandle};
+use crate::running_config::{ReloadedConfig, RunningConfig};
+use crate::server_handle::{self, Command, ReloadSource, ServerHandle};
 use statestored_broker::audit::EndCounts;
 use statestored_broker::hub::{Hub, HubConfig};
 use statestored_storage::{Committer, CommitterOptions};

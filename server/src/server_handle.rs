@@ -8,17 +8,16 @@
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
 use crate::backup::Backup;
-use crate::config::{ConfigError, ConfigSource, ProcessSettings};
-use crate::listeners::Tls;
-use crate::running_config::RunningConfig;
+use crate::config::ConfigSource;
+use crate::config_error::ConfigError;
+use crate::running_config::{ReloadedConfig, RunningConfig};
 use statestored_access::read_tracker::ReadTracker;
-use statestored_access::{AccessError, Authenticator, Policy, Users};
-use statestored_broker::hub::{Hub, HubLimits, HubMetrics};
+use statestored_access::{AccessError, Authenticator, Policy};
+use statestored_broker::hub::{Hub, HubMetrics};
 use statestored_common::ClockReading;
 use statestored_storage::backup::{self, Header, NewFile};
 use statestored_storage::group_commit::ImageOrder;
 use statestored_storage::{StorageError, StorageImage};
-use statestored_store::service::ServiceConfig;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -60,23 +59,6 @@ impl fmt::Debug for InspectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("InspectRequest")
     }
-}
-
-/// Settings that can change while the server runs.
-#[derive(Debug)]
-pub(crate) struct ReloadedConfig {
-    /// Authentication of clients.
-    pub(crate) authenticator: Authenticator,
-    /// Rights of clients; `None` allows everything.
-    pub(crate) policy: Option<Arc<Policy>>,
-    /// Certificates of TLS; `None` if they do not change.
-    pub(crate) tls: Option<Tls>,
-    /// Settings of the process; `None` if they do not change.
-    pub(crate) process: Option<ProcessSettings>,
-    /// Limits; `None` if they do not change.
-    pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
-    /// Names of options that were changed and need a restart.
-    pub(crate) needs_restart: Vec<String>,
 }
 
 /// Source of the settings of a reload.
@@ -443,12 +425,5 @@ fn warn_restart_needed(options: &[String]) {
         tracing::warn!(
             "options were changed that need a restart: {options}; all others are in force"
         );
-    }
-}
-
-impl ReloadedConfig {
-    /// Returns the number of users, if any are known.
-    fn users(&self) -> Option<usize> {
-        self.authenticator.users().map(Users::len)
     }
 }

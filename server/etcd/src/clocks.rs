@@ -1,7 +1,8 @@
 //! Comparison of the nodes' wall clocks. etcd does not report a clock of its own.
+use super::connection::kv;
 use super::members::Members;
 use super::store::Store;
-use super::{REQUEST_TIMEOUT, limits, transactions};
+use super::{REQUEST_TIMEOUT, limits};
 use etcd_client::{Client, Error, GetOptions, PutOptions};
 use statestored_shared::{
     CLOCK_LIFETIME, ClockReadings, EngineError, EngineEvent, EngineRequestId,
@@ -50,7 +51,7 @@ async fn read_clocks(
     let all = GetOptions::new().with_prefix();
     let latest = store.latest();
     let asking = members.request(|client| async move {
-        let mut kv = transactions::kv(&client);
+        let mut kv = kv(&client);
         kv.get(names.clocks(), Some(all)).await
     });
     let Ok(response) = asking.await else {
@@ -82,9 +83,7 @@ async fn report_clock(
     let name = store.names().clock(process);
     let options = PutOptions::new().with_lease(lease);
     let put = etcd_client::TxnOp::put(name, shown_ms.to_string(), Some(options));
-    let told = transactions::kv(client)
-        .txn(store.guarded_read(vec![put]))
-        .await?;
+    let told = kv(client).txn(store.guarded_read(vec![put])).await?;
     *own = told.succeeded().then_some(lease);
     Ok(told.succeeded())
 }

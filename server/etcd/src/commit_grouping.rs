@@ -4,7 +4,7 @@
 //! has changed a compared key, none is made. Each is then tried independently, in nested transactions, which takes a second request. Where
 //! servers write the same keys at the same time, this happens repeatedly. After a refusal, some groups therefore use nested transactions at
 //! once.
-use super::transactions::MAX_OPERATIONS;
+use super::limits::MAX_OPERATIONS;
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -7,10 +7,10 @@
 //!
 //! A server that etcd does not allow to compact takes no more turns: other servers may be allowed to. The releases of etcd differ in this
 //! permission. Other permissions, such as that for the key itself, may be granted by the next turn.
+use super::REQUEST_TIMEOUT;
+use super::connection::{self, is_timed_out, kv};
 use super::members::Members;
-use super::ranges::is_timed_out;
 use super::store::Store;
-use super::{REQUEST_TIMEOUT, connection, transactions};
 use etcd_client::{
     Client, Compare, CompareOp, Error, KeyValue, ResponseHeader, Txn, TxnOp, TxnOpResponse,
 };
@@ -80,7 +80,7 @@ async fn compact_once(
     last: Option<CompactionMarker>,
 ) -> Result<CompactionOutcome, Error> {
     let name = store.names().compaction();
-    let mut kv = transactions::kv(client);
+    let mut kv = kv(client);
     let Some(last) = last else {
         let found = kv.get(name, None).await?;
         return Ok(CompactionOutcome::Done(marker_of(found.kvs().first())));

@@ -26,6 +26,7 @@ mod connection;
 mod key_names;
 mod limits;
 mod members;
+mod opened_store;
 mod progress;
 mod ranges;
 mod releases;
@@ -40,6 +41,7 @@ mod worker;
 pub use restoring::EtcdRestore;
 pub use snapshot::EtcdSnapshots;
 
+use opened_store::{OpenedStore, Purpose};
 pub use statestored_link::EtcdConfig;
 use statestored_link::ThreadLink;
 use statestored_link::thread_link::ThreadChannels;
@@ -50,7 +52,7 @@ use std::time::Duration;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum size of an answer in bytes: as many of the largest records as one transaction may have to return.
-const MAX_MESSAGE_BYTES: usize = transactions::MAX_OPERATIONS * 3 / 2 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = limits::MAX_OPERATIONS * 3 / 2 * 1024 * 1024;
 
 /// The reason why an etcd cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,8 +92,8 @@ impl From<std::io::Error> for EtcdError {
 /// etcd does not answer, or contains other data.
 pub async fn connect(config: EtcdConfig) -> Result<ThreadLink, EtcdError> {
     let history = config.history;
-    let begin = || async move { connection::begin(&config, connection::Purpose::Start).await };
-    let work = move |opened: connection::OpenedStore, ends: ThreadChannels| {
+    let begin = || async move { opened_store::begin(&config, Purpose::Start).await };
+    let work = move |opened: OpenedStore, ends: ThreadChannels| {
         worker::run(opened.members, opened.store, history, ends)
     };
     ThreadLink::start("etcd", begin, work).await

@@ -1,5 +1,11 @@
-//! Errors of etcd about its limits: messages that are too large, and a full database.
+//! Limits of etcd, and its errors about them: messages that are too large, and a full database.
 use etcd_client::Error;
+
+/// Maximum number of operations along a path of nested transactions; etcd accepts 128.
+pub(super) const MAX_OPERATIONS: usize = 120;
+
+/// Maximum size of a record in bytes: etcd accepts requests of 1.5 MiB by default.
+pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
 
 fn contains_any(error: &Error, texts: &[&str]) -> bool {
     let Error::GRpcStatus(status) = error else {

@@ -4,9 +4,8 @@
 //! and a member that has lost the others still answers pings. Every request is therefore compared with the others. If a request that began
 //! later was answered by another member, the slow request's member is put aside. It gets no more requests, and all requests to it are
 //! abandoned. One task for each member then reconnects, and returns the member to service once it has answered a read.
-use super::connection::{self, MemberConnectError};
-use super::ranges::timed_out;
-use super::{EtcdConfig, REQUEST_TIMEOUT, transactions};
+use super::connection::{self, MemberConnectError, kv, timed_out};
+use super::{EtcdConfig, REQUEST_TIMEOUT};
 use etcd_client::{Client, Error};
 use statestored_link::log_deduplicator::LogDeduplicator;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -201,7 +200,7 @@ impl Members {
     /// Sends one member a request that takes as long as other such requests.
     ///
     /// # Errors
-    /// The error of etcd, or a missing answer: see [`is_timed_out`](super::ranges::is_timed_out) and [`is_unsent`](connection::is_unsent).
+    /// The error of etcd, or a missing answer: see [`is_timed_out`](connection::is_timed_out) and [`is_unsent`](connection::is_unsent).
     pub(super) async fn request<T, Asking>(
         &self,
         asking: impl FnOnce(Client) -> Asking,
@@ -351,7 +350,7 @@ impl Members {
         } else {
             SLOW_AFTER
         };
-        let mut kv = transactions::kv(&client);
+        let mut kv = kv(&client);
         match timeout(limit, kv.get(self.probe_key.clone(), None)).await {
             Ok(Ok(_)) => Ok(client),
             Ok(Err(error)) => Err(connection::describe_with_advice(&error, &self.config)),

@@ -3,9 +3,9 @@
 //! A member that has lost the others may continue to serve a watch, and even report that nothing has changed. A read that the majority has
 //! to confirm therefore returns etcd's revision regularly, and a watch has to reach it. The changes reported by the watch are then complete
 //! up to the moment of the read.
+use super::connection::kv;
 use super::members::Members;
 use super::store::Store;
-use super::transactions;
 use etcd_client::{Error, GetResponse, ResponseHeader};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,8 +81,7 @@ async fn poll_revision(
 /// Reads the manifest from the majority.
 pub(super) async fn read_manifest(members: &Members, store: &Store) -> Result<GetResponse, Error> {
     let name = store.names().manifest();
-    let asking =
-        members.request(|client| async move { transactions::kv(&client).get(name, None).await });
+    let asking = members.request(|client| async move { kv(&client).get(name, None).await });
     asking.await
 }
 

@@ -1,10 +1,11 @@
 //! Records in the order of their names, in answers of limited size.
 use super::REQUEST_TIMEOUT;
+use super::connection::{is_timed_out, kv};
 use super::key_names::KeyNames;
 use super::limits::is_message_too_large;
 use super::members::Members;
 use super::store::Store;
-use super::transactions::{self, decode_record, decode_revision};
+use super::transactions::{decode_record, decode_revision};
 use bytes::Bytes;
 use etcd_client::{Error, GetOptions, GetResponse, KeyValue};
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
@@ -65,7 +66,7 @@ impl Range {
                 .with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
             let begun = Instant::now();
             let asking = members.request_slow(patience, |client| async move {
-                let mut kv = transactions::kv(&client);
+                let mut kv = kv(&client);
                 kv.get(self.from.clone(), Some(options)).await
             });
             let error = match asking.await {
@@ -92,15 +93,6 @@ impl Range {
             }
         }
     }
-}
-
-/// Returns the error of a request whose answer is no longer awaited.
-pub(super) fn timed_out() -> Error {
-    Error::IoError(std::io::ErrorKind::TimedOut.into())
-}
-
-pub(super) fn is_timed_out(error: &Error) -> bool {
-    matches!(error, Error::IoError(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }
 
 /// Returns the first name behind all names with this prefix.

@@ -1,7 +1,7 @@
 //! Leases of answers. When a lease ends, etcd removes all its keys together. It may do that late, for instance after a change of the
 //! leader, but not early.
+use super::connection::timed_out;
 use super::members::Members;
-use super::ranges::timed_out;
 use etcd_client::Error;
 use statestored_shared::REPLY_LIFETIME;
 use std::sync::Arc;

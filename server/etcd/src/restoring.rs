@@ -1,9 +1,11 @@
 //! Restore of a backup into etcd.
-use super::connection::{self, OpenedStore, Purpose};
+use super::connection::{self, kv};
 use super::key_names::encode_floor;
+use super::limits::{MAX_OPERATIONS, MAX_RECORD_BYTES};
 use super::members::Members;
+use super::opened_store::{self, OpenedStore, Purpose};
 use super::store::Store;
-use super::{EtcdConfig, REQUEST_TIMEOUT, transactions};
+use super::{EtcdConfig, REQUEST_TIMEOUT};
 use etcd_client::{DeleteOptions, Error, Txn, TxnOp, TxnResponse};
 use statestored_link::restoring::{Entry, Filling, NewStore, too_large};
 use statestored_shared::{BUCKETS, EngineError, bucket_of};
@@ -69,7 +71,7 @@ struct Unfinished {
 impl NewStore for Unfinished {
     type Config = EtcdConfig;
 
-    const MOST_RECORDS: usize = transactions::MAX_OPERATIONS;
+    const MOST_RECORDS: usize = MAX_OPERATIONS;
     const MOST_BYTES: usize = 1_000_000;
 
     fn place(config: &EtcdConfig) -> String {
@@ -77,7 +79,7 @@ impl NewStore for Unfinished {
     }
 
     async fn begin(config: &EtcdConfig) -> Result<Self, String> {
-        let begun = connection::begin(config, Purpose::Restore).await;
+        let begun = opened_store::begin(config, Purpose::Restore).await;
         let OpenedStore { members, store } = begun.map_err(|error| error.to_string())?;
         let mut keeping = JoinSet::new();
         keeping.spawn(Arc::clone(&members).reconnect_suspended());
@@ -92,8 +94,8 @@ impl NewStore for Unfinished {
         let names = self.store.names();
         let mut puts = Vec::with_capacity(entries.len());
         for (key, record) in entries {
-            if key.len() + record.encoded_len() > transactions::MAX_RECORD_BYTES {
-                return Err(too_large(key, transactions::MAX_RECORD_BYTES));
+            if key.len() + record.encoded_len() > MAX_RECORD_BYTES {
+                return Err(too_large(key, MAX_RECORD_BYTES));
             }
             let name = names.entry(bucket_of(key), key);
             puts.push(TxnOp::put(name, record.encode(), None));
@@ -154,9 +156,9 @@ impl Unfinished {
         let until = Instant::now() + RETRIED_FOR;
         loop {
             let txn = txn.clone();
-            let asking = self.members.request_slow(limit, |client| async move {
-                transactions::kv(&client).txn(txn).await
-            });
+            let asking = self
+                .members
+                .request_slow(limit, |client| async move { kv(&client).txn(txn).await });
             match asking.await {
                 Err(error) if connection::is_transient(&error) && Instant::now() < until => {
                     sleep(AGAIN).await;

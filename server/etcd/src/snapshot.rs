@@ -1,10 +1,11 @@
 //! All records at one revision: for a watch that begins, and for a backup.
-use super::connection;
+use super::EtcdConfig;
+use super::connection::{self, kv};
 use super::key_names::decode_floor;
 use super::members::Members;
+use super::opened_store::{self, OpenedStore, Purpose};
 use super::ranges::{MAX_RECORDS, Range, decode_records};
 use super::store::Store;
-use super::{EtcdConfig, transactions};
 use etcd_client::{Error, GetOptions, GetResponse, ResponseHeader};
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
 use statestored_link::snapshots;
@@ -94,7 +95,7 @@ impl SnapshotReader<'_> {
             let (name, options) = (name.clone(), options.clone());
             self.members
                 .request_slow(PART_TIMEOUT, |client| async move {
-                    transactions::kv(&client).get(name, Some(options)).await
+                    kv(&client).get(name, Some(options)).await
                 })
         })
         .await
@@ -135,8 +136,8 @@ impl EtcdSnapshots {
 
     async fn read(&self, to: &mut dyn SnapshotReceiver) -> Result<(), StorageError> {
         let place = self.config.endpoints.join(",");
-        let connected = connection::begin(&self.config, connection::Purpose::Snapshot).await;
-        let connection::OpenedStore { members, store } =
+        let connected = opened_store::begin(&self.config, Purpose::Snapshot).await;
+        let OpenedStore { members, store } =
             connected.map_err(|error| StorageError::Engine(error.to_string()))?;
         if store.secret() != self.secret {
             let why = format!("etcd at {place} holds another store by now");

@@ -1,17 +1,18 @@
 //! Reads and commits as etcd's transactions.
+use super::REQUEST_TIMEOUT;
 use super::commit_grouping::CommitGrouping;
-use super::connection::is_unsent;
+use super::connection::{is_timed_out, is_unsent, kv};
 use super::key_names::{KeyNames, decode_floor, encode_floor};
-use super::limits::{is_full, is_message_too_large, is_request_too_large};
+use super::limits::{
+    MAX_OPERATIONS, MAX_RECORD_BYTES, is_full, is_message_too_large, is_request_too_large,
+};
 use super::members::Members;
-use super::ranges::is_timed_out;
 use super::reply_lease::ReplyLease;
 use super::store::Store;
-use super::{MAX_MESSAGE_BYTES, REQUEST_TIMEOUT};
 use bytes::Bytes;
 use etcd_client::{
-    Client, Compare, CompareOp, Error, GetResponse, KeyValue, KvClient, PutOptions, ResponseHeader,
-    Txn, TxnOp, TxnOpResponse, TxnResponse,
+    Compare, CompareOp, Error, GetResponse, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
 use statestored_link::thread_link::ReadRequest;
@@ -22,19 +23,6 @@ use statestored_shared::{
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
-
-/// Maximum number of operations along a path of nested transactions; etcd accepts 128.
-pub(super) const MAX_OPERATIONS: usize = 120;
-
-/// Maximum size of a record in bytes: etcd accepts requests of 1.5 MiB by default.
-pub(super) const MAX_RECORD_BYTES: usize = 1_400_000;
-
-/// Returns a client that accepts answers of up to [`MAX_MESSAGE_BYTES`]. The limit of requests is that of etcd.
-pub(super) fn kv(client: &Client) -> KvClient {
-    client
-        .kv_client()
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-}
 
 /// Sends a transaction to one member.
 async fn txn(members: &Members, txn: Txn) -> Result<TxnResponse, Error> {

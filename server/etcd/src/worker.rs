@@ -2,11 +2,12 @@
 use super::clocks;
 use super::commit_grouping::CommitGrouping;
 use super::compaction;
+use super::limits::{MAX_OPERATIONS, MAX_RECORD_BYTES};
 use super::members::Members;
 use super::ranges;
 use super::reply_lease::ReplyLease;
 use super::store::Store;
-use super::transactions::{self, MAX_OPERATIONS};
+use super::transactions;
 use super::watch;
 use foldhash::quality;
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
@@ -101,7 +102,7 @@ pub(super) async fn run(
                         // Never requested: etcd counts changes of other keys as well.
                         EngineRequest::Revision => _ = tell.send(unanswered_event(id, &ask)),
                         EngineRequest::Commit(unit) if transactions::is_too_large(&unit) => {
-                            let verdict = CommitOutcome::Failed(EngineError::TooLarge(transactions::MAX_RECORD_BYTES));
+                            let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
                             let _ = tell.send(EngineEvent::Committed(id, verdict));
                         }
                         EngineRequest::Commit(unit) => commits.push_back((id, unit)),

@@ -1,8 +1,7 @@
 //! Connection to a master, check that it is suitable, and creation of the store at the first start.
 use super::key_names::{KeyNames, SHELVES, number};
-use super::master_discovery::{ConnectPurpose, connect_to_master};
-use super::restoring;
-use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
+use super::unfinished_store;
+use super::{REQUEST_TIMEOUT, RedisConfig};
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ErrorKind, IntoConnectionInfo,
@@ -15,14 +14,6 @@ use statestored_shared::BUCKETS;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// Time for which connecting is retried at the start while Redis does not answer yet.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Pause between two attempts.
-const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The format in the manifest. The first format, with a hash for each bucket, was in no release.
 pub(super) const FORMAT: &str = "libstatestore 2";
@@ -36,6 +27,32 @@ const MAX_REVISION: u64 = 1 << 52;
 const BEGIN: &str = include_str!("begin.lua");
 const COMMIT: &str = include_str!("commit.lua");
 const READ: &str = include_str!("read.lua");
+
+/// The purpose of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectPurpose {
+    /// The server starts.
+    Start,
+    /// The server starts and has found no store at any address, so it creates one.
+    Create,
+    /// A restore begins a store.
+    Restore,
+    /// A restore has found no store at any address, so it creates an unfinished one.
+    CreateUnfinished,
+    /// The server had a connection before.
+    Reconnect,
+}
+
+impl ConnectPurpose {
+    /// Returns the purpose of a connection that creates the store if there is none at any address.
+    pub(super) fn creating(self) -> Option<Self> {
+        match self {
+            Self::Start => Some(Self::Create),
+            Self::Restore => Some(Self::CreateUnfinished),
+            Self::Create | Self::CreateUnfinished | Self::Reconnect => None,
+        }
+    }
+}
 
 /// A master that has the store.
 pub(super) struct MasterConnection {
@@ -90,49 +107,6 @@ pub(super) fn location(config: &RedisConfig) -> String {
         .map(|(host, port)| format!("{host}:{port}"))
         .collect();
     addresses.join(",")
-}
-
-/// Connects, with retries for some time.
-pub(super) async fn begin(
-    config: &RedisConfig,
-    purpose: ConnectPurpose,
-) -> Result<MasterConnection, RedisError> {
-    let place = location(config);
-    let end = Instant::now() + START_TIMEOUT;
-    let mut is_told = false;
-    loop {
-        let obstacle = match connect_to_master(config, purpose).await {
-            Ok(reached) => return Ok(reached),
-            Err(obstacle) => obstacle,
-        };
-        let text = match obstacle {
-            ConnectError::File(path, error) => return Err(RedisError::File(path, error)),
-            ConnectError::Foreign(what) => return Err(RedisError::Foreign(place, what)),
-            obstacle @ ConnectError::StoreMissing => {
-                return Err(RedisError::Foreign(place, obstacle.describe()));
-            }
-            ConnectError::Unsuitable(why) => return Err(RedisError::Unfit(place, why)),
-            ConnectError::Redis(error) if !may_be_transient(&error) => {
-                return Err(RedisError::Refused(
-                    place,
-                    describe_with_advice(&error, config),
-                ));
-            }
-            ConnectError::Redis(error) => describe_with_advice(&error, config),
-            obstacle => obstacle.describe(),
-        };
-        if end <= Instant::now() + RETRY_PAUSE {
-            return Err(RedisError::Unreachable(place, text));
-        }
-        if !is_told {
-            is_told = true;
-            tracing::warn!(
-                error = text,
-                "redis is not there yet: trying for {START_TIMEOUT:?}"
-            );
-        }
-        sleep(RETRY_PAUSE).await;
-    }
 }
 
 impl ConnectError {
@@ -265,7 +239,7 @@ pub(super) async fn connect_to_store(
             return Err(ConnectError::Foreign(EXISTS.into()));
         }
         ["foreign", UNFINISHED] if purpose == ConnectPurpose::Restore => {
-            restoring::remove_any(&mut connection, &names.all(), "").await?;
+            unfinished_store::remove(&mut connection, &names.all(), "").await?;
             return Err(ConnectError::StoreMissing);
         }
         ["found", store, history] => ((*store).to_owned(), (*history).to_owned()),
@@ -407,7 +381,7 @@ pub(super) fn may_be_transient(error: &::redis::RedisError) -> bool {
 }
 
 /// Returns the text of the error with advice.
-fn describe_with_advice(error: &::redis::RedisError, config: &RedisConfig) -> String {
+pub(super) fn describe_with_advice(error: &::redis::RedisError, config: &RedisConfig) -> String {
     let text = error.to_string();
     let has = |part: &str| text.contains(part);
     let advice = if has("NOAUTH") {

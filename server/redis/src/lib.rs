@@ -35,13 +35,14 @@ mod restoring;
 mod revision;
 mod snapshot;
 mod transactions;
+mod unfinished_store;
 mod watch;
 mod worker;
 
 pub use restoring::RedisRestore;
 pub use snapshot::RedisSnapshots;
 
-use master_discovery::ConnectPurpose;
+use connection::ConnectPurpose;
 pub use statestored_link::RedisConfig;
 use statestored_link::ThreadLink;
 use statestored_link::thread_link::ThreadChannels;
@@ -86,7 +87,7 @@ impl From<std::io::Error> for RedisError {
 /// Redis does not answer, contains other data, or would lose entries with its settings.
 pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
     let asked = config.clone();
-    let begin = || async move { connection::begin(&asked, ConnectPurpose::Start).await };
+    let begin = || async move { master_discovery::begin(&asked, ConnectPurpose::Start).await };
     let work = |reached, ends: ThreadChannels| worker::run(config, reached, ends);
     let link: Result<_, RedisError> = ThreadLink::start("redis", begin, work).await;
     Ok(link?.sending_once().counting_revisions())

@@ -1,12 +1,21 @@
 //! Choice of the master, among the addresses in the configuration or those that sentinels report.
-use super::connection::{ConnectError, MasterConnection, connect_as, connect_to_store};
-use super::{REQUEST_TIMEOUT, RedisConfig};
+use super::connection::{
+    ConnectError, ConnectPurpose, MasterConnection, connect_as, connect_to_store,
+    describe_with_advice, location, may_be_transient,
+};
+use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use ::redis::RedisConnectionInfo;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashSet;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Time for which connecting is retried at the start while Redis does not answer yet.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause between two attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Time limit of an attempt at one address.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -17,29 +26,46 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// Maximum number of cluster members that are asked for the one with the keys.
 const MAX_REDIRECTIONS: usize = 5;
 
-/// The purpose of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ConnectPurpose {
-    /// The server starts.
-    Start,
-    /// The server starts and has found no store at any address, so it creates one.
-    Create,
-    /// A restore begins a store.
-    Restore,
-    /// A restore has found no store at any address, so it creates an unfinished one.
-    CreateUnfinished,
-    /// The server had a connection before.
-    Reconnect,
-}
-
-impl ConnectPurpose {
-    /// Returns the purpose of a connection that creates the store if there is none at any address.
-    fn creating(self) -> Option<Self> {
-        match self {
-            Self::Start => Some(Self::Create),
-            Self::Restore => Some(Self::CreateUnfinished),
-            Self::Create | Self::CreateUnfinished | Self::Reconnect => None,
+/// Connects, with retries for some time.
+pub(super) async fn begin(
+    config: &RedisConfig,
+    purpose: ConnectPurpose,
+) -> Result<MasterConnection, RedisError> {
+    let place = location(config);
+    let end = Instant::now() + START_TIMEOUT;
+    let mut is_told = false;
+    loop {
+        let obstacle = match connect_to_master(config, purpose).await {
+            Ok(reached) => return Ok(reached),
+            Err(obstacle) => obstacle,
+        };
+        let text = match obstacle {
+            ConnectError::File(path, error) => return Err(RedisError::File(path, error)),
+            ConnectError::Foreign(what) => return Err(RedisError::Foreign(place, what)),
+            obstacle @ ConnectError::StoreMissing => {
+                return Err(RedisError::Foreign(place, obstacle.describe()));
+            }
+            ConnectError::Unsuitable(why) => return Err(RedisError::Unfit(place, why)),
+            ConnectError::Redis(error) if !may_be_transient(&error) => {
+                return Err(RedisError::Refused(
+                    place,
+                    describe_with_advice(&error, config),
+                ));
+            }
+            ConnectError::Redis(error) => describe_with_advice(&error, config),
+            obstacle => obstacle.describe(),
+        };
+        if end <= Instant::now() + RETRY_PAUSE {
+            return Err(RedisError::Unreachable(place, text));
         }
+        if !is_told {
+            is_told = true;
+            tracing::warn!(
+                error = text,
+                "redis is not there yet: trying for {START_TIMEOUT:?}"
+            );
+        }
+        sleep(RETRY_PAUSE).await;
     }
 }
 

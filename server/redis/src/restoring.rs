@@ -1,9 +1,9 @@
 //! Restore of a backup into Redis.
-use super::connection::{self, FORMAT, MasterConnection, Session};
+use super::connection::{self, ConnectPurpose, FORMAT, MasterConnection, Session};
 use super::key_names::encode_version;
-use super::master_discovery::ConnectPurpose;
+use super::master_discovery;
 use super::transactions::is_confirmed;
-use super::{RedisConfig, worker};
+use super::{RedisConfig, unfinished_store, worker};
 use ::redis::RedisError;
 use ::redis::aio::MultiplexedConnection;
 use bytes::BytesMut;
@@ -14,7 +14,6 @@ use statestored_store::keyspace::rules::Version;
 
 const FILL: &str = include_str!("fill.lua");
 const FINISH: &str = include_str!("finish.lua");
-const REMOVE: &str = include_str!("remove.lua");
 
 /// Revision of all restored records and floors, which is that of a new store.
 const REVISION: &str = "1:";
@@ -73,7 +72,7 @@ impl NewStore for Unfinished {
     }
 
     async fn begin(config: &RedisConfig) -> Result<Self, String> {
-        let reached = connection::begin(config, ConnectPurpose::Restore).await;
+        let reached = master_discovery::begin(config, ConnectPurpose::Restore).await;
         reached.map(Self).map_err(|error| error.to_string())
     }
 
@@ -141,17 +140,5 @@ async fn remove(
     connection: &mut MultiplexedConnection,
     session: &Session,
 ) -> Result<(), RedisError> {
-    remove_any(connection, &session.names.all(), &session.store).await
-}
-
-/// Removes an unfinished store that has these names: the one with this id, or any if the id is empty.
-pub(super) async fn remove_any(
-    connection: &mut MultiplexedConnection,
-    names: &[String],
-    store: &str,
-) -> Result<(), RedisError> {
-    let mut remove = ::redis::cmd("EVAL");
-    remove.arg(REMOVE).arg(names.len()).arg(names);
-    remove.arg(UNFINISHED).arg(store);
-    remove.query_async(connection).await
+    unfinished_store::remove(connection, &session.names.all(), &session.store).await
 }

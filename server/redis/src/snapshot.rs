@@ -4,8 +4,8 @@
 //! beginning. An unchanged record is valid at the revision of the last change that was read, and all others are in the changes. Changes are
 //! read along with the records, because the stream does not keep them for long.
 use super::batch_sizes::BatchSizes;
-use super::connection::{self, MasterConnection};
-use super::master_discovery::ConnectPurpose;
+use super::connection::{self, ConnectPurpose, MasterConnection};
+use super::master_discovery;
 use super::reader::{ReadError, Reader, decode_record, next_revision, transient};
 use super::{RedisConfig, RedisError};
 use ::redis::Value;
@@ -84,7 +84,7 @@ impl RedisSnapshots {
             let MasterConnection {
                 connection,
                 session,
-            } = connection::begin(&self.config, ConnectPurpose::Reconnect).await?;
+            } = master_discovery::begin(&self.config, ConnectPurpose::Reconnect).await?;
             if session.store.as_bytes() != self.store {
                 return Err(failed("it holds another store by now"));
             }

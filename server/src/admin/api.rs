@@ -1,12 +1,13 @@
 //! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
 //! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
+use super::app_state::AppState;
 use super::audit::AuditDetails;
+use super::failure::failure;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
-use super::requests::unexpected_reply;
-use super::routes::AppState;
-use crate::server_handle::{ReloadError, ServerStopped};
+use super::requests::{POLL_INTERVAL, unexpected_reply};
+use crate::server_handle::ReloadError;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -15,18 +16,11 @@ use statestore_protocol::{Command, Hlc, Reply as Answer};
 use statestored_broker::audit::truncate;
 use statestored_broker::hub::Hub;
 use statestored_broker::hub::inspect::{KeyCursor, ListPage, LockView};
-use statestored_common::ClockReading;
 use statestored_store::keyspace::{EntryView, Fence};
 use statestored_store::service::CommittedReply;
-use std::time::Duration;
 
 /// Maximum number of bytes of a value that are shown.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// Time limit for an answer of the thread that serves the clients.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval of checks whether a deletion is durable, or an outcome has arrived.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
-
 /// Body of a request to delete a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,22 +40,6 @@ struct DisconnectRequest {
 }
 
 impl AppState {
-    /// Runs an inspection on the thread that serves the clients, and returns its result.
-    pub(super) async fn inspect<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Hub, ClockReading) -> T + Send + 'static,
-    ) -> Result<T, Reply> {
-        let asked = self.server_handle().inspect(question);
-        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(ServerStopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &ServerStopped)),
-            Err(_) => Err(failure(
-                StatusCode::GATEWAY_TIMEOUT,
-                &"the thread that serves the clients does not answer in time; the request may still be executed",
-            )),
-        }
-    }
-
     pub(super) async fn connections(&self, query: Query<'_>) -> Reply {
         let first = query.number("cursor").unwrap_or(0);
         let listed = self
@@ -277,17 +255,6 @@ impl AppState {
             Err(error) => failure(StatusCode::UNPROCESSABLE_ENTITY, &error),
         }
     }
-}
-
-/// Returns the response to a failed operation, as JSON.
-pub(super) fn failure(status: StatusCode, error: &dyn std::fmt::Display) -> Reply {
-    let error = error.to_string();
-    let reply = reply::json(status, &json!({ "error": error }));
-    let details = AuditDetails {
-        error: Some(error),
-        ..AuditDetails::default()
-    };
-    details.attach_to(reply)
 }
 
 fn bad_cursor() -> Reply {

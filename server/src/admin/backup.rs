@@ -1,9 +1,9 @@
 //! Responses that are backups.
-use super::api::failure;
+use super::app_state::AppState;
 use super::connection_limiter::ResponseGuard;
+use super::failure::failure;
 use super::reply::{self, Reply};
 use super::response_body::ResponseBody;
-use super::routes::AppState;
 use crate::backup::Backup;
 use crate::server_handle::SnapshotError;
 use bytes::Bytes;

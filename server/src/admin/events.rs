@@ -2,9 +2,9 @@
 use super::reply::{self, Reply};
 use super::request_authorizer::AccessLevel;
 use super::response_body::ResponseBody;
-use super::routes::AppState;
 use bytes::Bytes;
 use hyper::StatusCode;
+use serde_json::Value;
 use std::cell::RefCell;
 use std::io;
 use std::time::Duration;
@@ -29,11 +29,11 @@ struct EventSubscriber {
 #[derive(Debug, Default)]
 pub(super) struct EventSubscribers(RefCell<Vec<EventSubscriber>>);
 
-impl AppState {
+impl EventSubscribers {
     /// Returns a stream of all figures from now on.
-    pub(super) fn events(&self, rights: AccessLevel) -> Reply {
+    pub(super) fn subscribe(&self, rights: AccessLevel) -> Reply {
         let has_token = rights == AccessLevel::Full;
-        let mut viewers = self.event_subscribers.0.borrow_mut();
+        let mut viewers = self.0.borrow_mut();
         viewers.retain(|viewer| !viewer.sender.is_closed());
         if viewers.len() >= MAX_SUBSCRIBERS {
             let replaced = viewers.iter().position(|viewer| !viewer.has_token);
@@ -53,21 +53,18 @@ impl AppState {
         )
     }
 
-    /// Sends the status to all viewers once a second, as long as there are any.
-    pub(super) async fn publish_status(&self) {
+    /// Sends the result of `status` to all viewers once a second, as long as there are any.
+    pub(super) async fn publish(&self, status: impl AsyncFn() -> Value) {
         let mut seconds = interval(EVENT_INTERVAL);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             seconds.tick().await;
-            self.event_subscribers
-                .0
-                .borrow_mut()
-                .retain(|it| !it.sender.is_closed());
-            if self.event_subscribers.0.borrow().is_empty() {
+            self.0.borrow_mut().retain(|it| !it.sender.is_closed());
+            if self.0.borrow().is_empty() {
                 continue;
             }
-            let event = Bytes::from(format!("data: {}\n\n", self.status().await));
-            self.event_subscribers.0.borrow_mut().retain(|viewer| {
+            let event = Bytes::from(format!("data: {}\n\n", status().await));
+            self.0.borrow_mut().retain(|viewer| {
                 let told = viewer.sender.try_send(Ok(event.clone()));
                 !matches!(told, Err(TrySendError::Closed(_)))
             });

@@ -1,8 +1,8 @@
 //! Health of the server: whether it is alive, and whether it is ready for clients.
 use super::ServerState;
+use super::app_state::AppState;
 use super::reply::{self, Reply};
 use super::request_authorizer::AccessLevel;
-use super::routes::AppState;
 use hyper::StatusCode;
 use serde::Serialize;
 use statestored_broker::hub::{ClockMetrics, Hub, MetricsSnapshot};

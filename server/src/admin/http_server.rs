@@ -1,9 +1,10 @@
 //! Connections to the HTTP port: few, and none that stays silent for long or blocks others.
+use super::app_state::AppState;
 use super::connection_limiter::{self, ConnectionLimiter, ConnectionPermit, ResponseGuard};
 use super::reply;
 use super::request_authorizer::{AccessLevel, RequestAuthorizer};
 use super::response_body::ResponseBody;
-use super::routes::{self, AppState};
+use super::routes;
 use hyper::body::{Body, Incoming};
 use hyper::header::CONNECTION;
 use hyper::http::HeaderValue;
@@ -46,7 +47,7 @@ pub(super) async fn serve(
     };
     let mut connections = JoinSet::new();
     let places = ConnectionLimiter::default();
-    let mut events = std::pin::pin!(room.publish_status());
+    let mut events = std::pin::pin!(room.event_subscribers.publish(async || room.status().await));
     let mut report = std::pin::pin!(room.audit_trail.report_omitted_lines());
     loop {
         tokio::select! {

@@ -1,8 +1,8 @@
 //! The filter of the log, which can be changed while the server runs.
-use super::api::failure;
+use super::app_state::AppState;
 use super::audit::AuditDetails;
+use super::failure::failure;
 use super::reply::{self, Reply};
-use super::routes::AppState;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;

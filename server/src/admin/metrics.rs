@@ -1,14 +1,15 @@
 //! The metrics of `/metrics`: their names, types and help texts.
 use super::ServerState;
+use super::app_state::{AppState, MetricNaming};
 use super::attached::broker;
 use super::clock::clock;
-use super::config::MetricNames;
 use super::engine;
 use super::exposition::{Exposition, ExpositionFormat, MetricType};
+use super::media_type::accepts;
 use super::process::Process;
 use super::reply::{self, Reply};
 use super::response_body::ResponseBody;
-use super::routes::{AppState, MetricNaming, accepts};
+use crate::config::MetricNames;
 use MetricType::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;

@@ -16,19 +16,21 @@
 //! asks that thread through [`ServerHandle`], in questions whose answers take a bounded time. Metrics of the storage are read
 //! directly from its counters. HTTP is without TLS: put a proxy in front for that.
 mod api;
+mod app_state;
 mod attached;
 mod audit;
 mod backup;
 mod blocking_limiter;
 mod clock;
-mod config;
 mod connection_limiter;
 mod engine;
 mod events;
 mod exposition;
+mod failure;
 mod health;
 mod http_server;
 mod log;
+mod media_type;
 mod metrics;
 mod page;
 mod process;
@@ -39,17 +41,16 @@ mod requests;
 mod response_body;
 mod routes;
 mod status;
-mod token;
 
-pub use config::{AdminConfig, HttpAddress, MetricNames};
-pub use token::Token;
+pub use crate::config::{AdminConfig, MetricNames, Token};
+pub use crate::http_address::HttpAddress;
 
-use crate::config::StorageConfig;
 use crate::error::ServerError;
 use crate::listeners::{self, BoundAddress, check_free};
 use crate::server_handle::ServerHandle;
+use crate::storage_config::StorageConfig;
+use app_state::AppState;
 use request_authorizer::RequestAuthorizer;
-use routes::AppState;
 use statestored_link::single_threaded_runtime;
 use statestored_storage::StorageMetrics;
 use std::io;

@@ -6,9 +6,8 @@
 //! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
 //! | `Authorization: Bearer` has the token, never a cookie | the same, and clients without the token |
 //! | no `Transfer-Encoding`, and no body but with POST | request smuggling |
-use super::config::AdminConfig;
 use super::reply::{self, Reply};
-use super::token::Token;
+use crate::config::{AdminConfig, Token};
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use hyper::http::HeaderValue;
 use hyper::http::request::Parts;

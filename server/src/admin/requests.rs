@@ -1,8 +1,8 @@
 //! Requests to the store for operators, executed like those of a client. Over a shared engine, lists and entries are requested in this way
 //! as well, since the server has no copy of them.
-use super::api::{POLL_INTERVAL, failure};
+use super::app_state::AppState;
+use super::failure::failure;
 use super::reply::Reply;
-use super::routes::AppState;
 use bytes::Bytes;
 use hyper::StatusCode;
 use statestore_protocol::{Command, Hlc, Reply as Answer};
@@ -12,6 +12,10 @@ use statestored_broker::hub::inspect::{
 use statestored_store::keyspace::{EntryView, Fence};
 use statestored_store::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval of checks whether a deletion is durable, or an outcome has arrived.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl AppState {
     /// Returns whether the entries are in a shared engine.

@@ -1,126 +1,25 @@
 //! The paths of the HTTP port, and the rights that they need.
-use super::ServerState;
-use super::audit::AuditTrail;
-use super::blocking_limiter::BlockingLimiter;
-use super::config::{AdminConfig, MetricNames};
+use super::app_state::AppState;
 use super::connection_limiter::ResponseGuard;
-use super::events::EventSubscribers;
+use super::media_type::accepts;
 use super::page::PageAsset;
 use super::query::Query;
 use super::reply::{self, Reply};
 use super::request_authorizer::{AccessLevel, RequestRefusal};
-use crate::config::LogControl;
-use crate::server_handle::ServerHandle;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{ACCEPT, ALLOW};
+use hyper::header::ALLOW;
 use hyper::http::HeaderValue;
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Maximum length of the body of a request: a key in hexadecimal digits, and some more.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Time limit for the body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Time limit for a query of the file system.
-const DISK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// State that the handlers of requests share.
-#[derive(Debug)]
-pub(super) struct AppState {
-    server_handle: ServerHandle,
-    server_state: watch::Receiver<ServerState>,
-    data_dir: Option<PathBuf>,
-    pub(super) names: MetricNaming,
-    /// Numbers of responses by path and status.
-    pub(super) responses: RefCell<BTreeMap<(&'static str, u16), u64>>,
-    /// Whether there is a token.
-    pub(super) has_token: bool,
-    pub(super) event_subscribers: EventSubscribers,
-    pub(super) disk_limiter: BlockingLimiter,
-    /// Number of connections closed because of their limit, whether new or existing ones.
-    pub(super) refused_connections: Cell<u64>,
-    /// Filter of the log.
-    pub(super) log: Option<LogControl>,
-    pub(super) audit_trail: AuditTrail,
-}
-
-/// Names of the metrics.
-#[derive(Debug)]
-pub(super) struct MetricNaming {
-    pub(super) kind: MetricNames,
-    pub(super) namespace: String,
-    pub(super) backend_chain: String,
-}
-
-impl AppState {
-    pub(super) fn new(
-        control: ServerHandle,
-        stages: watch::Receiver<ServerState>,
-        data_dir: Option<PathBuf>,
-        config: &AdminConfig,
-    ) -> Self {
-        Self {
-            server_handle: control,
-            server_state: stages,
-            data_dir,
-            names: MetricNaming {
-                kind: config.names,
-                namespace: config.namespace.clone(),
-                backend_chain: config.backend_chain.clone(),
-            },
-            has_token: config.token.is_some(),
-            event_subscribers: EventSubscribers::default(),
-            disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
-            responses: RefCell::default(),
-            refused_connections: Cell::new(0),
-            log: config.log.clone(),
-            audit_trail: AuditTrail::new(),
-        }
-    }
-
-    pub(super) fn server_handle(&self) -> &ServerHandle {
-        &self.server_handle
-    }
-
-    pub(super) fn server_state(&self) -> ServerState {
-        self.server_state.borrow().clone()
-    }
-
-    /// Returns the folder of the data, if it is on disk.
-    pub(super) fn data_dir(&self) -> Option<&Path> {
-        self.data_dir.as_deref()
-    }
-
-    /// Waits until the server has stopped.
-    pub(super) async fn stopped(&self) {
-        let mut stages = self.server_state.clone();
-        while stages.changed().await.is_ok() {}
-    }
-
-    /// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
-    /// MQTT.
-    async fn may_read_entries(&self, rights: AccessLevel) -> bool {
-        rights >= AccessLevel::Full
-            || self
-                .read_metrics()
-                .await
-                .is_ok_and(|figures| figures.allows_anonymous)
-    }
-
-    pub(super) fn count_refused_connection(&self) {
-        self.refused_connections
-            .set(self.refused_connections.get() + 1);
-    }
-}
 
 /// Handler of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -272,7 +171,7 @@ async fn check_and_dispatch(
         };
         return RequestRefusal::unauthorized(why).into();
     }
-    if route.shows_entries() && !room.may_read_entries(rights).await {
+    if route.shows_entries() && !may_read_entries(room, rights).await {
         let why = "keys, values and clients are shown to every local user only where each could connect without credentials: \
                    this needs the token\n";
         return RequestRefusal::unauthorized(why).into();
@@ -281,6 +180,16 @@ async fn check_and_dispatch(
         Ok(body) => dispatch(route, parts, &body, (peer, rights, answering), room).await,
         Err(refusal) => refusal,
     }
+}
+
+/// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
+/// MQTT.
+async fn may_read_entries(room: &AppState, rights: AccessLevel) -> bool {
+    rights >= AccessLevel::Full
+        || room
+            .read_metrics()
+            .await
+            .is_ok_and(|figures| figures.allows_anonymous)
 }
 
 /// Receives the whole body.
@@ -318,7 +227,7 @@ async fn dispatch(
         Route::Readiness => room.readiness(rights, wants_json(parts)).await,
         // A HEAD request would add a viewer that never ends.
         Route::Events if parts.method == Method::HEAD => not_found(),
-        Route::Events => room.events(rights),
+        Route::Events => room.event_subscribers.subscribe(rights),
         Route::Status => reply::json(StatusCode::OK, &room.status().await),
         Route::Connections => room.connections(query).await,
         Route::Sessions => room.sessions(query).await,
@@ -337,11 +246,4 @@ async fn dispatch(
 
 fn wants_json(parts: &Parts) -> bool {
     accepts(parts, "application/json")
-}
-
-/// Returns whether the request names a media type in `Accept`.
-pub(super) fn accepts(parts: &Parts, kind: &str) -> bool {
-    let accepted = parts.headers.get_all(ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-    accepted.any(|value| value.contains(kind))
 }

@@ -1,7 +1,7 @@
 //! The status as a JSON document, for the page and for `statestore top`.
+use super::app_state::AppState;
 use super::health::Reason;
 use super::process::Process;
-use super::routes::AppState;
 use serde_json::{Value, json};
 use statestored_broker::hub::MetricsSnapshot;
 use statestored_common::histogram::LATENCY_BOUNDS;

@@ -1,5 +1,5 @@
 //! Options of access: users, certificates, tokens and the policy.
-use super::ConfigError;
+use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_access::{
     Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier, Users,

@@ -1,6 +1,7 @@
 //! Options of the HTTP port for operators.
-use super::ConfigError;
-use crate::admin::{AdminConfig, HttpAddress, MetricNames, Token};
+use super::{AdminConfig, MetricNames, Token};
+use crate::config_error::ConfigError;
+use crate::http_address::HttpAddress;
 use clap::Args;
 use std::path::PathBuf;
 

@@ -6,7 +6,8 @@ use super::limits::LimitOptions;
 use super::listener::ListenerOptions;
 use super::persistence::PersistenceOptions;
 use super::storage::StorageOptions;
-use super::{Config, ConfigError, LogFilter, Options};
+use super::{Config, LogFilter, Options};
+use crate::config_error::ConfigError;
 use crate::tools::ToolCommand;
 use clap::{Parser, ValueEnum};
 use statestored_store::service::ServiceConfig;
@@ -206,9 +207,9 @@ impl Arguments {
 
 #[cfg(test)]
 mod tests {
-    use super::super::StorageConfig;
     use super::*;
     use crate::available_memory::available_memory;
+    use crate::storage_config::StorageConfig;
     use clap::CommandFactory;
 
     #[test]

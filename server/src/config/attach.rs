@@ -1,6 +1,6 @@
 //! Options of the broker to which the server attaches.
-use super::ConfigError;
 use crate::attached::{AttachConfig, BrokerAddress, Transport};
+use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_broker::hub::BrokerConfig;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! The set of options from the command line, the environment and a file.
-use super::{Arguments, ConfigError, Options};
+use super::{Arguments, Options};
+use crate::config_error::ConfigError;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};

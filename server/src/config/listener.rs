@@ -1,65 +1,10 @@
 //! Options of the listeners.
-use super::ConfigError;
-use super::listen_address::{ListenAddress, Scheme};
-use super::subnet::Subnet;
-use crate::listeners::Tls;
-use clap::{Args, ValueEnum};
+use crate::config_error::ConfigError;
+use crate::listeners::{
+    ClientCertificates, ListenAddress, ListenerConfig, Scheme, Subnet, Tls, TlsFiles,
+};
+use clap::Args;
 use std::path::PathBuf;
-
-/// Settings of the listeners, apart from their addresses.
-#[derive(Debug, Clone)]
-pub struct ListenerConfig {
-    /// Certificates of `tls://` and `wss://`.
-    pub tls: Option<Tls>,
-    /// Permissions of socket files.
-    pub unix_mode: u32,
-    /// Origins of web pages that may connect, besides those of the server's own host; in lower case, without a `/` at the
-    /// end.
-    pub web_origins: Vec<String>,
-    /// Addresses of proxies that begin each connection with a header of the PROXY protocol. The address in it counts as the
-    /// client's.
-    pub trusted_proxies: Vec<Subnet>,
-    /// Whether networks are served even if no credentials are required.
-    pub allows_anonymous: bool,
-}
-
-impl Default for ListenerConfig {
-    fn default() -> Self {
-        Self {
-            tls: None,
-            unix_mode: 0o660,
-            web_origins: Vec::new(),
-            trusted_proxies: Vec::new(),
-            allows_anonymous: false,
-        }
-    }
-}
-
-/// Files of the TLS configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Certificate of the server, and those between it and its authority, in PEM.
-    pub certificate: PathBuf,
-    /// Private key of the certificate, in PEM, without a password.
-    pub key: PathBuf,
-    /// Authorities that sign the certificates of clients, in PEM.
-    pub client_ca: Option<PathBuf>,
-    /// Whether clients show a certificate. They are not asked for one without authorities.
-    pub client_certificates: ClientCertificates,
-    /// Revocation list of clients' certificates, in PEM.
-    pub client_crl: Option<PathBuf>,
-}
-
-/// Whether clients show a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ClientCertificates {
-    /// No certificate is requested.
-    Off,
-    /// A client may send one, which must be valid.
-    Optional,
-    /// Each client must send a valid one.
-    Required,
-}
 
 const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeatable. Port 0 \
                       chooses a free port [default: tcp://127.0.0.1:1883, none with --attach]";

@@ -11,39 +11,36 @@
 //! of the file, all with the same name.
 mod access;
 mod admin;
+mod admin_config;
 mod arguments;
 mod attach;
-mod etcd;
 mod layers;
 mod limits;
-mod listen_address;
 mod listener;
 mod log;
 mod options;
 mod persistence;
-mod redis;
 mod storage;
-mod subnet;
+mod token;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
-pub use crate::listeners::{Tls, TlsError};
+pub use crate::config_error::ConfigError;
+pub use crate::listeners::{
+    ClientCertificates, ListenAddress, ListenerConfig, Subnet, Tls, TlsError, TlsFiles,
+};
+pub use crate::storage_config::StorageConfig;
+pub use admin_config::{AdminConfig, MetricNames};
 pub use arguments::{Arguments, LogFormat};
 pub use layers::{ConfigLayers, ConfigLayersError};
-pub use listen_address::ListenAddress;
-pub(crate) use listen_address::Scheme;
-pub use listener::{ClientCertificates, ListenerConfig, TlsFiles};
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 pub use statestored_broker::hub::BrokerConfig;
-pub(crate) use storage::EngineOptions;
-pub use storage::StorageConfig;
-pub use subnet::Subnet;
+pub use token::Token;
 
-use crate::admin::AdminConfig;
 use crate::heap::Heap;
-use crate::listeners::{AnonymousExposure, anonymous_exposure};
+use crate::listeners::anonymous_exposure;
 use limits::{service_config, session_bytes};
-use statestored_access::{Authenticator, JwksError, Policy, PolicyError, UsersError};
+use statestored_access::{Authenticator, Policy};
 use statestored_broker::hub::HubLimits;
 use statestored_store::service::ServiceConfig;
 use std::fmt;
@@ -130,61 +127,6 @@ impl fmt::Debug for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ConfigSource")
     }
-}
-
-/// Reason why a configuration is not usable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// No folder for the data is known.
-    #[error(
-        "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
-    )]
-    NoDataFolder,
-    /// A folder was given for a storage in memory.
-    #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
-    MemoryWithFolder,
-    /// A folder was given for a shared storage.
-    #[error("a shared storage keeps nothing on this disk: omit --data-dir")]
-    SharedWithFolder,
-    /// A file of users is not usable.
-    #[error(transparent)]
-    Users(#[from] UsersError),
-    /// A file of the keys of tokens is not usable.
-    #[error(transparent)]
-    Keys(#[from] JwksError),
-    /// A policy is not usable.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    /// A file of TLS is not usable.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A network would be served without credentials.
-    #[error(transparent)]
-    AnonymousExposure(#[from] AnonymousExposure),
-    /// The configuration file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// A value in a file is invalid.
-    #[error("{}:{line}:{column}: {problem}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Line, counted from 1.
-        line: usize,
-        /// Column, counted from 1, in characters.
-        column: usize,
-        /// Problem of the value, and the expected values.
-        problem: String,
-    },
-    /// The options contradict each other.
-    #[error("{0}")]
-    Options(String),
 }
 
 impl Config {

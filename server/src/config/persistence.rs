@@ -1,5 +1,6 @@
 //! Options of the keys that a durable storage keeps.
-use super::{ConfigError, StorageConfig};
+use crate::config_error::ConfigError;
+use crate::storage_config::StorageConfig;
 use clap::{Args, ValueEnum};
 use statestored_access::policy::{KeyPatterns, KeyType};
 use statestored_store::service::Retention;

@@ -1,10 +1,9 @@
 //! Options of the storage.
-use super::ConfigError;
-use super::etcd::{self, EtcdOptions, EtcdUrl};
-use super::redis::{self, RedisOptions, RedisUrl};
-use crate::engines;
+use crate::config_error::ConfigError;
+use crate::storage_config::{
+    EngineOptions, EtcdOptions, RedisOptions, StorageConfig, StorageKind, parse_kind,
+};
 use clap::Args;
-use statestored_link::{EtcdConfig, RedisConfig};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,104 +41,6 @@ pub(super) struct StorageOptions {
 
     #[command(flatten)]
     redis: RedisOptions,
-}
-
-/// Options of a shared engine, for tools.
-#[derive(Debug, Args)]
-pub(crate) struct EngineOptions {
-    /// Shared storage to fill: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
-    /// `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, with a prefix that has no keys
-    #[arg(long, value_name = "URL", value_parser = parse_engine)]
-    storage: Option<StorageKind>,
-
-    #[command(flatten)]
-    etcd: EtcdOptions,
-
-    #[command(flatten)]
-    redis: RedisOptions,
-}
-
-impl EngineOptions {
-    /// Returns the storage; `None` if it is not in an engine.
-    pub(crate) fn into_config(self) -> Result<Option<StorageConfig>, ConfigError> {
-        let (etcd, redis) = match self.storage {
-            Some(StorageKind::Etcd(url)) => (Some(url), None),
-            Some(StorageKind::Redis(url)) => (None, Some(url)),
-            _ => (None, None),
-        };
-        let etcd = self.etcd.into_config(etcd)?.map(StorageConfig::Etcd);
-        let redis = self.redis.into_config(redis)?.map(StorageConfig::Redis);
-        Ok(etcd.or(redis))
-    }
-}
-
-fn parse_engine(text: &str) -> Result<StorageKind, String> {
-    parse_shared(text)
-        .unwrap_or_else(|| Err("expected etcd://HOST:PORT or redis://HOST:PORT".into()))
-}
-
-/// Value of `--storage`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum StorageKind {
-    Durable,
-    Memory,
-    Etcd(EtcdUrl),
-    Redis(RedisUrl),
-}
-
-fn parse_kind(text: &str) -> Result<StorageKind, String> {
-    match text {
-        "durable" => Ok(StorageKind::Durable),
-        "memory" => Ok(StorageKind::Memory),
-        _ => parse_shared(text).unwrap_or_else(|| {
-            Err("expected durable, memory, etcd://HOST:PORT or redis://HOST:PORT".into())
-        }),
-    }
-}
-
-/// Parses the URL of an engine; `None` if the text is no such URL.
-fn parse_shared(text: &str) -> Option<Result<StorageKind, String>> {
-    let (scheme, _) = text.split_once("://")?;
-    match scheme {
-        "etcd" | "etcds" => Some(etcd_kind(text)),
-        "redis" | "rediss" | "redis-sentinel" | "rediss-sentinel" => Some(redis_kind(text)),
-        _ => None,
-    }
-}
-
-fn etcd_kind(text: &str) -> Result<StorageKind, String> {
-    engines::require_etcd()?;
-    etcd::parse(text)
-        .unwrap_or_else(|| Err("expected etcd://HOST:PORT".into()))
-        .map(StorageKind::Etcd)
-}
-
-fn redis_kind(text: &str) -> Result<StorageKind, String> {
-    engines::require_redis()?;
-    redis::parse(text)
-        .unwrap_or_else(|| Err("expected redis://HOST:PORT".into()))
-        .map(StorageKind::Redis)
-}
-
-/// Storage of the entries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StorageConfig {
-    /// In memory, until the process ends.
-    Memory,
-    /// On disk, in this folder, which is created if it does not exist.
-    Durable(PathBuf),
-    /// In an etcd, which other servers may use as well.
-    Etcd(EtcdConfig),
-    /// In a Redis or Valkey, which other servers may use as well.
-    Redis(RedisConfig),
-}
-
-impl StorageConfig {
-    /// Returns whether this server alone has the entries.
-    pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Memory | Self::Durable(_))
-    }
 }
 
 impl StorageOptions {

@@ -1,21 +1,11 @@
 //! Exposure of the listeners to clients that show no credentials.
-use super::{BoundAddress, Tls};
-use crate::config::{ListenAddress, ListenerConfig, Scheme};
+use super::listen_address::{ListenAddress, Scheme};
+use super::{BoundAddress, ListenerConfig, Tls};
+use crate::error::AnonymousExposure;
 use statestored_access::Authenticator;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-
-/// The error of a server that would serve a network without credentials.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "every client that can reach {address} could read and write all keys, since no credentials are required: name users with \
-     --users-file, require certificates with --tls-client-ca, listen on a loopback address, or allow it with \
-     --allow-anonymous"
-)]
-pub struct AnonymousExposure {
-    address: String,
-}
 
 /// Clients that can reach a listener and are served without credentials if the [authenticator](Authenticator::is_anonymous) requires
 /// none.

@@ -1,8 +1,7 @@
 //! Bound addresses and their listeners.
 use super::tcp::{self, BACKLOG};
 use super::unix::{self, SocketFile};
-use super::{AcceptResult, ConnectionLimiter, Stream};
-use crate::config::{ListenAddress, Scheme};
+use super::{AcceptResult, ConnectionLimiter, ListenAddress, Scheme, Stream};
 use crate::error::ServerError;
 use std::fmt;
 use std::io;

@@ -4,10 +4,9 @@ use super::stream::{DetachedStream, Socket, Stream, Transport};
 use super::tls::{ActiveTls, identity, renew, with_advice};
 use super::websocket::{WebSocket, upgrade};
 use super::{
-    AcceptResult, AcceptedConnection, ConnectionLimiter, ConnectionPermit, HandshakeLimits,
-    bound_sockets, proxy_protocol, tcp,
+    AcceptResult, AcceptedConnection, ConnectionLimiter, ConnectionPermit, HandshakeLimits, Scheme,
+    Subnet, bound_sockets, proxy_protocol, tcp,
 };
-use crate::config::{Scheme, Subnet};
 use statestored_access::{ClientCertificate, Peer};
 use statestored_broker::audit::{self, EndCounts, EndReason, LineKind, LineLimiter, OmittedLines};
 use statestored_link::single_threaded_runtime;

@@ -18,24 +18,30 @@ mod connection_limiter;
 mod handshake_limiter;
 mod handshake_limits;
 mod handshake_thread;
+mod listen_address;
+mod listener_config;
 mod proxy_protocol;
 mod stream;
+mod subnet;
 mod tcp;
 mod tls;
 mod unix;
 mod websocket;
 
 pub(crate) use anonymous_exposure::AnonymousAudience;
-pub use anonymous_exposure::AnonymousExposure;
 pub use bound_sockets::BoundAddress;
 pub(crate) use bound_sockets::{BoundSockets, Listeners, check_free};
 pub(crate) use connection_limiter::{ConnectionLimiter, ConnectionPermit};
 pub(crate) use handshake_limits::HandshakeLimits;
 pub(crate) use handshake_thread::{HandshakeConfig, HandshakeThread};
+pub use listen_address::ListenAddress;
+pub(crate) use listen_address::Scheme;
+pub use listener_config::ListenerConfig;
 pub(crate) use stream::Stream;
+pub use subnet::Subnet;
 pub(crate) use tcp::bind;
 pub(crate) use tls::{ActiveTls, client_tls};
-pub use tls::{Tls, TlsError};
+pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
 
 use statestored_access::Peer;
 

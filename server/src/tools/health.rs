@@ -1,5 +1,5 @@
 //! `statestored health`: the health check for containers that have no other program for it.
-use crate::admin::HttpAddress;
+use crate::http_address::HttpAddress;
 use clap::Args;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -12,7 +12,7 @@ mod progress;
 mod restore;
 mod source;
 
-use crate::config::ConfigError;
+use crate::config_error::ConfigError;
 use clap::Subcommand;
 use statestored_storage::StorageError;
 use std::error::Error;

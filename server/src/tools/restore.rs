@@ -2,8 +2,8 @@
 use super::ToolError;
 use super::progress::{Progress, ProgressReceiver};
 use super::source::open_backup;
-use crate::config::{EngineOptions, StorageConfig};
 use crate::engines;
+use crate::storage_config::{EngineOptions, StorageConfig};
 use clap::Args;
 use statestored_storage::{NewStore, RecordReceiver, StorageError};
 use std::path::PathBuf;

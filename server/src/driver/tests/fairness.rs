@@ -1,6 +1,6 @@
 use super::super::*;
 use super::packet;
-use crate::server_handle::ReloadedConfig;
+use crate::running_config::ReloadedConfig;
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
 use statestored_access::{Authenticator, Policy};

@@ -15,8 +15,8 @@ pub(super) use identity::identity;
 use identity::subject_and_expiry;
 use key_kind::key_kind;
 pub(super) use renewal::renew;
+pub use tls_files::{ClientCertificates, TlsFiles};
 
-use crate::config::{ClientCertificates, TlsFiles};
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;

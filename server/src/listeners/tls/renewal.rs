@@ -68,8 +68,8 @@ fn apply_renewal(in_force: &ActiveTls, former: &Tls, read: Result<Tls, TlsError>
 
 #[cfg(test)]
 mod tests {
+    use super::super::{ClientCertificates, TlsFiles};
     use super::*;
-    use crate::config::{ClientCertificates, TlsFiles};
     use rcgen::{KeyPair, generate_simple_self_signed};
     use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! The files of TLS: certificates, a key, a revocation list.
 use super::TlsError;
-use crate::config::TlsFiles;
+use clap::ValueEnum;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use statestored_access::read_tracker;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use x509_parser::prelude::{CertificateRevocationList, FromDer};
 use x509_parser::time::ASN1Time;
 use zeroize::Zeroizing;
@@ -17,6 +17,32 @@ const OTHERS_READ_OR_WRITE: u32 = 0o006;
 
 /// Maximum length of a file.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files of the TLS configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate of the server, and those between it and its authority, in PEM.
+    pub certificate: PathBuf,
+    /// Private key of the certificate, in PEM, without a password.
+    pub key: PathBuf,
+    /// Authorities that sign the certificates of clients, in PEM.
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show a certificate. They are not asked for one without authorities.
+    pub client_certificates: ClientCertificates,
+    /// Revocation list of clients' certificates, in PEM.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// Whether clients show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ClientCertificates {
+    /// No certificate is requested.
+    Off,
+    /// A client may send one, which must be valid.
+    Optional,
+    /// Each client must send a valid one.
+    Required,
+}
 
 /// State of a file: device, inode, size, and the times when content and inode were changed, in seconds and nanoseconds.
 /// `None` if there is no file.

@@ -1,5 +1,5 @@
 //! Options of an etcd that stores the entries.
-use super::ConfigError;
+use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_link::{EngineTls, EtcdConfig};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const HISTORY: Duration = Duration::from_secs(3_600);
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
-pub(super) struct EtcdOptions {
+pub(crate) struct EtcdOptions {
     /// File with the certificate authorities of etcd, in PEM, for etcds [default: those of the system]
     #[arg(long, value_name = "FILE")]
     etcd_ca: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(super) struct EtcdOptions {
 
 /// Settings in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EtcdUrl {
+pub(crate) struct EtcdUrl {
     members: Vec<String>,
     prefix: String,
     has_tls: bool,

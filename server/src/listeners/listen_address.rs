@@ -65,7 +65,7 @@ enum ListenTarget {
 
 impl ListenAddress {
     /// Returns the loopback address with any free port.
-    pub(super) fn loopback_with_free_port() -> Self {
+    pub(crate) fn loopback_with_free_port() -> Self {
         Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),
@@ -74,7 +74,7 @@ impl ListenAddress {
     }
 
     /// Returns the loopback address with the default port.
-    pub(super) fn loopback_with_default_port() -> Self {
+    pub(crate) fn loopback_with_default_port() -> Self {
         Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),

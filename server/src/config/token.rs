@@ -1,5 +1,5 @@
-//! The token that authorizes changes.
-use crate::config::ConfigError;
+//! The token that authorizes changes over HTTP.
+use crate::config_error::ConfigError;
 use statestored_access::read_tracker;
 use std::fmt;
 use std::fs::File;

@@ -1,5 +1,5 @@
 //! Options of a Redis that stores the entries.
-use super::ConfigError;
+use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_link::{EngineTls, RedisConfig};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ const PREFIX: &str = "statestore";
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
-pub(super) struct RedisOptions {
+pub(crate) struct RedisOptions {
     /// File with the certificate authorities of Redis, in PEM, for rediss [default: those of the system]
     #[arg(long, value_name = "FILE")]
     redis_ca: Option<PathBuf>,
@@ -41,7 +41,7 @@ pub(super) struct RedisOptions {
 
 /// Settings in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RedisUrl {
+pub(crate) struct RedisUrl {
     addresses: Vec<(String, u16)>,
     master: Option<String>,
     database: u32,

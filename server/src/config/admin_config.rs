@@ -1,66 +1,8 @@
 //! Configuration of the HTTP port.
-use super::Token;
-use crate::config::{ConfigError, LogControl};
+use super::{LogControl, Token};
+use crate::config_error::ConfigError;
+use crate::http_address::HttpAddress;
 use clap::ValueEnum;
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::str::FromStr;
-
-/// Address of the HTTP port: `http://HOST:PORT`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpAddress {
-    host: String,
-    port: u16,
-}
-
-impl HttpAddress {
-    /// Returns whether the host is a name rather than an IP address.
-    pub(crate) fn is_host_name(&self) -> bool {
-        self.host.parse::<IpAddr>().is_err()
-    }
-
-    /// Returns the socket addresses.
-    pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
-    }
-}
-
-impl fmt::Display for HttpAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.parse() {
-            Ok(IpAddr::V6(address)) => write!(f, "http://[{address}]:{}", self.port),
-            _ => write!(f, "http://{}:{}", self.host, self.port),
-        }
-    }
-}
-
-impl FromStr for HttpAddress {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "expected http://HOST:PORT, such as http://127.0.0.1:9883";
-        if text.starts_with("https://") {
-            return Err("the HTTP port has no TLS: use http://, and a proxy with TLS");
-        }
-        let rest = text.strip_prefix("http://").ok_or(FORM)?;
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = rest.rsplit_once(':').ok_or(FORM)?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
-            return Err(FORM);
-        }
-        let port = port
-            .parse()
-            .map_err(|_| "the port is a number from 0 to 65535")?;
-        Ok(Self {
-            host: bare.unwrap_or(host).into(),
-            port,
-        })
-    }
-}
 
 /// The names of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -124,29 +66,6 @@ impl AdminConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn http_addresses_round_trip() {
-        for text in [
-            "http://127.0.0.1:9883",
-            "http://[::1]:0",
-            "http://localhost:80",
-        ] {
-            assert_eq!(text.parse::<HttpAddress>().unwrap().to_string(), text);
-        }
-        for text in [
-            "https://127.0.0.1:9883",
-            "127.0.0.1:9883",
-            "http://127.0.0.1",
-            "http://:1",
-            "http://a:65536",
-            "http://::1:1",
-            "http://a@b:1",
-            "http://a:1/x",
-        ] {
-            assert!(text.parse::<HttpAddress>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_non_loopback_address_requires_a_token() {

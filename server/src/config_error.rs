@@ -1,0 +1,60 @@
+//! Errors of a configuration.
+use crate::error::AnonymousExposure;
+use crate::listeners::TlsError;
+use statestored_access::{JwksError, PolicyError, UsersError};
+use std::path::PathBuf;
+
+/// Reason why a configuration is not usable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No folder for the data is known.
+    #[error(
+        "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"
+    )]
+    NoDataFolder,
+    /// A folder was given for a storage in memory.
+    #[error("--storage memory keeps nothing on disk: leave out --data-dir, or --storage memory")]
+    MemoryWithFolder,
+    /// A folder was given for a shared storage.
+    #[error("a shared storage keeps nothing on this disk: omit --data-dir")]
+    SharedWithFolder,
+    /// A file of users is not usable.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// A file of the keys of tokens is not usable.
+    #[error(transparent)]
+    Keys(#[from] JwksError),
+    /// A policy is not usable.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A file of TLS is not usable.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A network would be served without credentials.
+    #[error(transparent)]
+    AnonymousExposure(#[from] AnonymousExposure),
+    /// The configuration file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
+    /// A value in a file is invalid.
+    #[error("{}:{line}:{column}: {problem}", path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// Column, counted from 1, in characters.
+        column: usize,
+        /// Problem of the value, and the expected values.
+        problem: String,
+    },
+    /// The options contradict each other.
+    #[error("{0}")]
+    Options(String),
+}
