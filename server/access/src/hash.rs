@@ -1,5 +1,5 @@
 //! Passwords that are kept as a hash: argon2id in the PHC string format.
-use super::hashing_memory::HashingMemory;
+use super::hashing_memory::{HashingMemory, NoMemory};
 use argon2::password_hash::phc;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use std::fmt;
@@ -20,10 +20,6 @@ pub struct PasswordHash {
     phc: phc::PasswordHash,
     params: Params,
 }
-
-/// An error: there is not enough memory to check a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoMemory;
 
 impl PasswordHash {
     /// Returns whether a text is meant to be a hash of argon2.

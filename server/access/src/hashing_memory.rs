@@ -1,5 +1,4 @@
 //! The memory that Argon2 fills for each password.
-use super::hash::NoMemory;
 use argon2::{Argon2, Block};
 use std::fmt;
 use zeroize::Zeroize;
@@ -7,6 +6,10 @@ use zeroize::Zeroize;
 /// Maximum size of the buffer that is kept for the next password, in bytes. Allocators return larger buffers to the
 /// system when they are freed.
 const MAX_KEPT_BYTES: usize = 32 * 1024 * 1024;
+
+/// An error: there is not enough memory to check a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoMemory;
 
 /// The buffer of one hashing slot, reused for one password after the other. It holds zeros between two uses.
 #[derive(Default)]

@@ -10,6 +10,7 @@
 //! their passwords, certificates, tokens, or every client.
 #![forbid(unsafe_code)]
 
+mod accepted_token;
 mod authenticator;
 mod certificate;
 mod foreign_hash;
@@ -33,13 +34,14 @@ mod user_limits;
 mod users;
 mod verification;
 
+pub use accepted_token::AcceptedToken;
 pub use authenticator::{AccessError, Authenticator, CertificateName, Credentials};
 pub use certificate::ClientCertificate;
 pub use jwks::JwksError;
 pub use peer::{Peer, UnixPeer};
 pub use policy::{Policy, PolicyError, Rights};
 pub use principal::{Owner, Principal};
-pub use token::{AcceptedToken, MAX_LEEWAY_S, TokenVerifier};
+pub use token::{MAX_LEEWAY_S, TokenVerifier};
 pub use user_limits::{RateLimits, UserLimits, UserLimitsMap};
 pub use users::read_password;
 pub use users::{Users, UsersError, UsersSource};

@@ -1,6 +1,5 @@
 //! Accepted logins, and how long they are valid.
-use super::Principal;
-use super::token::AcceptedToken;
+use super::{AcceptedToken, Principal};
 use std::sync::Arc;
 
 /// An accepted login.

@@ -1,6 +1,6 @@
 //! Service account tokens: JSON Web Tokens (RFC 7519), signed with a key of a set that the server knows.
 use super::jwks::{JwksError, Key, KeyFile};
-use super::{Login, Principal, VerifiedCredential};
+use super::{AcceptedToken, Login, Principal, VerifiedCredential};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
@@ -26,14 +26,6 @@ pub struct TokenVerifier {
     issuer: String,
     audiences: Vec<String>,
     leeway_s: u64,
-}
-
-/// Signing key, issuer and audiences of an accepted token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcceptedToken {
-    key: Arc<Key>,
-    issuer: String,
-    audiences: Vec<String>,
 }
 
 #[derive(Deserialize)]

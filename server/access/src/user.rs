@@ -1,6 +1,6 @@
 //! A user and its password.
-use super::hash::{NoMemory, PasswordHash};
-use super::hashing_memory::HashingMemory;
+use super::hash::PasswordHash;
+use super::hashing_memory::{HashingMemory, NoMemory};
 use super::mosquitto_hash::MosquittoHash;
 use super::scram::ScramKeys;
 use ring::hmac::{self, HMAC_SHA256};

@@ -10,6 +10,7 @@
 //! ```
 //!
 //! The known leads move with the node's own clock: the monotonic clock shows a step at once.
+use super::engine::ClockReadings;
 use super::expiry_index::RecordAge;
 use statestored_common::ClockReading;
 use std::collections::HashMap;
@@ -18,15 +19,6 @@ use std::time::Duration;
 /// Time for which a node with no other clocks to compare distrusts a step of its clock. A step made by mistake is usually corrected by
 /// then.
 const DISTRUST_MS: u64 = 60_000;
-
-/// Readings of the wall clocks, as the engine has them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ClockReadings {
-    /// The engine's own clock, if it has one.
-    pub engine_ms: Option<u64>,
-    /// The last reading of each node, identified by its process.
-    pub nodes: Vec<(u128, u64)>,
-}
 
 /// The owner of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Comparison of this node's wall clock with others, and its effect on versions.
-use super::clock_comparison::{ClockReadings, ClockStatus};
-use super::engine::{EngineError, EngineRequest, EngineRequestId, Link};
+use super::clock_comparison::ClockStatus;
+use super::engine::{ClockReadings, EngineError, EngineRequest, EngineRequestId, Link};
 use super::plan::VersionClock;
 use super::{REQUEST_RETRY_MS, SharedKeyspace};
 use statestored_common::ClockReading;

@@ -1,5 +1,4 @@
 //! The interface of an engine to a [`SharedKeyspace`](super::SharedKeyspace) keyspace, as requests and events without I/O.
-use super::clock_comparison::ClockReadings;
 use super::record::Record;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -203,6 +202,15 @@ pub enum EngineError {
     /// The engine is not the one with which this process began.
     #[error("the storage was replaced by another one, restart the server: {0}")]
     Replaced(String),
+}
+
+/// Readings of the wall clocks, as the engine has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClockReadings {
+    /// The engine's own clock, if it has one.
+    pub engine_ms: Option<u64>,
+    /// The last reading of each node, identified by its process.
+    pub nodes: Vec<(u128, u64)>,
 }
 
 /// An event from an engine.

@@ -55,12 +55,11 @@ mod tasks;
 mod unavailable;
 mod unconfirmed_reads;
 
-pub use clock_comparison::ClockReadings;
 pub use config::SharedKeyspaceConfig;
 pub use engine::{
-    BUCKETS, CLOCK_LIFETIME, CommitOutcome, EngineCommit, EngineError, EngineEvent, EngineKey,
-    EngineRequest, EngineRequestId, EngineValue, KeyState, KeyedRecord, Keys, Link, REPLY_LIFETIME,
-    RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
+    BUCKETS, CLOCK_LIFETIME, ClockReadings, CommitOutcome, EngineCommit, EngineError, EngineEvent,
+    EngineKey, EngineRequest, EngineRequestId, EngineValue, KeyState, KeyedRecord, Keys, Link,
+    REPLY_LIFETIME, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
 };
 pub use record::{Record, RecordContent, RecordError, WriteId};
 

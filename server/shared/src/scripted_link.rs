@@ -1,8 +1,7 @@
 //! A node over an engine whose events a test scripts.
-use super::clock_comparison::ClockReadings;
 use super::engine::{
-    BUCKETS, EngineEvent, EngineRequest, EngineRequestId, KeyState, KeyedRecord, RecordPage,
-    Revision, bucket_of,
+    BUCKETS, ClockReadings, EngineEvent, EngineRequest, EngineRequestId, KeyState, KeyedRecord,
+    RecordPage, Revision, bucket_of,
 };
 use super::record::{Record, RecordContent};
 use super::{Completion, Link, SharedKeyspace, SharedKeyspaceConfig, WriteId};

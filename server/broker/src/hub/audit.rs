@@ -1,6 +1,5 @@
 //! Lines of the [audit trail](crate::audit) about connections and refusals.
 use super::refusal_log::{RefusalCause, RefusalDetails};
-use super::termination::WillOutcome;
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::{self, EndReason, LineKind, truncate};
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use statestore_protocol::{Command, Rejection, Reply, ServiceError};
 use statestored_access::{Peer, Principal};
 use statestored_common::ClockReading;
 use statestored_connection::{CloseMode, Connection, ConnectionState};
+use statestored_connection::{Connection, ConnectionState};
 use statestored_store::service::{NotExecutedReason, Outcome, READ_ONLY, TOO_MANY_WATCHES};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,17 +44,6 @@ impl Hub {
     pub fn record_connection_during_shutdown(&self, peer: &Peer) {
         self.end_counts.count(EndReason::ServerStopped);
         tracing::debug!(%peer, "refusing a connection: the server stops");
-    }
-
-    /// Ends a connection whose network connection failed; [`closed`](Self::closed) follows.
-    pub fn connection_failed(
-        &mut self,
-        id: ConnectionId,
-        error: &std::io::Error,
-        now: ClockReading,
-    ) {
-        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
-        self.end_connection(id, CloseMode::Immediate, WillOutcome::Published, now);
     }
 
     /// Returns whether a line about this client may be written.

@@ -1,7 +1,7 @@
 //! Output to clients: directly into the connection's buffer if nothing is in the way, else through the session's queue.
-use super::message::Delivery;
+use super::message::{Delivery, QueuedMessage};
 use super::metrics::HubMetrics;
-use super::session::{InFlight, InFlightContent, QueuedMessage, Session};
+use super::session::{InFlight, InFlightContent, Session};
 use super::{ConnectionId, Hub, SessionId};
 use crate::audit::EndReason;
 use crate::large_allocations::LargeAllocations;
@@ -12,15 +12,6 @@ use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestored_common::ClockReading;
 use statestored_connection::Connection;
 use statestored_store::service::WaiterId;
-
-/// Result so far of routing a message.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RoutingResult {
-    /// Whether there were subscribers.
-    pub(super) is_matched: bool,
-    /// Whether some of them got it, or will.
-    pub(super) is_accepted: bool,
-}
 
 impl Hub {
     pub(super) fn mark_dirty(&mut self, id: ConnectionId) {

@@ -6,6 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+/// Number of waiting fan-outs at which no more are taken over that no connection here has caused: expiry, and changes by others.
+pub(super) const MAX_FANOUTS: usize = 1024;
+
 /// Memory of waiting notifications, in bytes, at which requests that may write wait too. The last notification may exceed it.
 const MAX_NOTIFICATION_BYTES: usize = 32 * 1024 * 1024;
 

@@ -1,9 +1,10 @@
 //! A message on its way to subscribers.
-use super::session::QueuedMessage;
+use super::ConnectionId;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
 };
+use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::sync::Arc;
 
@@ -53,6 +54,22 @@ pub(crate) struct Delivery {
     pub(crate) message: Message,
     /// Identifiers of the matching subscriptions.
     pub(crate) identifiers: Box<[u32]>,
+}
+
+/// Number of the remembered answer in a response, and the connection on which its request was acknowledged first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CachedReplyRef {
+    pub(crate) number: u64,
+    pub(crate) connection: ConnectionId,
+}
+
+/// A message that waits for the connection, the Receive Maximum or the output buffer.
+#[derive(Debug)]
+pub(crate) struct QueuedMessage {
+    pub(crate) delivery: Delivery,
+    /// The write that must be durable before this may leave; 0 for none.
+    pub(crate) commit_index: u64,
+    pub(crate) cached_reply: Option<CachedReplyRef>,
 }
 
 fn expires_ms(seconds: Option<u32>, now_ms: u64) -> Option<u64> {
@@ -227,5 +244,16 @@ impl Delivery {
         header.encode(max_packet_bytes, out, content.payload.len(), |out| {
             out.extend_from_slice(content.payload.bytes());
         })
+    }
+}
+
+impl QueuedMessage {
+    /// Creates an entry for a message that carries no answer.
+    pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
+        Self {
+            delivery,
+            commit_index: hold,
+            cached_reply: None,
+        }
     }
 }

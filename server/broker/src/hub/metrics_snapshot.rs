@@ -65,6 +65,29 @@ impl Hub {
         self.anonymous_local_users = can_connect;
     }
 
+    /// Returns the counters and gauges.
+    pub fn metrics(&self) -> HubMetrics {
+        let asked = self.service.outcome_metrics();
+        let size = self.service.size();
+        let is_here = !self.uses_shared_engine();
+        let through_broker = self.broker.as_ref().map_or(0, Broker::pending_count);
+        HubMetrics {
+            requests: asked.executed,
+            requests_refused: self.metrics.requests_refused + asked.refused,
+            requests_expired: asked.expired,
+            requests_unknown: asked.unknown,
+            requests_denied: asked.denied,
+            requests_pending: (self.pending_requests.len() + through_broker) as u64,
+            keys: is_here.then_some(size.keys),
+            entry_bytes: is_here.then_some(size.bytes),
+            connections: self.connections.len() as u64,
+            sessions: self.sessions.len() as u64,
+            held_bytes: self.held_bytes() as u64,
+            hashing_bytes: self.verifications.hashing_bytes() as u64,
+            ..self.metrics
+        }
+    }
+
     /// Returns all metrics.
     pub fn metrics_snapshot(&mut self, now: ClockReading) -> MetricsSnapshot {
         MetricsSnapshot {

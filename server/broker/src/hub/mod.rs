@@ -4,18 +4,18 @@
 //! ```text
 //!   driver ──bytes──▶ connection ──packet──▶ hub ──request in an envelope──▶ service
 //!                                             │  ◀──outcome, recipients───────┘
-//!                                             ├─ login         authentication of clients (the rules are in access)
-//!                                             ├─ connect       the session of each client
-//!                                             ├─ publish       a request, or a message to subscribers
-//!                                             ├─ rate_limiter  connections that wait, since they sent too much
-//!                                             ├─ pending       pending requests
-//!                                             ├─ delivery      to one client: at once, or through its queue
-//!                                             ├─ fanout        to many, a part at a time
-//!                                             ├─ termination   how connections and sessions end
-//!                                             ├─ eviction      sessions that end when too much is held
-//!                                             ├─ policy        rights of sessions
-//!                                             ├─ broker        requests and answers through another broker
-//!                                             └─ reload        changes of users and rules while it runs
+//!                                             ├─ login            authentication of clients (the rules are in access)
+//!                                             ├─ connect          the session of each client
+//!                                             ├─ publish          a request, or a message to subscribers
+//!                                             ├─ rate_limiter     connections that wait, since they sent too much
+//!                                             ├─ pending          pending requests
+//!                                             ├─ delivery         to one client: at once, or through its queue
+//!                                             ├─ fanout_delivery  to many, a part at a time
+//!                                             ├─ termination      how connections and sessions end
+//!                                             ├─ eviction         sessions that end when too much is held
+//!                                             ├─ policy           rights of sessions
+//!                                             ├─ broker           requests and answers through another broker
+//!                                             └─ reload           changes of users and rules while it runs
 //! ```
 //!
 //! [`Hub`] holds the connections, the sessions and the subscriptions, in front of the service. A driver tells it
@@ -76,6 +76,7 @@ mod connect;
 mod delivery;
 mod eviction;
 mod fanout;
+mod fanout_delivery;
 mod fanout_quantum;
 mod fanout_queue;
 pub mod inspect;
@@ -118,8 +119,7 @@ use crate::audit::{EndCounts, EndReason, LineLimiter};
 use crate::large_allocations::LargeAllocations;
 use broker::Broker;
 use bytes::BytesMut;
-use fanout::MAX_FANOUTS;
-use fanout_queue::FanoutQueue;
+use fanout_queue::{FanoutQueue, MAX_FANOUTS};
 use operator_requests::OperatorRequests;
 use packet_buffer_pool::PacketBufferPool;
 use pending::PendingRequest;

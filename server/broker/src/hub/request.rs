@@ -1,9 +1,9 @@
 //! Requests to the store ("State store system topic, QoS, and required MQTT5 properties").
 use super::audit::key_of;
-use super::message::{Delivery, Message, Payload};
+use super::message::{CachedReplyRef, Delivery, Message, Payload, QueuedMessage};
 use super::packet_buffer_pool::PacketBufferPool;
 use super::refusal_log::RefusalCause;
-use super::session::{CachedReplyRef, InFlight, InFlightContent, QueuedMessage, Session};
+use super::session::{InFlight, InFlightContent, Session};
 use super::{ConnectionId, Hub, SessionId};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{

@@ -1,6 +1,6 @@
 //! State that is kept for a client beyond its connection (MQTT 5, section 4.1). Sessions live in memory.
 use super::limits::HubLimits;
-use super::message::Delivery;
+use super::message::{CachedReplyRef, Delivery, QueuedMessage};
 use super::subscriptions::{Subscription, SubscriptionTree, is_exact};
 use super::{ConnectionId, SessionId};
 use slotmap::SlotMap;
@@ -21,13 +21,6 @@ const SLACK_BYTES: usize = 1024;
 const WINDOW_SLOT_BYTES: usize = 96;
 /// Number of places for which the window of a session with nothing in flight keeps room.
 const MIN_WINDOW_SLOTS: u16 = 32;
-
-/// Number of the remembered answer in a response, and the connection on which its request was acknowledged first.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CachedReplyRef {
-    pub(crate) number: u64,
-    pub(crate) connection: ConnectionId,
-}
 
 /// A PUBLISH in flight, as far as it is needed to send it again.
 #[derive(Debug)]
@@ -64,26 +57,6 @@ impl InFlightContent {
             Self::NotRetained => 0,
             Self::Packet(packet) => packet.capacity(),
             Self::Delivery(delivery) => delivery.own_bytes(),
-        }
-    }
-}
-
-/// A message that waits for the connection, the Receive Maximum or the output buffer.
-#[derive(Debug)]
-pub(crate) struct QueuedMessage {
-    pub(crate) delivery: Delivery,
-    /// The write that must be durable before this may leave; 0 for none.
-    pub(crate) commit_index: u64,
-    pub(crate) cached_reply: Option<CachedReplyRef>,
-}
-
-impl QueuedMessage {
-    /// Creates an entry for a message that carries no answer.
-    pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
-        Self {
-            delivery,
-            commit_index: hold,
-            cached_reply: None,
         }
     }
 }

@@ -136,6 +136,17 @@ impl Hub {
         self.end_connection(id, CloseMode::Graceful, WillOutcome::Published, now);
     }
 
+    /// Ends a connection whose network connection failed; [`closed`](Self::closed) follows.
+    pub fn connection_failed(
+        &mut self,
+        id: ConnectionId,
+        error: &std::io::Error,
+        now: ClockReading,
+    ) {
+        self.log_end(id, EndReason::NetworkError, &error.to_string(), None, now);
+        self.end_connection(id, CloseMode::Immediate, WillOutcome::Published, now);
+    }
+
     /// Ends a connection without a packet.
     #[cold]
     pub(super) fn drop_connection(

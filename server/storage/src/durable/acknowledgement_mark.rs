@@ -6,7 +6,7 @@
 //!
 //! The mark has two slots of 512 bytes (one disk sector each), written alternately; the newest intact one counts. A power failure
 //! damages one of them at most.
-use super::log::damage_error;
+use super::file_damage::damage_error;
 use crate::StorageError;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use std::io::{self, Read, SeekFrom};

@@ -2,9 +2,9 @@
 use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
 use super::directory::{check_length, lock_if_present, read_manifest, unknown_files};
 use super::directory_contents::{DirectoryContents, LogEnd};
+use super::file_damage::{damage_error, file_damage};
 use super::files::{ChangeVisitor, check_first};
 use super::live_index::LiveIndex;
-use super::log::{damage_error, file_damage};
 use super::stopped_store::no_store_error;
 use crate::disk::{Disk, FileSystem};
 use crate::record::LogChange;

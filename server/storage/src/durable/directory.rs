@@ -1,7 +1,8 @@
 //! The data directory: its lock, its creation, and the files that belong to it.
 use super::acknowledgement_mark::{self, AcknowledgementMark};
 use super::active_log::SpareLog;
-use super::log::{self, FILE_HEADER, FileHeader, damage_error};
+use super::file_damage::damage_error;
+use super::log::{self, FILE_HEADER, FileHeader};
 use super::manifest::{self, Manifest};
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::{Damage, StorageError};

@@ -1,8 +1,9 @@
 //! The files of a data directory, and the end of its current log.
 use super::acknowledgement_mark::AcknowledgedCommit;
 use super::directory::{base_path, log_path};
+use super::file_damage::damage_error;
 use super::files::{ChangeVisitor, ReadStatus, StoreFiles, check_first, visit_frame};
-use super::log::{FileHeader, Reader, damage_error};
+use super::log::{FileHeader, Reader};
 use super::manifest::{Manifest, SealedLog};
 use crate::StorageError;
 use crate::disk::Disk;

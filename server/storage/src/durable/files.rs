@@ -1,6 +1,7 @@
 //! The base and the logs after it, read in the order in which their changes happened.
 use super::directory::check_length;
-use super::log::{FileHeader, FrameRead, Reader, damage_error};
+use super::file_damage::damage_error;
+use super::log::{FileHeader, FrameRead, Reader};
 use super::manifest::{BaseFile, SealedLog};
 use crate::StorageError;
 use crate::disk::Disk;

@@ -12,10 +12,11 @@
 //! | sequence number of the first frame | 8 |
 //!
 //! The salt is random per directory, so that a file of another directory is detected. `frame.rs` has the frames.
-use super::manifest::FORMAT;
+use super::file_damage::{damage_error, file_damage};
+use super::manifest::{FORMAT, newer_format};
+use crate::StorageError;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
-use crate::{Damage, StorageError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -164,7 +165,7 @@ impl Reader {
         reader.fill(&mut found)?;
         let format = u32_at(&found, 8);
         if found.starts_with(header.magic()) && format > FORMAT {
-            return Err(super::manifest::newer_format(path, format));
+            return Err(newer_format(path, format));
         }
         if found != header.encode() {
             return Err(damage_error(
@@ -255,18 +256,4 @@ impl Reader {
             format!("cannot read {}", self.path.display())
         }))
     }
-}
-
-/// Returns the error for a file that is not as it was written.
-pub(super) fn damage_error(path: &Path, what: impl std::fmt::Display) -> StorageError {
-    file_damage(path, what).into()
-}
-
-/// Returns the damage of a file, for the caller to extend.
-pub(super) fn file_damage(path: &Path, what: impl std::fmt::Display) -> Damage {
-    Damage::new(
-        path,
-        format!("is damaged: {what}"),
-        "restore the directory from a copy",
-    )
 }

@@ -11,7 +11,7 @@
 //! checksum 1c291ca3
 //! ```
 //! The last log is the one being written; the manifest does not have its length.
-use super::log::damage_error;
+use super::file_damage::damage_error;
 use crate::{Damage, StorageError};
 use std::fmt::Write as _;
 use std::path::Path;

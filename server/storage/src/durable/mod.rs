@@ -21,6 +21,7 @@ mod directory;
 mod directory_contents;
 mod directory_copy;
 mod durable_image;
+mod file_damage;
 mod file_remover;
 mod files;
 mod live_index;

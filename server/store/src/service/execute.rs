@@ -42,7 +42,7 @@ use super::Service;
 use super::pending_changes::ChangeRecorder;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
-    CommittedReply, NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    CommittedReply, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request, RequestEnvelope,
     RequestProgress, RevealedState, changes_entries,
 };
 use super::request_meter::Verb;
@@ -62,9 +62,6 @@ const EXPIRED_PER_REQUEST: usize = 4;
 
 /// Cost of checking whether a client may read or write a key, roughly in nanoseconds.
 const RIGHTS_CHECK_STEPS: usize = 100;
-
-/// The error text for a command that could change an entry while the store is read-only.
-pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
 
 /// Returns whether an outcome is "the quota has been exceeded".
 fn is_over_quota(outcome: &Outcome) -> bool {

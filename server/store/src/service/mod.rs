@@ -41,10 +41,9 @@ mod watches;
 
 pub use crate::keyspace::Ticket;
 pub use config::ServiceConfig;
-pub use execute::READ_ONLY;
 pub use request::{
-    ChangeNotification, CommitIndex, CommittedReply, NotExecutedReason, Outcome, ReplyEnvelope,
-    Request, RequestEnvelope, RequestProgress, RevealedState,
+    ChangeNotification, CommitIndex, CommittedReply, NotExecutedReason, Outcome, READ_ONLY,
+    ReplyEnvelope, Request, RequestEnvelope, RequestProgress, RevealedState,
 };
 pub use statestored_common::ClockReading;
 pub use watches::TOO_MANY_WATCHES;

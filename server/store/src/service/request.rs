@@ -30,6 +30,9 @@ pub enum NotExecutedReason {
     Unavailable,
 }
 
+/// The error text for a command that could change an entry while the store is read-only.
+pub const READ_ONLY: &str = "the store is read-only because its disk is full; free space on the server's disk, then try again";
+
 /// Number of a commit; numbers rise by one. Answers and notifications that reveal its writes are not sent before it is
 /// durable. The value 0 means "durable".
 pub type CommitIndex = u64;

@@ -1,5 +1,5 @@
 //! Metrics of requests: verbs, results and latencies.
-use super::request::{NotExecutedReason, Outcome};
+use super::request::{NotExecutedReason, Outcome, READ_ONLY};
 use statestore_protocol::{Command, Rejection, Reply, ServiceError, TransactionOperation};
 use statestored_common::histogram::{Histogram, LATENCY_BOUNDS};
 
@@ -120,7 +120,7 @@ fn result(outcome: &Outcome) -> usize {
         | ServiceError::EmptyKey => 11,
         ServiceError::NotAuthorized => 12,
         ServiceError::MissingTimestamp | ServiceError::MalformedTimestamp => 13,
-        ServiceError::Other(text) if text == super::READ_ONLY => 14,
+        ServiceError::Other(text) if text == READ_ONLY => 14,
         _ => 15,
     }
 }

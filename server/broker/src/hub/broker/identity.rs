@@ -38,6 +38,9 @@ pub(super) enum IdentityError {
     InvalidSignature,
 }
 
+/// The client id and the response topic of a request.
+pub(super) type RequestOrigin<'a> = (&'a str, &'a str);
+
 /// Returns the user who sent a request with this response topic, if it has a name.
 ///
 /// # Errors
@@ -46,7 +49,7 @@ pub(super) fn sender<'a>(
     publish: &'a Publish,
     property: &str,
     key: &IdentityKey,
-    (client_id, response_topic): (&str, &str),
+    (client_id, response_topic): RequestOrigin<'_>,
 ) -> Result<Option<&'a str>, IdentityError> {
     let mut said = publish
         .user_property_bytes()

@@ -1,14 +1,15 @@
 //! Requests through the broker: their senders and their responses.
-use super::super::fanout::MAX_FANOUTS;
+use super::super::fanout_queue::MAX_FANOUTS;
 use super::super::message::{Message, Payload};
 use super::super::request::encode_version;
 use super::super::{Hub, QUANTUM_WORK};
 use super::broker_client::{BrokerClient, Sender};
 use super::outgoing_message::OutgoingKind;
+use super::pending_request::{PendingRequest, ReturnAddress};
 use super::request_queue::IncomingRequest;
 use super::{BROKER_CLIENT_PREFIX, BrokerError, group, local_refusals};
-use bytes::{Bytes, BytesMut};
-use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic, Publish, PublishHeader, ReasonCode};
+use bytes::BytesMut;
+use statestore_protocol::mqtt::{Publish, PublishHeader, ReasonCode};
 use statestore_protocol::{property, topic};
 use statestored_common::ClockReading;
 use statestored_connection::memory_budget::Reservation;
@@ -16,35 +17,9 @@ use statestored_store::keyspace::Ticket;
 use statestored_store::service::{
     CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
 };
-use std::sync::Arc;
 
-/// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
-const PENDING_REQUEST_BYTES: usize = 512;
 /// Requests that are executed before other connections have their turn.
 const QUANTUM_REQUESTS: usize = 64;
-
-/// The data needed to respond to a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ReturnAddress<'a> {
-    pub(super) number: u64,
-    pub(super) response_topic: CheckedTopic<'a>,
-    pub(super) correlation_data: &'a [u8],
-    /// Client and key of the watch, if the request came from the [log](super::group).
-    pub(super) watch: Option<(&'a Arc<str>, &'a Bytes)>,
-}
-
-/// The client id and the response topic of a request.
-pub(super) type RequestOrigin<'a> = (&'a str, &'a str);
-
-/// A request whose outcome comes later.
-#[derive(Debug)]
-pub(super) struct PendingRequest {
-    number: u64,
-    response_topic: OwnedTopic,
-    correlation_data: Box<[u8]>,
-    watch: Option<(Arc<str>, Bytes)>,
-    _reservation: Reservation,
-}
 
 impl Hub {
     /// Processes a message with QoS 1 from the broker. Fails if the connection cannot go on.
@@ -237,19 +212,7 @@ impl Hub {
         match self.service.submit(envelope, now) {
             RequestProgress::Complete(outcome) => self.complete_for_broker(to, &outcome, now),
             RequestProgress::Pending(ticket) => {
-                let bytes = PENDING_REQUEST_BYTES
-                    + envelope.request.payload.len()
-                    + to.response_topic.as_bytes().len()
-                    + to.correlation_data.len();
-                let asker = PendingRequest {
-                    number: to.number,
-                    response_topic: to.response_topic.into_owned(),
-                    correlation_data: to.correlation_data.into(),
-                    watch: to
-                        .watch
-                        .map(|(client, key)| (Arc::clone(client), key.clone())),
-                    _reservation: Reservation::new(&self.memory_budget, bytes),
-                };
+                let asker = PendingRequest::new(to, payload_bytes, &self.memory_budget);
                 if let Some(broker) = &mut self.broker {
                     broker.pending_requests.insert(ticket, asker);
                 }
@@ -269,13 +232,7 @@ impl Hub {
             let is_followed = matches!(outcome, Outcome::Replied(_));
             return self.handle_watch_outcome(Some(ticket), is_followed, now);
         };
-        let to = ReturnAddress {
-            number: asker.number,
-            response_topic: asker.response_topic.get(),
-            correlation_data: &asker.correlation_data,
-            watch: asker.watch.as_ref().map(|(client, key)| (client, key)),
-        };
-        self.complete_for_broker(to, outcome, now);
+        self.complete_for_broker(asker.return_address(), outcome, now);
     }
 
     /// Responds to a request. The built-in listener reports some outcomes in a PUBACK, which here reaches the broker only. So the status of

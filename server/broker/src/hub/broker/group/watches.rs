@@ -6,7 +6,7 @@ use crate::hub::Hub;
 use crate::hub::broker::BROKER_CLIENT_PREFIX;
 use crate::hub::broker::broker_client::{BrokerClient, Sender};
 use crate::hub::broker::outgoing_message::OutgoingKind;
-use crate::hub::broker::requests::ReturnAddress;
+use crate::hub::broker::pending_request::ReturnAddress;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Publish, ReasonCode};
 use statestore_protocol::property::RequestProperties;
