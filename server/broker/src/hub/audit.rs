@@ -7,7 +7,6 @@ use slotmap::Key;
 use statestore_protocol::{Command, Rejection, Reply, ServiceError};
 use statestored_access::{Peer, Principal};
 use statestored_common::ClockReading;
-use statestored_connection::{CloseMode, Connection, ConnectionState};
 use statestored_connection::{Connection, ConnectionState};
 use statestored_store::service::{NotExecutedReason, Outcome, READ_ONLY, TOO_MANY_WATCHES};
 use std::borrow::Cow;

@@ -5,7 +5,6 @@ use statestore_protocol::mqtt::{
     EncodeError, EncodedProperties, PacketId, Publish, PublishHeader, Will,
 };
 use statestored_connection::memory_budget::{MemoryBudget, Reservation};
-use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::sync::Arc;
 
 /// Payload of messages; cheap to clone, and counted once.

@@ -12,7 +12,6 @@ use bytes::BytesMut;
 use statestore_protocol::mqtt::{Publish, PublishHeader, ReasonCode};
 use statestore_protocol::{property, topic};
 use statestored_common::ClockReading;
-use statestored_connection::memory_budget::Reservation;
 use statestored_store::keyspace::Ticket;
 use statestored_store::service::{
     CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
