@@ -2,7 +2,7 @@
 use crate::admin::Token;
 use crate::config::{Config, ConfigError, ListenerConfig, Options};
 use crate::listeners::{ActiveTls, BoundAddress, anonymous_exposure};
-use crate::server_handle::ReloadedConfig;
+use crate::server_handle::{PolicyUpdate, ReloadedConfig};
 
 /// Settings of a running server that only a restart changes, as far as a reload depends on them.
 #[derive(Debug)]
@@ -52,9 +52,16 @@ impl RunningConfig {
         if !is_same_token && !needs_restart.iter().any(|it| it == name) {
             needs_restart.push(name.into());
         }
+        // A policy that has to wait for the options on which it depends.
+        let is_deferred = self.options.is_deferred(&config.options, "policy-file");
+        let policy = if is_deferred {
+            PolicyUpdate::Keep
+        } else {
+            PolicyUpdate::Replace(config.policy)
+        };
         Ok(ReloadedConfig {
             authenticator: config.authenticator,
-            policy: config.policy,
+            policy,
             tls: config.listener_config.tls,
             process: config.process,
             limits: Some((config.limits, config.service)),

@@ -67,8 +67,8 @@ impl fmt::Debug for InspectRequest {
 pub(crate) struct ReloadedConfig {
     /// Authentication of clients.
     pub(crate) authenticator: Authenticator,
-    /// Rights of clients; `None` allows everything.
-    pub(crate) policy: Option<Arc<Policy>>,
+    /// Rights of clients.
+    pub(crate) policy: PolicyUpdate,
     /// Certificates of TLS; `None` if they do not change.
     pub(crate) tls: Option<Tls>,
     /// Settings of the process; `None` if they do not change.
@@ -77,6 +77,15 @@ pub(crate) struct ReloadedConfig {
     pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
     /// Names of options that were changed and need a restart.
     pub(crate) needs_restart: Vec<String>,
+}
+
+/// Change of the rights of clients by a reload.
+#[derive(Debug)]
+pub(crate) enum PolicyUpdate {
+    /// The rights do not change.
+    Keep,
+    /// The rights are those of this policy; `None` allows everything.
+    Replace(Option<Arc<Policy>>),
 }
 
 /// Source of the settings of a reload.
@@ -97,7 +106,7 @@ impl ReloadSource {
             Self::None => None,
             Self::Access(authenticator, policy) => Some(ReloadedConfig {
                 authenticator: authenticator.reload()?,
-                policy: policy.clone(),
+                policy: PolicyUpdate::Replace(policy.clone()),
                 limits: None,
                 needs_restart: Vec::new(),
                 tls: None,

@@ -11,7 +11,7 @@ use crate::access::Peer;
 use crate::clock::Clock;
 use crate::hub::{CompletedVerification, ConnectionId, Hub};
 use crate::listeners::AcceptResult;
-use crate::server_handle::{Command, InspectRequest};
+use crate::server_handle::{Command, InspectRequest, PolicyUpdate};
 use crate::storage::group_commit::ImageOrder;
 use crate::storage::{Committer, StorageError, SubmitError};
 use bytes::BytesMut;
@@ -355,7 +355,11 @@ impl Driver {
                     self.set_budgets(service.max_bytes, limits.max_session_bytes);
                     hub.set_limits(limits, &service);
                 }
-                hub.begin_access_change(Some(change.authenticator), change.policy, now);
+                let policy = match change.policy {
+                    PolicyUpdate::Keep => hub.policy().cloned(),
+                    PolicyUpdate::Replace(policy) => policy,
+                };
+                hub.begin_access_change(Some(change.authenticator), policy, now);
                 drop(hub);
                 self.access_change_sender.replace(Some(reply));
                 // With few clients, this completes the change.

@@ -2,7 +2,7 @@ use super::super::*;
 use super::packet;
 use crate::access::{Authenticator, Policy};
 use crate::hub::HubConfig;
-use crate::server_handle::ReloadedConfig;
+use crate::server_handle::{PolicyUpdate, ReloadedConfig};
 use crate::service::{Service, ServiceConfig};
 use crate::storage::{CommitterOptions, MemoryStorage};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
@@ -132,7 +132,7 @@ rules:
         let mut other = join(&driver, "other").await;
         let change = ReloadedConfig {
             authenticator: Authenticator::default(),
-            policy: Some(Arc::new(Policy::parse(RULES).unwrap())),
+            policy: PolicyUpdate::Replace(Some(Arc::new(Policy::parse(RULES).unwrap()))),
             tls: None,
             process: None,
             limits: None,
