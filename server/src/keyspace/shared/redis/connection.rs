@@ -1,6 +1,6 @@
 //! Connection to a master, check that it is suitable, and creation of the store at the first start.
 use super::key_names::{KeyNames, SHELVES, number};
-use super::master_discovery::{ConnectPurpose, connect_to_master};
+use super::master_discovery::{Address, ConnectPurpose, connect_to_master};
 use super::restoring;
 use super::{REQUEST_TIMEOUT, RedisConfig, RedisError};
 use crate::keyspace::shared::BUCKETS;
@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// Time for which connecting is retried at the start while Redis does not answer yet.
@@ -54,7 +55,7 @@ impl StoreSecret for MasterConnection {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) names: KeyNames,
-    pub(super) address: (String, u16),
+    pub(super) address: Address,
     /// The id of the store.
     pub(super) store: String,
     /// The id of the current history of the store.
@@ -63,6 +64,22 @@ pub(super) struct Session {
     pub(super) commit: String,
     pub(super) read: String,
     pub(super) replicas: u32,
+    /// Whether the server has left the master for another one.
+    has_left: watch::Sender<bool>,
+}
+
+impl Session {
+    /// Records that the server leaves the master for another one.
+    pub(super) fn leave(&self) {
+        self.has_left.send_replace(true);
+    }
+
+    /// Completes once the server leaves the master for another one.
+    pub(super) async fn left(&self) {
+        let mut has_left = self.has_left.subscribe();
+        // The sender lives as long as the session.
+        let _ = has_left.wait_for(|has_left| *has_left).await;
+    }
 }
 
 /// The reason why there is no connection.
@@ -101,7 +118,7 @@ pub(super) async fn begin(
     let end = Instant::now() + START_TIMEOUT;
     let mut is_told = false;
     loop {
-        let obstacle = match connect_to_master(config, purpose).await {
+        let obstacle = match connect_to_master(config, purpose, None).await {
             Ok(reached) => return Ok(reached),
             Err(obstacle) => obstacle,
         };
@@ -150,7 +167,7 @@ impl ConnectError {
 /// Opens one more connection, as the configured user.
 pub(super) async fn connect(
     config: &RedisConfig,
-    address: &(String, u16),
+    address: &Address,
 ) -> Result<MultiplexedConnection, ConnectError> {
     let mut settings = RedisConnectionInfo::default().set_db(i64::from(config.database));
     if let Some(user) = &config.user {
@@ -169,7 +186,7 @@ pub(super) async fn connect(
 
 pub(super) async fn connect_as(
     config: &RedisConfig,
-    (host, port): &(String, u16),
+    (host, port): &Address,
     settings: RedisConnectionInfo,
 ) -> Result<MultiplexedConnection, ConnectError> {
     let client = match &config.tls {
@@ -215,7 +232,7 @@ fn read(file: &Path) -> Result<Vec<u8>, ConnectError> {
 /// Connects to a master at this address, and finds or creates the store.
 pub(super) async fn connect_to_store(
     config: &RedisConfig,
-    address: &(String, u16),
+    address: &Address,
     purpose: ConnectPurpose,
 ) -> Result<MasterConnection, ConnectError> {
     let mut connection = connect(config, address).await?;
@@ -307,6 +324,7 @@ pub(super) async fn connect_to_store(
         commit,
         read,
         replicas: config.replicas,
+        has_left: watch::Sender::new(false),
     };
     Ok(MasterConnection {
         connection,
