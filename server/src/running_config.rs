@@ -29,7 +29,7 @@ impl RunningConfig {
         anonymous_exposure::check(&addresses, &config.listener_config, authenticator)?;
         let mut needs_restart = self.options.needing_restart(&config.options);
         // The users change at once, the listeners at the next start only.
-        let doors = ListenerConfig {
+        let listener_config = ListenerConfig {
             tls: config
                 .listener_config
                 .tls
@@ -38,14 +38,16 @@ impl RunningConfig {
             unix_mode: self.unix_mode,
             ..config.listener_config
         };
-        anonymous_exposure::check(&self.listening, &doors, authenticator).map_err(|error| {
-            if needs_restart.iter().any(|name| name == "listen") {
-                let problem = format!("{error}; another --listen takes effect at a restart");
-                ConfigError::Options(problem)
-            } else {
-                error.into()
-            }
-        })?;
+        anonymous_exposure::check(&self.listening, &listener_config, authenticator).map_err(
+            |error| {
+                if needs_restart.iter().any(|name| name == "listen") {
+                    let problem = format!("{error}; another --listen takes effect at a restart");
+                    ConfigError::Options(problem)
+                } else {
+                    error.into()
+                }
+            },
+        )?;
         let is_same_token = match (&self.token, config.admin.and_then(|admin| admin.token)) {
             (Some(token), Some(other)) => token.equals(&other),
             (None, None) => true,
@@ -55,9 +57,16 @@ impl RunningConfig {
         if !is_same_token && !needs_restart.iter().any(|it| it == name) {
             needs_restart.push(name.into());
         }
+        // A policy that has to wait for the options on which it depends.
+        let is_deferred = self.options.is_deferred(&config.options, "policy-file");
+        let policy = if is_deferred {
+            PolicyUpdate::Keep
+        } else {
+            PolicyUpdate::Replace(config.policy)
+        };
         Ok(ReloadedConfig {
             authenticator: config.authenticator,
-            policy: config.policy,
+            policy,
             tls: config.listener_config.tls,
             process: config.process,
             limits: Some((config.limits, config.service)),
@@ -71,8 +80,8 @@ impl RunningConfig {
 pub(crate) struct ReloadedConfig {
     /// Authentication of clients.
     pub(crate) authenticator: Authenticator,
-    /// Rights of clients; `None` allows everything.
-    pub(crate) policy: Option<Arc<Policy>>,
+    /// Rights of clients.
+    pub(crate) policy: PolicyUpdate,
     /// Certificates of TLS; `None` if they do not change.
     pub(crate) tls: Option<Tls>,
     /// Settings of the process; `None` if they do not change.
@@ -81,6 +90,15 @@ pub(crate) struct ReloadedConfig {
     pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
     /// Names of options that were changed and need a restart.
     pub(crate) needs_restart: Vec<String>,
+}
+
+/// Change of the rights of clients by a reload.
+#[derive(Debug)]
+pub(crate) enum PolicyUpdate {
+    /// The rights do not change.
+    Keep,
+    /// The rights are those of this policy; `None` allows everything.
+    Replace(Option<Arc<Policy>>),
 }
 
 impl ReloadedConfig {

@@ -10,7 +10,7 @@
 use crate::backup::Backup;
 use crate::config::ConfigSource;
 use crate::config_error::ConfigError;
-use crate::running_config::{ReloadedConfig, RunningConfig};
+use crate::running_config::{PolicyUpdate, ReloadedConfig, RunningConfig};
 use statestored_access::read_tracker::ReadTracker;
 use statestored_access::{AccessError, Authenticator, Policy};
 use statestored_broker::hub::{Hub, HubMetrics};
@@ -79,7 +79,7 @@ impl ReloadSource {
             Self::None => None,
             Self::Access(authenticator, policy) => Some(ReloadedConfig {
                 authenticator: authenticator.reload()?,
-                policy: policy.clone(),
+                policy: PolicyUpdate::Replace(policy.clone()),
                 limits: None,
                 needs_restart: Vec::new(),
                 tls: None,

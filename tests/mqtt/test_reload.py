@@ -1,11 +1,14 @@
 """A reload by SIGHUP gives each option that it applies its effect, and names the others."""
 
+import socket
+
 import pytest
 
 import optioned
-from access_options import Certificates, CertificatesOrPasswords, OneUser, SignedTokens
+from access_options import NOT_AUTHORIZED, Certificates, CertificatesOrPasswords, OneUser, SignedTokens, refusal
 from authority import Authority
 from local_options import Audit, ByteRate, ClientLimits, Process, RequestRate, StoreLimits
+from option_group import Group
 from option_groups import GROUPS
 from server import lacks
 
@@ -79,5 +82,40 @@ def test_a_reload_names_the_options_that_it_does_not_apply(kind, tools, tmp_path
     try:
         changed = {name for name in before | group.given if before.get(name) != group.given.get(name)}
         assert group.reload() == sorted(changed - RELOADED)
+    finally:
+        group.end()
+
+
+class SignedRequests(Group):
+    """A policy and the identity that it needs behind a broker, which does not answer."""
+
+    def options(self):
+        self.broker = socket.create_server(("127.0.0.1", 0))
+        policy, key = self.folder / "policy.yaml", self.folder / "key"
+        policy.write_text("rules: []\n")
+        key.write_text("0123456789abcdef0123456789abcdef\n")
+        attach = f"mqtt://127.0.0.1:{self.broker.getsockname()[1]}"
+        return {"attach": attach, "attach-identity": "sender", "attach-identity-key": key, "policy-file": policy}
+
+    def end(self):
+        super().end()
+        self.broker.close()
+
+
+@pytest.mark.parametrize("is_added", [True, False], ids=["added", "removed"])
+def test_a_policy_and_the_identity_that_it_needs_take_effect_together(is_added, tools, tmp_path):
+    group = SignedRequests("file", tmp_path, tools)
+    together = {"attach-identity", "attach-identity-key", "policy-file"}
+    alone = {name: value for name, value in group.given.items() if name not in together}
+    before, group.given = (alone, group.given) if is_added else (group.given, alone)
+    group.start_with(before)
+    try:
+        # Without a policy, the listener of the server is open; this policy allows nothing.
+        in_force = None if is_added else NOT_AUTHORIZED
+        assert refusal(lambda: group.server.peer("before")) == in_force
+        group.settle()
+        needs_restart = group.reload()
+        assert refusal(lambda: group.server.peer("after")) == in_force
+        assert needs_restart == sorted(together)
     finally:
         group.end()

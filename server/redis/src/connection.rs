@@ -14,6 +14,7 @@ use statestored_shared::BUCKETS;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The format in the manifest. The first format, with a hash for each bucket, was in no release.
 pub(super) const FORMAT: &str = "libstatestore 2";
@@ -27,6 +28,9 @@ const MAX_REVISION: u64 = 1 << 52;
 const BEGIN: &str = include_str!("begin.lua");
 const COMMIT: &str = include_str!("commit.lua");
 const READ: &str = include_str!("read.lua");
+
+/// Host and port.
+pub(super) type Address = (String, u16);
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +75,7 @@ impl StoreSecret for MasterConnection {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) names: KeyNames,
-    pub(super) address: (String, u16),
+    pub(super) address: Address,
     /// The id of the store.
     pub(super) store: String,
     /// The id of the current history of the store.
@@ -80,6 +84,22 @@ pub(super) struct Session {
     pub(super) commit: String,
     pub(super) read: String,
     pub(super) replicas: u32,
+    /// Whether the server has left the master for another one.
+    has_left: watch::Sender<bool>,
+}
+
+impl Session {
+    /// Records that the server leaves the master for another one.
+    pub(super) fn leave(&self) {
+        self.has_left.send_replace(true);
+    }
+
+    /// Completes once the server leaves the master for another one.
+    pub(super) async fn left(&self) {
+        let mut has_left = self.has_left.subscribe();
+        // The sender lives as long as the session.
+        let _ = has_left.wait_for(|has_left| *has_left).await;
+    }
 }
 
 /// The reason why there is no connection.
@@ -124,7 +144,7 @@ impl ConnectError {
 /// Opens one more connection, as the configured user.
 pub(super) async fn connect(
     config: &RedisConfig,
-    address: &(String, u16),
+    address: &Address,
 ) -> Result<MultiplexedConnection, ConnectError> {
     let mut settings = RedisConnectionInfo::default().set_db(i64::from(config.database));
     if let Some(user) = &config.user {
@@ -143,7 +163,7 @@ pub(super) async fn connect(
 
 pub(super) async fn connect_as(
     config: &RedisConfig,
-    (host, port): &(String, u16),
+    (host, port): &Address,
     settings: RedisConnectionInfo,
 ) -> Result<MultiplexedConnection, ConnectError> {
     let client = match &config.tls {
@@ -189,7 +209,7 @@ fn read(file: &Path) -> Result<Vec<u8>, ConnectError> {
 /// Connects to a master at this address, and finds or creates the store.
 pub(super) async fn connect_to_store(
     config: &RedisConfig,
-    address: &(String, u16),
+    address: &Address,
     purpose: ConnectPurpose,
 ) -> Result<MasterConnection, ConnectError> {
     let mut connection = connect(config, address).await?;
@@ -281,6 +301,7 @@ pub(super) async fn connect_to_store(
         commit,
         read,
         replicas: config.replicas,
+        has_left: watch::Sender::new(false),
     };
     Ok(MasterConnection {
         connection,

@@ -30,7 +30,10 @@ pub(super) async fn watch(
     tell: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
     let mut then = ConnectionStatus::Usable;
-    let lost = run_watch(&config, &session, (&portions, &telling), &said, ask, &tell).await;
+    let lost = tokio::select! {
+        lost = run_watch(&config, &session, (&portions, &telling), &said, ask, &tell) => lost,
+        () = session.left() => transient("redis has another master"),
+    };
     telling.end_watch(ask);
     let (reason, error) = match lost {
         ReadError::Transient(reason) => (reason, None),

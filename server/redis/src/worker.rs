@@ -4,7 +4,7 @@ use super::batch_sizes::BatchSizes;
 use super::change_reporter::ChangeReporter;
 use super::clocks;
 use super::commits::{self, ScriptCommit};
-use super::connection::{ConnectError, ConnectPurpose, MasterConnection, Session};
+use super::connection::{Address, ConnectError, ConnectPurpose, MasterConnection, Session};
 use super::master_discovery;
 use super::transactions::{self, ConnectionStatus};
 use super::{RedisConfig, pages, revision, watch};
@@ -16,6 +16,7 @@ use statestored_shared::{CommitOutcome, EngineError, EngineEvent, EngineRequest}
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -49,19 +50,28 @@ pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends
     let mut reached = reached;
     loop {
         let session = Arc::clone(&reached.session);
-        if !serve(
+        let serving = serve(
             &config,
             reached,
             (&portions, &said, &telling),
             &mut ends,
             &mut watches,
-        )
-        .await
-        {
-            return;
-        }
-        tracing::warn!("the connection to redis is lost; reconnecting");
-        match reconnect(&config, &session, &mut ends).await {
+        );
+        let superseded = match serving.await {
+            ServeEnd::LinkDropped => return,
+            ServeEnd::ConnectionLost => {
+                tracing::warn!("the connection to redis is lost; reconnecting");
+                None
+            }
+            ServeEnd::Superseded((host, port)) => {
+                let (former_host, former_port) = &session.address;
+                tracing::warn!(
+                    "most sentinels name {host}:{port} as the master of redis: leaving {former_host}:{former_port}"
+                );
+                Some(&session.address)
+            }
+        };
+        match reconnect(&config, &session, superseded, &mut ends).await {
             Some(next) => reached = next,
             None => return,
         }
@@ -75,7 +85,17 @@ pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends
     }
 }
 
-/// Serves requests until the connection is no longer usable. Returns false if the link was dropped.
+/// The reason why requests are no longer served through a connection.
+enum ServeEnd {
+    /// The link was dropped.
+    LinkDropped,
+    /// The connection is no longer usable.
+    ConnectionLost,
+    /// The sentinels name this master in place of the connected one.
+    Superseded(Address),
+}
+
+/// Serves requests until the connection is no longer usable, or the sentinels name another master.
 async fn serve(
     config: &Arc<RedisConfig>,
     reached: MasterConnection,
@@ -85,7 +105,7 @@ async fn serve(
         events: tell,
     }: &mut ThreadChannels,
     watches: &mut JoinSet<ConnectionStatus>,
-) -> bool {
+) -> ServeEnd {
     let MasterConnection {
         connection,
         session,
@@ -97,8 +117,10 @@ async fn serve(
     let (mut others, mut revisions) = (JoinSet::new(), Vec::new());
     let mut stream = StreamStats::default();
     let mut some = Vec::with_capacity(MAX_RECEIVED);
+    let mut superseded = std::pin::pin!(master_discovery::superseded(config, &session.address));
+    let mut next_master = None;
     let mut is_lost = false;
-    while !is_lost {
+    while !is_lost && next_master.is_none() {
         while reading.len() < MAX_READ_GROUPS && !reads.is_empty() {
             let group = gather(&mut reads, portions.reads.current());
             let (connection, session) = (connection.clone(), Arc::clone(&session));
@@ -131,9 +153,13 @@ async fn serve(
             Some(_) = paging.join_next() => {}
             Some(then) = others.join_next() => is_lost = is_connection_lost(&then),
             Some(then) = watches.join_next() => is_lost = then.is_ok_and(|then| then == ConnectionStatus::Lost),
+            other = &mut superseded => {
+                session.leave();
+                next_master = Some(other);
+            }
             count = asked.recv_many(&mut some, MAX_RECEIVED) => {
                 if count == 0 {
-                    return false;
+                    return ServeEnd::LinkDropped;
                 }
                 for (id, ask) in some.drain(..) {
                     match ask {
@@ -177,15 +203,25 @@ async fn serve(
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
     while others.join_next().await.is_some() {}
+    report_unsent(reads, commits, tell);
+    next_master.map_or(ServeEnd::ConnectionLost, ServeEnd::Superseded)
+}
+
+/// Reports that these requests were not sent.
+fn report_unsent(
+    reads: VecDeque<ReadRequest>,
+    commits: VecDeque<ScriptCommit>,
+    events: &UnboundedSender<EngineEvent>,
+) {
     let reads = reads.into_iter();
-    let reads = reads.map(|question| EngineEvent::Read(question.id, Err(None)));
+    let reads = reads.map(|read| EngineEvent::Read(read.id, Err(None)));
     let commits = commits.into_iter();
     let commits =
         commits.map(|commit| EngineEvent::Committed(commit.request_id, CommitOutcome::NotSent));
-    for news in reads.chain(commits) {
-        let _ = tell.send(news);
+    for event in reads.chain(commits) {
+        // The receiver may be gone.
+        let _ = events.send(event);
     }
-    true
 }
 
 fn is_connection_lost(then: &Result<ConnectionStatus, tokio::task::JoinError>) -> bool {
@@ -196,13 +232,14 @@ fn is_connection_lost(then: &Result<ConnectionStatus, tokio::task::JoinError>) -
 async fn reconnect(
     config: &RedisConfig,
     former: &Session,
+    superseded: Option<&Address>,
     ThreadChannels {
         requests: asked,
         events: tell,
     }: &mut ThreadChannels,
 ) -> Option<MasterConnection> {
     let replaced = {
-        let mut connecting = std::pin::pin!(reconnect_to_store(config, former));
+        let mut connecting = std::pin::pin!(reconnect_to_store(config, former, superseded));
         loop {
             tokio::select! {
                 reached = &mut connecting => match reached {
@@ -229,11 +266,13 @@ async fn reconnect(
 async fn reconnect_to_store(
     config: &RedisConfig,
     former: &Session,
+    superseded: Option<&Address>,
 ) -> Result<MasterConnection, EngineError> {
     let mut pause = BACKOFF.0;
     let said = LogDeduplicator::default();
     loop {
-        match master_discovery::connect_to_master(config, ConnectPurpose::Reconnect).await {
+        let purpose = ConnectPurpose::Reconnect;
+        match master_discovery::connect_to_master(config, purpose, superseded).await {
             Ok(reached) if reached.session.store == former.store => return Ok(reached),
             Ok(_) => {
                 let why = "its manifest was removed and created again";

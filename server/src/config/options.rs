@@ -58,7 +58,7 @@ impl Options {
     pub(crate) fn needing_restart(&self, now: &Self) -> Vec<String> {
         let names = self.0.keys().chain(now.0.keys());
         let mut changed: Vec<String> = names
-            .filter(|name| !RELOADABLE.contains(&name.as_str()))
+            .filter(|name| !RELOADABLE.contains(&name.as_str()) || self.is_deferred(now, name))
             .filter(|name| self.0.get(*name) != now.0.get(*name))
             .cloned()
             .collect();
@@ -74,6 +74,18 @@ impl Options {
         changed.sort();
         changed.dedup();
         changed
+    }
+
+    /// Returns whether a change of this option takes effect at a restart, although a reload applies it otherwise. The option depends on
+    /// another one that changes at a restart only: a server starts with it in one of the two configurations only.
+    pub(crate) fn is_deferred(&self, now: &Self, name: &str) -> bool {
+        self.excludes(name) != now.excludes(name) && self.0.get(name) != now.0.get(name)
+    }
+
+    /// Returns whether a server does not start with this option beside the others.
+    fn excludes(&self, name: &str) -> bool {
+        let has = |name| self.0.contains_key(name);
+        name == "policy-file" && has("attach") && !has("attach-identity")
     }
 }
 
@@ -114,6 +126,19 @@ mod tests {
             "warn",
         ]);
         assert!(before.needing_restart(&limits).is_empty());
+        let attached = options(&["--attach", "mqtt://127.0.0.1"]);
+        let identity = ["--attach-identity", "id", "--attach-identity-key", "/k"];
+        let attach = ["--attach", "mqtt://127.0.0.1", "--policy-file", "/p"];
+        let guarded = options(&[&attach[..], &identity].concat());
+        let names = ["attach-identity", "attach-identity-key", "policy-file"];
+        assert_eq!(attached.needing_restart(&guarded), names);
+        assert_eq!(guarded.needing_restart(&attached), names);
+        let of_clients = options(&["--policy-file", "/p"]);
+        assert_eq!(
+            of_clients.needing_restart(&attached),
+            ["attach", "policy-file"]
+        );
+        assert!(!of_clients.is_deferred(&guarded, "policy-file"));
         let others = options(&[
             "--http",
             "--max-keys",

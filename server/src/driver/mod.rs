@@ -10,6 +10,7 @@ mod socket;
 
 use crate::clock::Clock;
 use crate::listeners::AcceptResult;
+use crate::running_config::PolicyUpdate;
 use crate::server_handle::{Command, InspectRequest};
 use bytes::BytesMut;
 use memory_monitor::MemoryMonitor;
@@ -356,7 +357,11 @@ impl Driver {
                     self.set_budgets(service.max_bytes, limits.max_session_bytes);
                     hub.set_limits(limits, &service);
                 }
-                hub.begin_access_change(Some(change.authenticator), change.policy, now);
+                let policy = match change.policy {
+                    PolicyUpdate::Keep => hub.policy().cloned(),
+                    PolicyUpdate::Replace(policy) => policy,
+                };
+                hub.begin_access_change(Some(change.authenticator), policy, now);
                 drop(hub);
                 self.access_change_sender.replace(Some(reply));
                 // With few clients, this completes the change.

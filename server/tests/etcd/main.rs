@@ -11,6 +11,7 @@ mod group_commit;
 mod leases;
 mod replaced;
 mod secure;
+mod slow_member;
 mod watch;
 
 #[path = "../engine/conditions.rs"]

@@ -120,14 +120,7 @@ async fn write(client: &Client, value: &str) {
     }
 }
 
-async fn fails_over(former: Former, wrong: Wrong, place: usize) {
-    println!("sentinel {place}: {wrong:?}, the former master: {former:?}");
-    let mut master = Redis::start();
-    let replica = Redis::replica_of(master.port);
-    let sentinels = [
-        Sentinel::naming(master.port).await,
-        Sentinel::naming(master.port).await,
-    ];
+async fn start_server(sentinels: &[Sentinel], master: &Redis) -> RunningServer {
     let ports = sentinels.iter().map(|it| it.port);
     let config = RedisConfig {
         addresses: ports.map(|port| ("127.0.0.1".into(), port)).collect(),
@@ -140,7 +133,18 @@ async fn fails_over(former: Former, wrong: Wrong, place: usize) {
     };
     // The sentinels answer meanwhile.
     let starting = tokio::task::spawn_blocking(|| RunningServer::start(config).unwrap());
-    let server = starting.await.unwrap();
+    starting.await.unwrap()
+}
+
+async fn fails_over(former: Former, wrong: Wrong, place: usize) {
+    println!("sentinel {place}: {wrong:?}, the former master: {former:?}");
+    let mut master = Redis::start();
+    let replica = Redis::replica_of(master.port);
+    let sentinels = [
+        Sentinel::naming(master.port).await,
+        Sentinel::naming(master.port).await,
+    ];
+    let server = start_server(&sentinels, &master).await;
     let client = connect_to(&server).await;
     write(&client, "1").await;
     let has_it = || replica.run::<i64>("EXISTS {test}:changes") == 1;
@@ -186,5 +190,46 @@ fn the_master_that_one_sentinel_names_is_followed_while_another_names_the_former
                 fails_over(former, Wrong::FormerMaster, place).await;
             }
         }
+    });
+}
+
+/// Number of the times that a server asks a sentinel, after which it would have left a master that this sentinel alone no longer names.
+const CHECKS: usize = 3;
+
+#[test]
+fn a_former_master_that_still_takes_writes_is_left_when_most_sentinels_name_another() {
+    block_on(async {
+        let master = Redis::start();
+        let replica = Redis::replica_of(master.port);
+        let sentinels = [
+            Sentinel::naming(master.port).await,
+            Sentinel::naming(master.port).await,
+            Sentinel::naming(master.port).await,
+        ];
+        let server = start_server(&sentinels, &master).await;
+        let client = connect_to(&server).await;
+        write(&client, "1").await;
+        let revision = |redis: &Redis| redis.run::<u64>("GET {test}:revision");
+        let has_it = || replica.run::<i64>("EXISTS {test}:changes") == 1;
+        until("the replica has it", has_it).await;
+        let () = replica.run("REPLICAOF NO ONE");
+        let before = revision(&replica);
+
+        sentinels[0].master.set(Some(replica.port));
+        let asked = sentinels[0].asked.get();
+        let is_checked = || sentinels[0].asked.get() >= asked + CHECKS;
+        until("the sentinels are asked again", is_checked).await;
+        let at_master = revision(&master);
+        write(&client, "2").await;
+        assert!(revision(&master) > at_master && revision(&replica) == before);
+
+        sentinels[1].master.set(Some(replica.port));
+        until("the former master is left", || revision(&replica) > before).await;
+        write(&client, "3").await;
+        let at_master = revision(&master);
+        write(&client, "4").await;
+        assert_eq!(value(&client, "k").await.as_deref(), Some("4"));
+        assert_eq!(revision(&master), at_master);
+        server.stop().unwrap();
     });
 }

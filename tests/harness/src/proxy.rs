@@ -70,6 +70,8 @@ struct State {
     fuse: Option<(Direction, usize, CutKind)>,
     /// All connections that were ever accepted, in their order.
     connections: Vec<Connection>,
+    /// Bytes that have arrived in each direction.
+    received: [usize; 2],
 }
 
 /// The proxy. Dropping it ends it and all its connections.
@@ -100,6 +102,7 @@ impl Proxy {
             is_recording: false,
             fuse: None,
             connections: Vec::new(),
+            received: [0; 2],
         }));
         let acceptor = tokio::spawn(accept(listener, state.clone()));
         Self {
@@ -181,6 +184,11 @@ impl Proxy {
     /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.state().connections.len()
+    }
+
+    /// Returns the number of bytes that have arrived in this direction over all connections, including delayed ones.
+    pub fn received(&self, direction: Direction) -> usize {
+        self.state().received[direction as usize]
     }
 
     /// Records the bytes that clients send on new connections.
@@ -338,6 +346,7 @@ impl StreamCopier<'_> {
     /// Returns the delay of these bytes, the number of them that pass, and the cut after them, if there is one.
     fn admit_bytes(&self, bytes: &[u8]) -> (Duration, usize, Option<CutKind>) {
         let mut state = self.state.lock().unwrap();
+        state.received[self.direction as usize] += bytes.len();
         let (mut passing, mut end) = (bytes.len(), None);
         match &mut state.fuse {
             Some((direction, left, _)) if *direction != self.direction => _ = left,

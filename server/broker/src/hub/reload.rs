@@ -67,6 +67,11 @@ impl Hub {
         }));
     }
 
+    /// Returns the policy in force; without one, every client may do everything.
+    pub fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
+    }
+
     /// Returns how many clients the last [change](Self::begin_access_change) has disconnected: once, and not before all sessions are judged.
     pub fn take_access_change(&mut self) -> Option<usize> {
         let change = self.access_change.take_if(|change| change.is_done())?;

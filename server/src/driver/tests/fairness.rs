@@ -1,6 +1,6 @@
 use super::super::*;
 use super::packet;
-use crate::running_config::ReloadedConfig;
+use crate::running_config::{PolicyUpdate, ReloadedConfig};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
 use statestored_access::{Authenticator, Policy};
@@ -132,7 +132,7 @@ rules:
         let mut other = join(&driver, "other").await;
         let change = ReloadedConfig {
             authenticator: Authenticator::default(),
-            policy: Some(Arc::new(Policy::parse(RULES).unwrap())),
+            policy: PolicyUpdate::Replace(Some(Arc::new(Policy::parse(RULES).unwrap()))),
             tls: None,
             process: None,
             limits: None,
