@@ -1,7 +1,7 @@
 //! Errors of a configuration.
-use crate::error::AnonymousExposure;
-use crate::listeners::TlsError;
 use statestored_access::{JwksError, PolicyError, UsersError};
+use statestored_listeners::AnonymousExposure;
+use statestored_listeners::TlsError;
 use std::path::PathBuf;
 
 /// Reason why a configuration is not usable.

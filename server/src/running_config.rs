@@ -1,9 +1,9 @@
 //! The configuration that a server runs with, and the change of it by a reload.
 use crate::config::{Config, Options, ProcessSettings, Token};
 use crate::config_error::ConfigError;
-use crate::listeners::{ActiveTls, BoundAddress, ListenerConfig, Tls, anonymous_exposure};
 use statestored_access::{Authenticator, Policy, Users};
 use statestored_broker::hub::HubLimits;
+use statestored_listeners::{ActiveTls, BoundAddress, ListenerConfig, Tls, anonymous_exposure};
 use statestored_store::service::ServiceConfig;
 use std::sync::Arc;
 

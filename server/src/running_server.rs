@@ -1,10 +1,10 @@
 //! A whole server inside another program.
 use crate::config::Config;
 use crate::error::ServerError;
-use crate::listeners::BoundAddress;
 use crate::server::Server;
 use crate::server_handle::ServerHandle;
 use statestored_link::single_threaded_runtime;
+use statestored_listeners::BoundAddress;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;

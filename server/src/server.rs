@@ -6,14 +6,14 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::keyspace_loader::open_and_load;
-use crate::listeners::{
-    AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
-    HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, anonymous_exposure,
-};
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use crate::server_handle::{self, Command, ReloadSource, ServerHandle};
 use statestored_broker::audit::EndCounts;
 use statestored_broker::hub::{Hub, HubConfig};
+use statestored_listeners::{
+    AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
+    HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, anonymous_exposure,
+};
 use statestored_storage::{Committer, CommitterOptions};
 use statestored_store::service::Service;
 use std::net::SocketAddr;
@@ -344,9 +344,9 @@ fn check_for_panic(ended: Result<(), JoinError>) -> Result<(), ServerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listeners::AcceptedConnection;
     use statestore_protocol::mqtt::Connect;
     use statestored_broker::hub::HubLimits;
+    use statestored_listeners::AcceptedConnection;
     use statestored_storage::MemoryStorage;
     use statestored_store::service::ServiceConfig;
     use std::cell::RefCell;

@@ -46,12 +46,13 @@ pub use crate::config::{AdminConfig, MetricNames, Token};
 pub use crate::http_address::HttpAddress;
 
 use crate::error::ServerError;
-use crate::listeners::{self, BoundAddress, check_free};
 use crate::server_handle::ServerHandle;
 use crate::storage_config::StorageConfig;
 use app_state::AppState;
 use request_authorizer::RequestAuthorizer;
 use statestored_link::single_threaded_runtime;
+use statestored_listeners::ListenError;
+use statestored_listeners::{self, BoundAddress, check_free};
 use statestored_storage::StorageMetrics;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -103,7 +104,7 @@ impl AdminListener {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             check_free(&addresses, former)?;
-            let sockets = listeners::bind(&addresses, config.address.is_host_name())?;
+            let sockets = statestored_listeners::bind(&addresses, config.address.is_host_name())?;
             let listen = |socket: TcpSocket| {
                 let listener = socket.listen(BACKLOG)?.into_std()?;
                 Ok((listener.local_addr()?, listener))
@@ -113,7 +114,7 @@ impl AdminListener {
                 .map(listen)
                 .collect::<io::Result<Vec<_>>>()
         };
-        let bound = bind().map_err(|source| ServerError::Listen {
+        let bound = bind().map_err(|source| ListenError {
             address: config.address.to_string(),
             source,
         })?;

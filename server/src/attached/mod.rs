@@ -9,9 +9,9 @@ pub(crate) use backoff::Backoff;
 pub use broker_address::BrokerAddress;
 pub(crate) use transport::{Connector, Dialer, Transport};
 
-use crate::listeners::TlsError;
 use statestored_access::UsersError;
 use statestored_broker::hub::{BrokerConfig, BrokerError};
+use statestored_listeners::TlsError;
 use std::path::PathBuf;
 
 /// A broker, and the credentials and terms of this server as its client.

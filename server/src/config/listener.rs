@@ -1,9 +1,9 @@
 //! Options of the listeners.
 use crate::config_error::ConfigError;
-use crate::listeners::{
+use clap::Args;
+use statestored_listeners::{
     ClientCertificates, ListenAddress, ListenerConfig, Scheme, Subnet, Tls, TlsFiles,
 };
-use clap::Args;
 use std::path::PathBuf;
 
 const LISTEN: &str = "Address to listen on: tcp://HOST:PORT, the same with tls, ws or wss, or unix:///PATH; repeatable. Port 0 \

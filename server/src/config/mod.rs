@@ -25,9 +25,6 @@ mod token;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
 pub use crate::config_error::ConfigError;
-pub use crate::listeners::{
-    ClientCertificates, ListenAddress, ListenerConfig, Subnet, Tls, TlsError, TlsFiles,
-};
 pub use crate::storage_config::StorageConfig;
 pub use admin_config::{AdminConfig, MetricNames};
 pub use arguments::{Arguments, LogFormat};
@@ -35,13 +32,16 @@ pub use layers::{ConfigLayers, ConfigLayersError};
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 pub use statestored_broker::hub::BrokerConfig;
+pub use statestored_listeners::{
+    ClientCertificates, ListenAddress, ListenerConfig, Subnet, Tls, TlsError, TlsFiles,
+};
 pub use token::Token;
 
 use crate::heap::Heap;
-use crate::listeners::anonymous_exposure;
 use limits::{service_config, session_bytes};
 use statestored_access::{Authenticator, Policy};
 use statestored_broker::hub::HubLimits;
+use statestored_listeners::anonymous_exposure;
 use statestored_store::service::ServiceConfig;
 use std::fmt;
 use std::path::PathBuf;
@@ -173,6 +173,52 @@ impl Config {
         Self {
             storage: StorageConfig::Durable(data_dir.into()),
             ..Self::in_memory()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(listen: &str, change: impl FnOnce(&mut Config)) -> Option<String> {
+        let mut config = Config::in_memory();
+        config.listeners = vec![listen.parse().unwrap()];
+        change(&mut config);
+        config.check().err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn anonymous_network_access_needs_an_explicit_option() {
+        for listen in [
+            "tcp://0.0.0.0:0",
+            "tcp://[::]:0",
+            "ws://192.0.2.1:1",
+            "tls://0.0.0.0:0",
+        ] {
+            let error = refused(listen, |_| ()).unwrap();
+            assert!(
+                error.contains(listen) && error.contains("--allow-anonymous"),
+                "{error}"
+            );
+            assert_eq!(
+                refused(listen, |config| config.listener_config.allows_anonymous =
+                    true),
+                None
+            );
+            let mut users = statestored_access::Users::default();
+            users.add("ann", b"secret");
+            let with_users =
+                |config: &mut Config| config.authenticator = Authenticator::from(users);
+            assert_eq!(refused(listen, with_users), None);
+        }
+        for listen in [
+            "tcp://127.0.0.1:0",
+            "ws://[::1]:0",
+            "tcp://localhost:0",
+            "unix:///x",
+        ] {
+            assert_eq!(refused(listen, |_| ()), None, "{listen}");
         }
     }
 }

@@ -9,7 +9,6 @@ mod process_memory;
 mod socket;
 
 use crate::clock::Clock;
-use crate::listeners::AcceptResult;
 use crate::running_config::PolicyUpdate;
 use crate::server_handle::{Command, InspectRequest};
 use bytes::BytesMut;
@@ -18,6 +17,7 @@ use slotmap::SecondaryMap;
 use socket::Socket;
 use statestored_access::Peer;
 use statestored_broker::hub::{CompletedVerification, ConnectionId, Hub};
+use statestored_listeners::AcceptResult;
 use statestored_storage::group_commit::ImageOrder;
 use statestored_storage::{Committer, StorageError, SubmitError};
 use std::cell::{Cell, RefCell};

@@ -8,7 +8,7 @@ const FORM: &str = "expected tcp://HOST:PORT, such as tcp://127.0.0.1:1883, or t
 
 /// Protocol of a network address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub enum Scheme {
     /// MQTT over TCP.
     Tcp,
     /// MQTT over TLS.
@@ -20,7 +20,8 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    pub(crate) fn has_tls(self) -> bool {
+    /// Returns whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
@@ -65,7 +66,7 @@ enum ListenTarget {
 
 impl ListenAddress {
     /// Returns the loopback address with any free port.
-    pub(crate) fn loopback_with_free_port() -> Self {
+    pub fn loopback_with_free_port() -> Self {
         Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),
@@ -74,7 +75,7 @@ impl ListenAddress {
     }
 
     /// Returns the loopback address with the default port.
-    pub(crate) fn loopback_with_default_port() -> Self {
+    pub fn loopback_with_default_port() -> Self {
         Self(ListenTarget::Network {
             scheme: Scheme::Tcp,
             host: "127.0.0.1".into(),
@@ -101,7 +102,7 @@ impl ListenAddress {
     }
 
     /// Returns the scheme of a network address; `None` for a path.
-    pub(crate) fn scheme(&self) -> Option<Scheme> {
+    pub fn scheme(&self) -> Option<Scheme> {
         match self.0 {
             ListenTarget::Network { scheme, .. } => Some(scheme),
             ListenTarget::UnixSocket(_) => None,

@@ -32,29 +32,33 @@ const REFUSAL_LINGER: Duration = Duration::from_secs(1);
 
 /// Settings that all handshakes share.
 #[derive(Debug)]
-pub(crate) struct HandshakeConfig {
-    pub(crate) tls: ActiveTls,
-    pub(crate) web_origins: Vec<String>,
+pub struct HandshakeConfig {
+    /// Certificates.
+    pub tls: ActiveTls,
+    /// Origins that a browser may connect from.
+    pub web_origins: Vec<String>,
     /// Addresses of proxies, whose connections begin with a header of the PROXY protocol.
-    pub(crate) trusted_proxies: Vec<Subnet>,
+    pub trusted_proxies: Vec<Subnet>,
     /// Time limit of a whole handshake.
-    pub(crate) timeout: Duration,
-    pub(crate) limits: HandshakeLimits,
-    pub(crate) connection_limiter: ConnectionLimiter,
+    pub timeout: Duration,
+    /// Limits that a reload changes.
+    pub limits: HandshakeLimits,
+    /// Limit of connections.
+    pub connection_limiter: ConnectionLimiter,
     /// Numbers of ended connections.
-    pub(crate) end_counts: EndCounts,
+    pub end_counts: EndCounts,
 }
 
 /// The thread of the handshakes; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct HandshakeThread {
+pub struct HandshakeThread {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl HandshakeThread {
     /// Accepts connections at these addresses. The second value receives the connections whose handshakes have succeeded.
-    pub(crate) fn start(
+    pub fn start(
         listeners: Vec<(Scheme, std::net::TcpListener)>,
         rules: HandshakeConfig,
     ) -> io::Result<(Self, CompletedHandshakes)> {
@@ -100,11 +104,11 @@ impl Drop for HandshakeThread {
 
 /// Connections that move from the thread of the handshakes to that of the engine.
 #[derive(Debug)]
-pub(crate) struct CompletedHandshakes(mpsc::Receiver<AcceptedConnection<DetachedStream>>);
+pub struct CompletedHandshakes(mpsc::Receiver<AcceptedConnection<DetachedStream>>);
 
 impl CompletedHandshakes {
     /// Passes the connections to `accepted` until its receiver is dropped. Call it on the thread of the engine.
-    pub(crate) async fn forward_to(mut self, accepted: mpsc::Sender<AcceptResult<Stream>>) {
+    pub async fn forward_to(mut self, accepted: mpsc::Sender<AcceptResult<Stream>>) {
         while let Some(arrival) = self.0.recv().await {
             let stream = match arrival.stream.attach() {
                 Ok(stream) => stream,
@@ -377,12 +381,12 @@ async fn complete_handshake(
         (Transport::Tcp(Socket::new(stream)), None)
     };
     if !scheme.has_websocket() {
-        return Ok((Stream::Plain(transport), certificate));
+        return Ok((Stream::plain(transport), certificate));
     }
     match upgrade(&mut transport, scheme.has_tls(), &rules.web_origins).await {
         Ok(input) => {
             let stream = WebSocket::new(transport, input);
-            Ok((Stream::WebSocket(Box::new(stream)), certificate))
+            Ok((Stream::web_socket(stream), certificate))
         }
         Err(error) => {
             linger(&mut transport).await;

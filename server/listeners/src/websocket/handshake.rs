@@ -20,7 +20,7 @@ type HttpRejection = (&'static str, &'static str);
 
 /// Answers the upgrade request of a client. Returns the bytes that follow it, which belong to the WebSocket. Before an
 /// error is returned, a response with the reason is sent.
-pub(in crate::listeners) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     has_tls: bool,
     web_origins: &[String],

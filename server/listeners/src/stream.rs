@@ -121,16 +121,32 @@ impl Transport {
 
 /// A byte stream that carries MQTT.
 #[derive(Debug)]
-pub(crate) enum Stream {
-    Plain(Transport),
+pub struct Stream(Framing);
+
+/// What frames the bytes of MQTT.
+#[derive(Debug)]
+enum Framing {
+    /// Nothing.
+    None(Transport),
+    /// Frames of WebSocket.
     WebSocket(Box<WebSocket<Transport>>),
 }
 
 impl Stream {
+    /// Creates a stream of the transport's bytes.
+    pub(crate) fn plain(transport: Transport) -> Self {
+        Self(Framing::None(transport))
+    }
+
+    /// Creates a stream of the payloads of a WebSocket.
+    pub(crate) fn web_socket(stream: WebSocket<Transport>) -> Self {
+        Self(Framing::WebSocket(Box::new(stream)))
+    }
+
     fn transport(&mut self) -> &mut Transport {
-        match self {
-            Self::Plain(transport) => transport,
-            Self::WebSocket(stream) => stream.transport(),
+        match &mut self.0 {
+            Framing::None(transport) => transport,
+            Framing::WebSocket(stream) => stream.transport(),
         }
     }
 
@@ -165,15 +181,18 @@ impl DetachedStream {
 }
 
 macro_rules! delegate {
-    ($name:ident, $stream:ident, $($variant:ident)|+) => {
+    ($name:ident, $this:ident => $inner:expr, $stream:ident, $($variant:path)|+) => {
         impl AsyncRead for $name {
             fn poll_read(
                 self: Pin<&mut Self>,
                 context: &mut Context<'_>,
                 buffer: &mut ReadBuf<'_>,
             ) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $(Self::$variant($stream) => Pin::new($stream).poll_read(context, buffer)),+
+                match {
+                    let $this = self.get_mut();
+                    $inner
+                } {
+                    $($variant($stream) => Pin::new($stream).poll_read(context, buffer)),+
                 }
             }
         }
@@ -184,25 +203,34 @@ macro_rules! delegate {
                 context: &mut Context<'_>,
                 bytes: &[u8],
             ) -> Poll<io::Result<usize>> {
-                match self.get_mut() {
-                    $(Self::$variant($stream) => Pin::new($stream).poll_write(context, bytes)),+
+                match {
+                    let $this = self.get_mut();
+                    $inner
+                } {
+                    $($variant($stream) => Pin::new($stream).poll_write(context, bytes)),+
                 }
             }
 
             fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $(Self::$variant($stream) => Pin::new($stream).poll_flush(context)),+
+                match {
+                    let $this = self.get_mut();
+                    $inner
+                } {
+                    $($variant($stream) => Pin::new($stream).poll_flush(context)),+
                 }
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-                match self.get_mut() {
-                    $(Self::$variant($stream) => Pin::new($stream).poll_shutdown(context)),+
+                match {
+                    let $this = self.get_mut();
+                    $inner
+                } {
+                    $($variant($stream) => Pin::new($stream).poll_shutdown(context)),+
                 }
             }
         }
     };
 }
 
-delegate!(Transport, stream, Tcp | Unix | Tls);
-delegate!(Stream, stream, Plain | WebSocket);
+delegate!(Transport, this => this, stream, Transport::Tcp | Transport::Unix | Transport::Tls);
+delegate!(Stream, this => &mut this.0, stream, Framing::None | Framing::WebSocket);

@@ -24,9 +24,7 @@ const SHORT_NAMES: [(&str, &str); 10] = [
 
 /// Returns the identity in a client's certificate, if the certificate is valid now. A resumed session may have one that
 /// has expired.
-pub(in crate::listeners) fn identity(
-    der: &CertificateDer<'_>,
-) -> Result<ClientCertificate, &'static str> {
+pub(crate) fn identity(der: &CertificateDer<'_>) -> Result<ClientCertificate, &'static str> {
     let (_, certificate) =
         X509Certificate::from_der(der).map_err(|_| "the client's certificate cannot be read")?;
     if !certificate.validity().is_valid() {

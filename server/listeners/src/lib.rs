@@ -12,9 +12,12 @@
 //! A handshake is expensive, and its client is not authenticated yet. It therefore runs on a thread where it delays no other client,
 //! and has a deadline. At the limit of handshakes, the network with the most of them loses its oldest one. The result is a stream of
 //! bytes with a [`Peer`]; the engine's own thread does the encryption and framing from then on.
-pub(crate) mod anonymous_exposure;
+#![forbid(unsafe_code)]
+
+pub mod anonymous_exposure;
 mod bound_sockets;
 mod connection_limiter;
+mod error;
 mod handshake_limiter;
 mod handshake_limits;
 mod handshake_thread;
@@ -28,31 +31,35 @@ mod tls;
 mod unix;
 mod websocket;
 
-pub(crate) use anonymous_exposure::AnonymousAudience;
+pub use anonymous_exposure::AnonymousAudience;
 pub use bound_sockets::BoundAddress;
-pub(crate) use bound_sockets::{BoundSockets, Listeners, check_free};
-pub(crate) use connection_limiter::{ConnectionLimiter, ConnectionPermit};
-pub(crate) use handshake_limits::HandshakeLimits;
-pub(crate) use handshake_thread::{HandshakeConfig, HandshakeThread};
+pub use bound_sockets::{BoundSockets, Listeners, check_free};
+pub use connection_limiter::{ConnectionLimiter, ConnectionPermit};
+pub use error::{AnonymousExposure, ListenError};
+pub use handshake_limits::HandshakeLimits;
+pub use handshake_thread::{CompletedHandshakes, HandshakeConfig, HandshakeThread};
 pub use listen_address::ListenAddress;
-pub(crate) use listen_address::Scheme;
+pub use listen_address::Scheme;
 pub use listener_config::ListenerConfig;
-pub(crate) use stream::Stream;
+pub use stream::Stream;
 pub use subnet::Subnet;
-pub(crate) use tcp::bind;
-pub(crate) use tls::{ActiveTls, client_tls};
+pub use tcp::bind;
+pub use tls::{ActiveTls, client_tls};
 pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
 
 use statestored_access::Peer;
 
 /// Value that a listener passes to the engine: a connection, or the peer of one that was closed immediately since the limit of
 /// connections is reached.
-pub(crate) type AcceptResult<S> = Result<AcceptedConnection<S>, Peer>;
+pub type AcceptResult<S> = Result<AcceptedConnection<S>, Peer>;
 
 /// A connection that is ready for the engine.
 #[derive(Debug)]
-pub(crate) struct AcceptedConnection<S> {
-    pub(crate) stream: S,
-    pub(crate) peer: Peer,
-    pub(crate) permit: ConnectionPermit,
+pub struct AcceptedConnection<S> {
+    /// Stream of the connection.
+    pub stream: S,
+    /// Address and identity of the client.
+    pub peer: Peer,
+    /// Place of the connection among all.
+    pub permit: ConnectionPermit,
 }

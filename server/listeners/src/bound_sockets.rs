@@ -2,7 +2,7 @@
 use super::tcp::{self, BACKLOG};
 use super::unix::{self, SocketFile};
 use super::{AcceptResult, ConnectionLimiter, ListenAddress, Scheme, Stream};
-use crate::error::ServerError;
+use crate::error::ListenError;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -91,14 +91,14 @@ enum BoundSocket {
 
 /// Bound addresses, to which no client can connect before [`listen`](Self::listen).
 #[derive(Debug)]
-pub(crate) struct BoundSockets {
+pub struct BoundSockets {
     sockets: Vec<(ListenAddress, BoundSocket)>,
     addresses: Vec<BoundAddress>,
 }
 
 impl BoundSockets {
     /// Binds the addresses; socket files get these permissions.
-    pub(crate) fn new(wanted: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ServerError> {
+    pub fn new(wanted: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ListenError> {
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
         for address in wanted {
@@ -112,11 +112,15 @@ impl BoundSockets {
     }
 
     /// Returns the addresses, with ports resolved.
-    pub(crate) fn addresses(&self) -> &[BoundAddress] {
+    pub fn addresses(&self) -> &[BoundAddress] {
         &self.addresses
     }
 
-    pub(crate) fn listen(self) -> Result<Listeners, ServerError> {
+    /// Listens on the sockets.
+    ///
+    /// # Errors
+    /// The system refuses to listen.
+    pub fn listen(self) -> Result<Listeners, ListenError> {
         let mut listeners = Listeners::default();
         for (address, socket) in self.sockets {
             listeners
@@ -157,7 +161,7 @@ fn bind(
 /// Checks that no listener of this server accepts connections at one of these addresses already.
 ///
 /// The system notices a conflict only when both listen, and does not report with which address.
-pub(crate) fn check_free(wanted: &[SocketAddr], former: &[BoundAddress]) -> io::Result<()> {
+pub fn check_free(wanted: &[SocketAddr], former: &[BoundAddress]) -> io::Result<()> {
     let is_in_the_way = |listening: &&BoundAddress| {
         let address = listening.address();
         address.is_some_and(|address| wanted.iter().any(|it| overlap(*it, address)))
@@ -185,8 +189,8 @@ fn is_v6_only() -> bool {
     set.is_ok_and(|set| set.starts_with(b"1"))
 }
 
-fn bind_error(address: &ListenAddress, source: io::Error) -> ServerError {
-    ServerError::Listen {
+fn bind_error(address: &ListenAddress, source: io::Error) -> ListenError {
+    ListenError {
         address: address.to_string(),
         source,
     }
@@ -202,7 +206,7 @@ pub(super) fn name(scheme: Scheme, address: &io::Result<SocketAddr>) -> Arc<str>
 
 /// Sockets to which clients can connect.
 #[derive(Debug, Default)]
-pub(crate) struct Listeners {
+pub struct Listeners {
     tcp: Vec<TcpListener>,
     unix: Vec<(UnixListener, SocketFile)>,
     /// Listeners whose connections begin with a handshake.
@@ -224,7 +228,7 @@ impl Listeners {
 
     /// Returns the listeners whose connections begin with a handshake, which another thread makes. With proxies, these are
     /// all listeners of networks, since their header comes first.
-    pub(crate) fn take_with_handshake(
+    pub fn take_with_handshake(
         &mut self,
         has_proxies: bool,
     ) -> io::Result<Vec<(Scheme, std::net::TcpListener)>> {
@@ -238,7 +242,7 @@ impl Listeners {
     }
 
     /// Accepts connections on the other listeners. Call it within a [`LocalSet`](tokio::task::LocalSet).
-    pub(crate) fn accept(
+    pub fn accept(
         self,
         places: &ConnectionLimiter,
         accepted: &mpsc::Sender<AcceptResult<Stream>>,

@@ -7,7 +7,7 @@ mod key_kind;
 mod renewal;
 mod tls_files;
 
-pub(crate) use client::client_tls;
+pub use client::client_tls;
 pub use error::TlsError;
 use handshake_error::VERSION_1;
 pub(super) use handshake_error::with_advice;
@@ -125,20 +125,23 @@ impl Tls {
 
 /// The TLS configuration in force.
 #[derive(Debug, Clone)]
-pub(crate) struct ActiveTls(Arc<RwLock<Option<Tls>>>);
+pub struct ActiveTls(Arc<RwLock<Option<Tls>>>);
 
 impl ActiveTls {
-    pub(crate) fn new(tls: Option<Tls>) -> Self {
+    /// Creates the configuration; `None` is no TLS.
+    pub fn new(tls: Option<Tls>) -> Self {
         Self(Arc::new(RwLock::new(tls)))
     }
 
-    pub(crate) fn get(&self) -> Option<Tls> {
+    /// Returns the configuration; `None` is no TLS.
+    pub fn get(&self) -> Option<Tls> {
         // The value is always consistent.
         let tls = self.0.read().unwrap_or_else(PoisonError::into_inner);
         tls.clone()
     }
 
-    pub(crate) fn set(&self, tls: Tls) {
+    /// Replaces the configuration, for new connections.
+    pub fn set(&self, tls: Tls) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
     }
 

@@ -42,7 +42,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
 }
 
 /// Creates a socket with these permissions. Replaces the socket file of a former process that no longer listens.
-pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
+pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -129,7 +129,7 @@ pub(super) async fn accept(
                 };
                 match places.try_acquire() {
                     Some(place) => Ok(AcceptedConnection {
-                        stream: Stream::Plain(Transport::Unix(stream)),
+                        stream: Stream::plain(Transport::Unix(stream)),
                         peer,
                         permit: place,
                     }),

@@ -3,7 +3,7 @@ use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
 /// Replaces an error that only names a detail of the implementation with advice.
-pub(in crate::listeners) fn with_advice(error: io::Error) -> io::Error {
+pub(crate) fn with_advice(error: io::Error) -> io::Error {
     let cause = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());

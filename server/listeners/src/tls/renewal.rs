@@ -13,7 +13,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 ///
 /// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
 /// time. Invalid files change nothing.
-pub(in crate::listeners) async fn renew(in_force: ActiveTls) {
+pub(crate) async fn renew(in_force: ActiveTls) {
     let mut seen = None;
     let mut refused = None;
     let mut told: Option<Instant> = None;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A counter of connections, shared by all threads.
 #[derive(Debug, Clone)]
-pub(crate) struct ConnectionLimiter(Arc<LimiterState>);
+pub struct ConnectionLimiter(Arc<LimiterState>);
 
 #[derive(Debug)]
 struct LimiterState {
@@ -14,10 +14,11 @@ struct LimiterState {
 
 /// The place of a connection; free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionPermit(Arc<LimiterState>);
+pub struct ConnectionPermit(Arc<LimiterState>);
 
 impl ConnectionLimiter {
-    pub(crate) fn new(most: usize) -> Self {
+    /// Creates a limiter of this number of connections.
+    pub fn new(most: usize) -> Self {
         Self(Arc::new(LimiterState {
             taken: AtomicUsize::new(0),
             max: AtomicUsize::new(most),
@@ -25,12 +26,12 @@ impl ConnectionLimiter {
     }
 
     /// Changes the limit. Existing connections beyond it stay.
-    pub(crate) fn set_max(&self, most: usize) {
+    pub fn set_max(&self, most: usize) {
         self.0.max.store(most, Ordering::Relaxed);
     }
 
     /// Takes a place; `None` if all are taken.
-    pub(crate) fn try_acquire(&self) -> Option<ConnectionPermit> {
+    pub fn try_acquire(&self) -> Option<ConnectionPermit> {
         let most = self.0.max.load(Ordering::Relaxed);
         let one_more = |taken: usize| (taken < most).then_some(taken + 1);
         // The value guards no other memory.

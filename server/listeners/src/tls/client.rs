@@ -12,10 +12,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// A file cannot be read or parsed, or the key belongs to another certificate.
-pub(crate) fn client_tls(
-    ca: &Path,
-    identity: Option<(&Path, &Path)>,
-) -> Result<ClientConfig, TlsError> {
+pub fn client_tls(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<ClientConfig, TlsError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::setup)?

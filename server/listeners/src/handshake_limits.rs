@@ -18,7 +18,7 @@ const MEMORY_DIVISOR: usize = 4;
 
 /// Current limits, shared by the threads of the engine and of the handshakes.
 #[derive(Debug, Clone)]
-pub(crate) struct HandshakeLimits(Arc<Values>);
+pub struct HandshakeLimits(Arc<Values>);
 
 #[derive(Debug, Default)]
 struct Values {
@@ -27,14 +27,15 @@ struct Values {
 }
 
 impl HandshakeLimits {
-    pub(crate) fn new(limits: &HubLimits) -> Self {
+    /// Creates the limits of handshakes from those of the hub.
+    pub fn new(limits: &HubLimits) -> Self {
         let this = Self(Arc::default());
         this.set(limits);
         this
     }
 
     /// Derives the limits from those of connections and sessions. Handshakes beyond them stay until the next one comes.
-    pub(crate) fn set(&self, limits: &HubLimits) {
+    pub fn set(&self, limits: &HubLimits) {
         let of_memory = limits.max_session_bytes / MEMORY_DIVISOR / HANDSHAKE_BYTES;
         let of_places = limits.max_connections / CONNECTIONS_DIVISOR;
         let most = of_places

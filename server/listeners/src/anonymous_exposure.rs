@@ -10,7 +10,7 @@ use std::path::Path;
 /// Clients that can reach a listener and are served without credentials if the [authenticator](Authenticator::is_anonymous) requires
 /// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum AnonymousAudience {
+pub enum AnonymousAudience {
     /// No client, or only those that file permissions let in.
     Restricted,
     /// All users of this machine.
@@ -33,7 +33,7 @@ impl AnonymousAudience {
     }
 
     /// Returns the largest audience of several listeners.
-    pub(crate) fn of_all(listening: &[BoundAddress], tls: Option<&Tls>, unix_mode: u32) -> Self {
+    pub fn of_all(listening: &[BoundAddress], tls: Option<&Tls>, unix_mode: u32) -> Self {
         let audiences = listening.iter().map(|it| Self::of(it, tls, unix_mode));
         audiences.max().unwrap_or(Self::Restricted)
     }
@@ -66,7 +66,7 @@ fn exposed<'a>(
 }
 
 /// Rejects listeners on networks where no credentials are required, unless the settings allow them.
-pub(crate) fn check(
+pub fn check(
     addresses: &[BoundAddress],
     doors: &ListenerConfig,
     authenticator: &Authenticator,
@@ -81,7 +81,7 @@ pub(crate) fn check(
 }
 
 /// Warns of listeners on networks where no credentials are required.
-pub(crate) fn warn_of_anonymous(
+pub fn warn_of_anonymous(
     addresses: &[BoundAddress],
     tls: Option<&Tls>,
     unix_mode: u32,
@@ -93,7 +93,7 @@ pub(crate) fn warn_of_anonymous(
 }
 
 /// Returns the listeners of a configuration before any of them is bound, as far as their names have addresses.
-pub(crate) fn resolve(listeners: &[ListenAddress]) -> Vec<BoundAddress> {
+pub fn resolve(listeners: &[ListenAddress]) -> Vec<BoundAddress> {
     listeners
         .iter()
         .filter_map(|address| Some((address.scheme()?, address.resolve().ok()?)))
@@ -106,7 +106,7 @@ pub(crate) fn resolve(listeners: &[ListenAddress]) -> Vec<BoundAddress> {
 }
 
 /// Warns of listeners where credentials and data cross a network unencrypted.
-pub(crate) fn warn_about_clear_text(addresses: &[BoundAddress], authenticator: &Authenticator) {
+pub fn warn_about_clear_text(addresses: &[BoundAddress], authenticator: &Authenticator) {
     for listening in addresses.iter().filter(|listening| is_reachable(listening)) {
         let is_clear = listening.scheme().is_some_and(|scheme| !scheme.has_tls());
         if is_clear && !authenticator.is_anonymous() {
@@ -123,51 +123,4 @@ fn is_reachable(listening: &BoundAddress) -> bool {
     listening
         .address()
         .is_some_and(|address| !address.ip().to_canonical().is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-
-    fn refused(listen: &str, change: impl FnOnce(&mut Config)) -> Option<String> {
-        let mut config = Config::in_memory();
-        config.listeners = vec![listen.parse().unwrap()];
-        change(&mut config);
-        config.check().err().map(|error| error.to_string())
-    }
-
-    #[test]
-    fn anonymous_network_access_needs_an_explicit_option() {
-        for listen in [
-            "tcp://0.0.0.0:0",
-            "tcp://[::]:0",
-            "ws://192.0.2.1:1",
-            "tls://0.0.0.0:0",
-        ] {
-            let error = refused(listen, |_| ()).unwrap();
-            assert!(
-                error.contains(listen) && error.contains("--allow-anonymous"),
-                "{error}"
-            );
-            assert_eq!(
-                refused(listen, |config| config.listener_config.allows_anonymous =
-                    true),
-                None
-            );
-            let mut users = statestored_access::Users::default();
-            users.add("ann", b"secret");
-            let with_users =
-                |config: &mut Config| config.authenticator = Authenticator::from(users);
-            assert_eq!(refused(listen, with_users), None);
-        }
-        for listen in [
-            "tcp://127.0.0.1:0",
-            "ws://[::1]:0",
-            "tcp://localhost:0",
-            "unix:///x",
-        ] {
-            assert_eq!(refused(listen, |_| ()), None, "{listen}");
-        }
-    }
 }

@@ -43,7 +43,7 @@ const PORT_ATTEMPTS: usize = 16;
 ///
 /// # Errors
 /// An address is in use, or none of them can be bound.
-pub(crate) fn bind(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
+pub fn bind(addresses: &[SocketAddr], is_name: bool) -> io::Result<Vec<TcpSocket>> {
     let asks_for_any_port = addresses.iter().all(|address| address.port() == 0);
     let attempts = if asks_for_any_port && addresses.len() > 1 {
         PORT_ATTEMPTS
@@ -156,7 +156,7 @@ pub(super) async fn accept(
         };
         // A connection without a place is closed here, so that no queue holds its descriptor.
         let arrival = places.try_acquire().map(|place| AcceptedConnection {
-            stream: Stream::Plain(Transport::Tcp(Socket::new(stream))),
+            stream: Stream::plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.clone(),
             permit: place,
         });
