@@ -61,8 +61,14 @@ check_debian() {
   chmod -R a+rX "$scratch"
   # shellcheck source=/dev/null
   release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  local mirror=http://deb.debian.org/debian
+  if grep --quiet '^ID=ubuntu$' /etc/os-release; then
+    mirror=http://archive.ubuntu.com/ubuntu
+    # Other architectures have a server of their own.
+    [[ "$(dpkg --print-architecture)" == amd64 ]] || mirror=http://ports.ubuntu.com/ubuntu-ports
+  fi
   # In a root file system of its own, which is thrown away.
   mmdebstrap --quiet --variant=minbase --include=adduser,gcc,libc6-dev,pkg-config,procps,systemd \
     --customize-hook="mkdir \"\$1/trial\" && cp $scratch/* \"\$1/trial\" && chroot \"\$1\" sh /trial/trial-debian.sh" \
-    "$release" /dev/null
+    "$release" /dev/null "$mirror"
 }

@@ -17,7 +17,6 @@ step_lint() {
   folder=$(alone)
   local -x CARGO_TARGET_DIR=$folder
   with_clippy cargo build --locked --package statestored
-  with_clippy cargo build --locked --package statestored --features redis --lib
   with_clippy cargo build --locked --package statestore --no-default-features
   with_clippy cargo build --locked --package statestore --no-default-features --features tls
   with_clippy cargo build --locked --package statestore-ffi --no-default-features
@@ -42,7 +41,7 @@ step_docs() {
 
 # The API documentation checks all dependencies once more.
 step_book() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p statestored
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p 'statestored*'
   cargo_tool mdbook 0.5.4 --no-default-features --features search
   "$tools/bin/mdbook" build docs
 }
