@@ -1,65 +1,55 @@
-"""A cache in front of something slow, shared by all processes and emptied by time.
+"""A cache in front of something slow, shared by all programs. Its entries expire by themselves.
 
-python cache.py [URL] [--once]
+    python cache.py [MACHINE]
+
+Run it twice: the second run finds the value that the first run stored. STATESTORE_URL is the address of the server.
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
+import os
+import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from datetime import timedelta
 
 import statestore
 
-T = TypeVar("T")
+
+def get_or_compute(client: statestore.Client[str], key: str, compute: Callable[[], str], expires_in: timedelta) -> str:
+    """Returns the cached value of a key, or computes and stores it. Without the store, every call computes."""
+    try:
+        entry = client.get(key, timeout=1)
+        if entry is not None:
+            return entry.value
+    except statestore.StateStoreError as error:
+        print(f"the cache was not read: {error}", file=sys.stderr)
+    value = compute()
+    try:
+        client.set(key, value, expires_in=expires_in, timeout=1)
+    except statestore.StateStoreError as error:
+        print(f"the cache was not written: {error}", file=sys.stderr)
+    return value
 
 
-def cached(client: statestore.Client, seconds: float) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Keeps what a function returns, as JSON, for so many seconds."""
-
-    def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
-        @functools.wraps(function)
-        def call(argument: str) -> T:
-            key = f"cache/{function.__name__}/{argument}"
-            entry = client.get(key)
-            if entry is not None:
-                found: T = json.loads(entry.value)
-                return found
-            # One process computes it; the others wait for that, and find it.
-            with client.lock(f"{key}/lock"):
-                entry = client.get(key)
-                if entry is not None:
-                    found = json.loads(entry.value)
-                    return found
-                made = function(argument)
-                client.set(key, json.dumps(made), expires_in=seconds)
-                return made
-
-        return call
-
-    return decorate
+def read_plate(machine: str) -> str:
+    """Simulates a slow machine."""
+    print(f"reading the plate of {machine}")
+    time.sleep(0.2)
+    return "Contoso 400"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("url", nargs="?", default="mqtt://127.0.0.1:1883")
-    parser.add_argument("--once", action="store_true", help="keep what was read for half a second only")
-    arguments = parser.parse_args()
-    with statestore.connect(arguments.url) as client:
-
-        @cached(client, 0.5 if arguments.once else 60.0)
-        def read_plate(machine: str) -> dict[str, str]:
-            time.sleep(0.2)  # a slow machine
-            return {"machine": machine, "maker": "Contoso"}
-
+    machine = sys.argv[1] if len(sys.argv) > 1 else "press-1"
+    url = os.environ.get("STATESTORE_URL", "mqtt://127.0.0.1:1883")
+    with statestore.connect(url, encoding="utf-8") as client:
         for _ in range(3):
-            began = time.perf_counter()
-            plate = read_plate("press-3")
-            print(f"{plate} after {(time.perf_counter() - began) * 1000:.1f} ms")
+            plate = get_or_compute(client, f"cache/plate/{machine}", lambda: read_plate(machine), timedelta(minutes=1))
+            print(f"{machine}: {plate}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except statestore.StateStoreError as error:
+        sys.exit(f"{error.kind}: {error}")

@@ -19,7 +19,6 @@ import statestore
 from statestore import _results, aio
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = sorted((ROOT / "bindings/python/examples").glob("*.py"))
 
 
 def documented():
@@ -138,16 +137,3 @@ def test_a_test_of_the_guides(block, tmp_path):
     pytest_of_its_own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, suite]
     done = subprocess.run(pytest_of_its_own, timeout=120, capture_output=True, text=True)
     assert done.returncode == 0 and " skipped" not in done.stdout, done.stdout
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example(path, statestore_server):
-    """Each example takes the URL, and ends by itself with ``--once``."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", path, statestore_server.url, "--once"],
-        timeout=60,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout

@@ -1,0 +1,171 @@
+"""Each example prints the output that its comment describes, survives failures, and ends at Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import HANG_TIMEOUT
+
+import statestore
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+class Example:
+    """An example that runs in a process of its own."""
+
+    def __init__(self, url, name, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", *arguments],
+            env={**os.environ, "STATESTORE_URL": url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.watchdog = threading.Timer(2 * HANG_TIMEOUT, self.process.kill)
+        self.watchdog.start()
+
+    def line(self):
+        return self.process.stdout.readline().rstrip("\n")
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def end(self):
+        """Waits for the end of the example: its exit code, and the rest of its output."""
+        printed, complained = self.process.communicate()
+        self.watchdog.cancel()
+        return self.process.returncode, printed, complained
+
+    def kill(self):
+        self.process.kill()
+        self.end()
+
+
+@pytest.fixture
+def start(statestore_server):
+    running = []
+
+    def start(name, *arguments):
+        running.append(Example(statestore_server.url, name, *arguments))
+        return running[-1]
+
+    yield start
+    for example in running:
+        if example.process.returncode is None:
+            example.kill()
+
+
+def test_there_are_five_examples():
+    names = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert names == {"active_standby", "cache", "follow_setting", "machine_lock", "presence"}
+
+
+def test_the_cache_computes_once(start, statestore_client):
+    plates = "press-1: Contoso 400\n" * 3
+    assert start("cache").end() == (0, f"reading the plate of press-1\n{plates}", "")
+    assert start("cache").end() == (0, plates, "")
+    assert 0 < statestore_client.get("cache/plate/press-1", remaining=True).expires_in <= 60
+
+
+def test_the_cache_computes_what_the_store_rejects(start):
+    machine = "x" * 70_000  # longer than a key can be
+    code, printed, complained = start("cache", machine).end()
+    assert code == 0 and printed == f"reading the plate of {machine}\n{machine}: Contoso 400\n" * 3
+    assert complained.count("the cache was not read") == complained.count("the cache was not written") == 3
+
+
+def test_a_setting_is_followed(start, statestore_client):
+    line = start("follow_setting")
+    assert line.line() == "the line runs at 60"
+    assert start("follow_setting", "90").end() == (0, "", "")
+    assert line.line() == "the line runs at 90"
+    statestore_client.set("line-1/speed", "fast")
+    assert line.process.stderr.readline() == "line-1/speed is 'fast', which is no number\n"
+    statestore_client.delete("line-1/speed")
+    assert line.line() == "the line runs at 60"
+    assert line.interrupt() == (0, "", "")
+
+
+def test_one_program_moves_the_machine_at_a_time(start, statestore_client):
+    first = start("machine_lock", "1000000")
+    assert first.line() == "waiting for the press"
+    stroke, token = first.line().split(" with the token ")
+    assert stroke == "stroke 1"
+    second, third = start("machine_lock", "1"), start("machine_lock")
+    assert second.line() == third.line() == "waiting for the press"
+    assert third.interrupt() == (0, "", "")
+    assert first.line() == f"stroke 2 with the token {token}"
+    code, printed, complained = first.interrupt()
+    assert code == 0 and printed.endswith("the press stands still\n") and complained == ""
+    code, printed, complained = second.end()
+    assert (code, complained) == (0, "")
+    stroke, still = printed.splitlines()
+    assert stroke.startswith("stroke 1 with the token ") and still == "the press stands still"
+    assert stroke.removeprefix("stroke 1 with the token ") > token
+    assert statestore_client.get("press-1/strokes").value == b"1"
+
+
+def test_a_lost_lock_stops_the_machine(start, statestore_client):
+    example = start("machine_lock", "1000000")
+    assert example.line() == "waiting for the press"
+    assert example.line().startswith("stroke 1 ")
+    statestore_client.set("press-1/owner", "other")
+    code, printed, complained = example.end()
+    assert code == 1 and printed.endswith("the press stands still\n")
+    assert complained.startswith("LockLost: ")
+
+
+def test_a_standby_takes_over(start, statestore_client):
+    first = start("active_standby", "gateway-a")
+    assert [first.line(), first.line()] == ["gateway-a stands by", "gateway-a is active"]
+    second, third = start("active_standby", "gateway-b", "2"), start("active_standby", "gateway-c")
+    assert [second.line(), third.line()] == ["gateway-b stands by", "gateway-c stands by"]
+    assert third.interrupt() == (0, "", "")
+    assert statestore_client.election("line-1/active").leader().value == b"gateway-a"
+    assert first.interrupt() == (0, "", "")
+    assert second.end() == (0, "gateway-b is active\n", "")
+    assert statestore_client.get("line-1/plan").value == b"round 1 of gateway-b"
+
+
+def test_a_lost_lead_makes_a_standby(start, statestore_client):
+    example = start("active_standby", "gateway-a")
+    assert [example.line(), example.line()] == ["gateway-a stands by", "gateway-a is active"]
+    statestore_client.set("line-1/active", "other")
+    assert example.line() == "gateway-a stands by"
+    statestore_client.delete("line-1/active")
+    assert example.line() == "gateway-a is active"
+    code, _, complained = example.interrupt()
+    assert code == 0 and complained.startswith("gateway-a is not active: ")
+
+
+def test_gateways_are_present_while_they_run(start, statestore_client):
+    first, second = start("presence", "gateway-a"), start("presence", "gateway-b")
+    assert first.line() == "gateway-a is announced" and second.line() == "gateway-b is announced"
+    expected = f"gateway-a: process {first.process.pid}\ngateway-b: process {second.process.pid}\n"
+    assert start("presence").end() == (0, expected, "")
+    # The key of a gateway that ends disappears at once; that of a gateway that dies expires.
+    assert first.interrupt()[0] == 0
+    assert start("presence").end() == (0, expected.splitlines(keepends=True)[1], "")
+    with statestore_client.observe("gateways/gateway-b") as changes:
+        second.kill()
+        while not isinstance(changes.next(timeout=HANG_TIMEOUT), statestore.Deleted):
+            pass
+    assert start("presence").end() == (0, "", "")
+
+
+def test_a_gateway_survives_a_frozen_server(start, statestore_server):
+    example = start("presence", "gateway-a")
+    assert example.line() == "gateway-a is announced"
+    os.kill(statestore_server.pid, signal.SIGSTOP)
+    try:
+        assert example.process.stderr.readline().startswith("gateway-a was not announced: ")
+    finally:
+        os.kill(statestore_server.pid, signal.SIGCONT)
+    assert example.line() == "gateway-a is announced"
+    assert example.interrupt()[0] == 0
