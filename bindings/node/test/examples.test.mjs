@@ -1,4 +1,4 @@
-/** Each example prints the output that its comment promises, survives what a program meets, and ends at Ctrl-C. */
+/** Each example prints the output that its comment describes, survives failures, and ends at Ctrl-C. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
