@@ -1,6 +1,6 @@
 //! Each example prints the output that its comment describes, and ends at Ctrl-C.
 //!
-//! Cargo builds the examples for all tests of the package, and with `--examples`, but not for one test that is named.
+//! They belong to the package `statestore`: cargo builds them with all tests of the workspace, and with `--examples`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use statestore::{Client, GetOptions, Observation, Settings};
