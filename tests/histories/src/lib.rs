@@ -4,11 +4,13 @@
 //! Times are nanoseconds of one clock that all clients share.
 #![forbid(unsafe_code)]
 
+mod call;
 mod counter_tally;
 mod history;
 mod lock_holdings;
 mod register;
 
+pub use call::{Call, CallResult, Condition, Invocation};
 pub use counter_tally::CounterTally;
-pub use history::{Call, CallHistory, CallResult, Condition, Invocation};
+pub use history::CallHistory;
 pub use lock_holdings::{LockHolding, LockHoldings};

@@ -1,5 +1,5 @@
 //! A key as a store holds it.
-use crate::history::{Call, CallResult, Condition, Invocation};
+use crate::call::{Call, CallResult, Condition, Invocation};
 use simulation::linearizability::Model;
 use statestore::{Hlc, Version};
 

@@ -9,9 +9,7 @@
 
 pub mod atomicity;
 mod broker;
-mod change_recorder;
-mod checks;
-mod client_platform;
+mod broker_scenario;
 mod disk;
 pub mod enumeration;
 mod faults;
@@ -19,19 +17,13 @@ mod ground_truth;
 mod history;
 mod key_timeline;
 pub mod linearizability;
-mod network;
-mod observers;
 mod register;
 mod scenario;
 mod seeded_rng;
-mod server;
 pub mod shared;
 mod simulation;
-mod socket;
 mod trace;
-mod transaction_client;
 mod wire_monitor;
-mod workload;
 
 pub use faults::{FaultCounts, Mishap};
 

@@ -1,6 +1,6 @@
 //! The scenario of a run: the number of clients, and the kinds and rates of faults. Each seed has its own mix, so that a fault
 //! also occurs without other faults that would hide its consequences.
-use crate::broker::BrokerScenario;
+use crate::broker_scenario::BrokerScenario;
 use crate::disk::DiskFaults;
 use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
@@ -116,5 +116,28 @@ impl Scenario {
             small_queues: chance.percent(25),
             broker: None,
         }
+    }
+
+    /// Puts the server behind a broker, and removes the faults that such a run does not allow.
+    pub(crate) fn set_broker(&mut self, broker: BrokerScenario) {
+        if !broker.shares_machine {
+            self.latency_ms.1 = self.latency_ms.1.min(20);
+            for percent in [
+                &mut self.refuse_percent,
+                &mut self.late_percent,
+                &mut self.cut_percent,
+                &mut self.observe_percent,
+            ] {
+                *percent = 0;
+            }
+            for every_ms in [
+                &mut self.cut_after_ms,
+                &mut self.pause_every_ms,
+                &mut self.restart_every_ms,
+            ] {
+                *every_ms = 0;
+            }
+        }
+        self.broker = Some(broker);
     }
 }

@@ -5,16 +5,16 @@
 //!
 //! No entry expires early, whatever the clocks show. In runs without a clock that is far off, no entry lasts much longer than it
 //! should either. The minute after the last start of a node is an exception: a starting node adds that allowance.
+use super::NodeSimulation;
 use super::clock_skew::{ClockSkew, USUAL_ERROR_MS};
 use super::engine::CLOCK_LIFETIME_MS;
 use super::ground_truth::GroundTruth;
-use super::{NodeSimulation, Report, STORM_MS, checks};
 
 /// Range of the times to live of the long entries.
-const TTL_MS: (u64, u64) = (600_001, 660_000);
+pub(super) const TTL_MS: (u64, u64) = (600_001, 660_000);
 
 /// Duration of a run after the storm: longer than any of the entries lasts.
-const AGE_MS: u64 = 13 * 60_000;
+pub(super) const AGE_MS: u64 = 13 * 60_000;
 
 /// Maximum difference of two wall clocks that a starting node assumes.
 const ALLOWANCE_MS: u64 = 60_000;
@@ -24,29 +24,6 @@ const EXPIRY_DELAY_MS: u64 = 10_000;
 
 /// Upper bound of the time that the clock readings of other nodes take.
 const CLOCK_REPORT_MS: u64 = 2 * CLOCK_LIFETIME_MS;
-
-/// Runs nodes for longer than any entry lasts.
-pub fn run_aging(seed: u64) -> Report {
-    let mut world = NodeSimulation::new(seed, None);
-    world.clock_skew = Some(ClockSkew {
-        aging_ms: Some(world.chance.between(TTL_MS.0, TTL_MS.1)),
-        ..ClockSkew::default()
-    });
-    // A clock that is far off is detected by the engine's clock, or by those of two other nodes.
-    let (has_clock, nodes) = world.chance.pick(&[(true, 1), (false, 3), (false, 1)]);
-    world.set_up_engine(has_clock);
-    world.set_up_nodes(nodes, None);
-    world.run_storm();
-    let pace_ms = world.chance.log_uniform(1_000, 100_000);
-    world.run_with_faults(STORM_MS + AGE_MS, pace_ms, (1_000, 120_000));
-    world.set_right();
-    world.run_calm();
-    Report {
-        seed,
-        violation: checks::check(&world).err(),
-        metrics: world.metrics(),
-    }
-}
 
 /// Checks that, if no clock is far off, a starting node knows the remaining time of an entry well enough.
 pub(super) fn check_expiry_delays(

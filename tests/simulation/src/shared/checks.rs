@@ -1,14 +1,15 @@
 //! Checks of the reported results against the log of the engine.
 use super::engine::Engine;
 use super::ground_truth::{GroundTruth, KeyStates};
-use super::node::{FollowedKey, operation};
+use super::node::FollowedKey;
+use super::operation::apply;
 use super::{Invocation, NodeRequest, NodeSimulation, RequestKind, TOMBSTONE_MS};
 use super::{aging, clock_skew, eventual_reads, pages, read_order};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored_shared::{EngineKey, EngineValue, Record, RecordContent};
 use statestored_store::keyspace::Completion;
-use statestored_store::keyspace::rules::{Context, Entry, Token, Version};
+use statestored_store::keyspace::rules::Version;
 use std::collections::BTreeMap;
 
 /// Upper bound of the time until a due entry has expired, while there are no faults.
@@ -85,36 +86,6 @@ fn check_versions(truth: &GroundTruth<'_>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Returns the answer of an operation in this state, and the change that it makes. Versions of changes are not compared.
-pub(super) fn apply(
-    states: &KeyStates,
-    key: &Bytes,
-    action: &Invocation,
-    asked: &NodeRequest,
-) -> (Reply, Option<Version>, bool) {
-    let record = states.get(key);
-    let entry = match record.map(|record| (&record.content, record)) {
-        Some((RecordContent::Entry { value, token, .. }, record)) => Some(Entry {
-            value,
-            version: record.version,
-            token: token.as_ref().map(Token::from),
-            expires_in_ms: None,
-        }),
-        _ => None,
-    };
-    let context = Context {
-        wall_ms: 0,
-        floor: (0, 0),
-        has_capacity: true,
-    };
-    let outcome = operation(action, asked).apply(entry.as_ref(), &context);
-    let changes = !matches!(
-        outcome.change,
-        statestored_store::keyspace::rules::EntryChange::Keep
-    );
-    (outcome.reply, outcome.version, changes)
 }
 
 /// The answer if the engine is full.

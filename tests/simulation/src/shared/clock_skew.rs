@@ -2,11 +2,10 @@
 //!
 //! No version is far ahead, no entry expires early, and only a node that is far ahead rejects changes. Most of the clocks show
 //! which one is right: a single clock is wrong at a time, and the engine has a clock of its own, or there are three nodes.
-use super::checks;
-use super::engine::CLOCK_LIFETIME_MS;
+use super::engine::{BASE_MS, CLOCK_LIFETIME_MS};
 use super::ground_truth::GroundTruth;
-use super::node::{BASE_MS, CLOCK_LIMIT_MS, Node};
-use super::{Invocation, KEYS, Mutation, NodeRequest, NodeSimulation, Report, RequestKind};
+use super::node::{CLOCK_LIMIT_MS, Node};
+use super::{Invocation, KEYS, Mutation, NodeRequest, NodeSimulation, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::{Condition, Hlc, Reply, ServiceError};
 use statestored_store::keyspace::Completion;
@@ -37,24 +36,6 @@ pub(super) struct ClockSkew {
 impl ClockSkew {
     pub(super) fn has_aging_entries(&self) -> bool {
         self.aging_ms.is_some()
-    }
-}
-
-/// Runs nodes with such clocks, with a rule that is left out if one is given.
-pub fn run_skewed(seed: u64, fault: Option<Mutation>) -> Report {
-    let mut world = NodeSimulation::new(seed, fault);
-    world.clock_skew = Some(ClockSkew::default());
-    let has_clock = world.chance.percent(50);
-    world.set_up_engine(has_clock);
-    world.set_up_nodes(if has_clock { 1 } else { 3 }, fault);
-    world.run_storm();
-    world.set_right();
-    world.run_calm();
-    let violation = checks::check(&world).and_then(|()| world.check_all_nodes_write());
-    Report {
-        seed,
-        violation: violation.err(),
-        metrics: world.metrics(),
     }
 }
 
@@ -195,7 +176,7 @@ impl NodeSimulation {
     }
 
     /// Checks that every node accepts a change, now that all clocks are right.
-    fn check_all_nodes_write(&mut self) -> Result<(), String> {
+    pub(super) fn check_all_nodes_write(&mut self) -> Result<(), String> {
         for node in 0..self.nodes.len() {
             let ticket = self.requests.len();
             let key: &Bytes = &KEYS[0];

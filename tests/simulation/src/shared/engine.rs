@@ -1,6 +1,5 @@
 //! A shared engine with the documented behaviour of etcd: compare-and-swap of many keys, consistent reads, changes in order. It
 //! can also lose acknowledged changes.
-use super::node::BASE_MS;
 use bytes::Bytes;
 use statestored_shared::{
     ClockReadings, CommitOutcome, EngineCommit, EngineKey, EngineValue, KeyState, KeyedRecord,
@@ -9,6 +8,9 @@ use statestored_shared::{
 use statestored_store::keyspace::RequestDigest;
 use statestored_store::keyspace::rules::Version;
 use std::collections::BTreeMap;
+
+/// Time of the wall clocks at the start.
+pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
 /// A rule that is left out, to check that its absence is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Eventual reads, checked against the log of the engine and against the earlier results of their node.
-use super::checks::apply;
 use super::ground_truth::GroundTruth;
 use super::node::MAX_STALENESS_MS;
+use super::operation::apply;
 use super::{Invocation, NodeRequest, NodeSimulation, RequestKind};
 use bytes::Bytes;
 use statestore_protocol::Reply;

@@ -10,22 +10,23 @@ mod eventual_reads;
 mod ground_truth;
 mod group;
 mod node;
+mod operation;
 mod pages;
 mod read_order;
 mod reversion;
 mod run_metrics;
+mod runs;
 mod simulated_link;
 
-pub use aging::run_aging;
-pub use clock_skew::run_skewed;
 pub use engine::Mutation;
 pub use group::{Report as GroupReport, RunMetrics as GroupCounts, run_group};
 pub use reversion::run_reverting;
 pub use run_metrics::RunMetrics;
+pub use runs::{run, run_aging, run_skewed};
 
 use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
-use engine::Engine;
+use engine::{BASE_MS, Engine};
 use node::Node;
 use simulated_link::LinkFaults;
 use statestore_protocol::{Condition, Hlc, Version as Wanted};
@@ -244,7 +245,7 @@ impl NodeSimulation {
         let known = self.versions.iter().rev().filter(|(of, _)| of == key);
         let known: Vec<_> = known.take(3).map(|(_, version)| *version).collect();
         let token = (self.chance.percent(15)).then(|| {
-            let wall_ms = node::BASE_MS + self.now_ms;
+            let wall_ms = BASE_MS + self.now_ms;
             Hlc::new(wall_ms, self.chance.below(3), "lock").unwrap()
         });
         let if_version = (!known.is_empty() && self.chance.percent(20)).then(|| {
@@ -312,7 +313,7 @@ impl NodeSimulation {
             self.nodes[node].follow(&key, self.now_ms);
         }
         let ahead_ms = self.chance.below(5_000);
-        let wall_ms = node::BASE_MS + self.now_ms + ahead_ms;
+        let wall_ms = BASE_MS + self.now_ms + ahead_ms;
         let timestamp = Hlc::new(wall_ms, 0, "client").unwrap();
         let is_shared = self.chance.percent(50);
         self.deliver(NodeRequest {
@@ -434,18 +435,5 @@ impl NodeSimulation {
             confirmed_cache_hits: self.nodes.iter().map(Node::confirmed).sum(),
             clock_rejections: clock_skew::clock_rejections(&self.requests),
         }
-    }
-}
-
-/// Runs one seed to its end, with a rule that is left out if one is given.
-pub fn run(seed: u64, fault: Option<Mutation>) -> Report {
-    let mut world = NodeSimulation::new(seed, fault);
-    world.run_storm();
-    world.run_calm();
-    let violation = checks::check(&world).err();
-    Report {
-        seed,
-        violation,
-        metrics: world.metrics(),
     }
 }

@@ -1,21 +1,19 @@
 //! A node: a keyspace with its clocks, its link to the engine, and its results.
-use super::engine::Engine;
+use super::engine::{BASE_MS, Engine};
+use super::operation::operation;
 use super::simulated_link::{LinkFaults, SharedLink, SimulatedLink};
-use super::{Invocation, NodeRequest, RequestKind, pages};
+use super::{NodeRequest, RequestKind, pages};
 use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
-use statestore_protocol::{Reply, SetOptions};
+use statestore_protocol::Reply;
 use statestored_common::ClockReading;
 use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};
-use statestored_store::keyspace::rules::{Operation, Version};
+use statestored_store::keyspace::rules::Version;
 use statestored_store::keyspace::{
     self, ChangeEvent, Completion, EventSink, Keyspace, PageRequest, Ticket,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-
-/// Time of the wall clocks at the start.
-pub(crate) const BASE_MS: u64 = 1_700_000_000_000;
 
 /// Time after the last report of the watch for which a node answers reads from its own state.
 pub(crate) const MAX_STALENESS_MS: u64 = 1_000;
@@ -352,33 +350,5 @@ impl Node {
             }
         }
         ended
-    }
-}
-
-/// Returns an action in the form of the keyspace.
-pub(crate) fn operation<'a>(action: &'a Invocation, asked: &'a NodeRequest) -> Operation<'a> {
-    match action {
-        Invocation::Get { eventual } => Operation::Get {
-            remaining: false,
-            eventual: *eventual,
-        },
-        Invocation::Set {
-            value,
-            condition,
-            ttl_ms,
-            token,
-        } => Operation::Set {
-            value,
-            options: SetOptions {
-                condition: *condition,
-                expires_in_ms: *ttl_ms,
-            },
-            timestamp: &asked.timestamp,
-            token: token.as_ref(),
-        },
-        Invocation::Del { if_version, token } => Operation::Del {
-            if_version: *if_version,
-            token: token.as_ref(),
-        },
     }
 }

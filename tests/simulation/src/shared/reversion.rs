@@ -74,7 +74,7 @@ impl NodeSimulation {
             node,
             life: self.nodes[node].life,
             kind: RequestKind::Operation(key.clone(), Invocation::Get { eventual: false }),
-            timestamp: Hlc::new(super::node::BASE_MS + self.now_ms, 0, "client").unwrap(),
+            timestamp: Hlc::new(super::engine::BASE_MS + self.now_ms, 0, "client").unwrap(),
             started_ms: self.now_ms,
             completion: None,
             completed_at_once: false,

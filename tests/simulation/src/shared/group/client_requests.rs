@@ -5,7 +5,7 @@ use super::{
 };
 use crate::history::{Invocation, value};
 use crate::shared::KEYS;
-use crate::shared::node::BASE_MS;
+use crate::shared::engine::BASE_MS;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, PubAck, Publish, ReasonCode, decode};
 use statestore_protocol::property::TIMESTAMP;

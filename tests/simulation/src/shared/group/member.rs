@@ -1,6 +1,6 @@
 //! A server of the group: its hub over the engine, and its connection to the broker.
-use super::super::engine::Engine;
-use super::super::node::{BASE_MS, config};
+use super::super::engine::{BASE_MS, Engine};
+use super::super::node::config;
 use super::super::simulated_link::{LinkFaults, SharedLink, SimulatedLink};
 use crate::seeded_rng::SeededRng;
 use bytes::{Bytes, BytesMut};

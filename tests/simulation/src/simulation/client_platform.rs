@@ -1,6 +1,6 @@
 //! A client's machine: its clock, its random generator, its network, and its pauses.
-use crate::simulation::SharedSimulation;
-use crate::socket::Socket;
+use super::SharedSimulation;
+use super::socket::Socket;
 use statestore::platform::{Connecting, Duplex, Platform, Task};
 use std::fmt;
 use std::io;

@@ -1,10 +1,10 @@
 //! Invariants at the end of a run, and some that hold all the time.
+use super::Simulation;
 use crate::ground_truth::StoreChange;
 use crate::history::{CallResult, Invocation, Operation, operation_of, operation_of_token};
 use crate::key_timeline::KeyTimeline;
 use crate::linearizability::{CheckResult, Interval, check};
 use crate::register::{Register, RegisterStep};
-use crate::simulation::Simulation;
 use bytes::Bytes;
 use statestore::ErrorKind;
 use statestore_protocol::mqtt::Packet;

@@ -1,7 +1,7 @@
 //! The connection of the server to the broker, which can be cut like those of clients, and is restored.
-use super::Peer;
 use super::trunk_pipe::TrunkPipe;
-use crate::simulation::{Event, Simulation};
+use super::{Event, Simulation};
+use crate::broker::Peer;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, PacketId, Publish, ReasonCode, decode};
 use statestored_broker::hub::Hub;

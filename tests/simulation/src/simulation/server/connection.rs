@@ -2,53 +2,12 @@
 use super::CLIENT_ADDRESS;
 use crate::broker::Peer;
 use crate::faults::Mishap;
-use crate::network::{CloseKind, Direction, Link, first_packet, lower};
 use crate::simulation::Simulation;
+use crate::simulation::network::{CloseKind, Direction, Link, first_packet, lower};
 use crate::wire_monitor;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet};
-use statestored_broker::hub::{CloseAction, ConnectionId};
-use std::collections::{HashMap, VecDeque};
-
-/// The server's end of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct ServerEnd {
-    pub(super) connection: Option<ConnectionId>,
-    /// The peer of the broker at this end, as long as the broker knows of no end.
-    pub(crate) peer: Option<Peer>,
-    /// The CONNECT, until it is complete.
-    connect_packet: BytesMut,
-    has_connect: bool,
-    has_connack: bool,
-    input: BytesMut,
-    /// Input that the hub took, up to the last whole packet.
-    taken: BytesMut,
-    /// The Message Expiry, in milliseconds, of each PUBLISH that arrived and was not offered to the hub.
-    lifetimes: VecDeque<u64>,
-    /// Expiry time of each PUBLISH that was offered to the hub and not taken.
-    pub(super) expiries: VecDeque<u64>,
-    /// The keys of the requests, by their correlation data.
-    pub(super) requests: HashMap<Box<[u8]>, TakenRequest>,
-    output: BytesMut,
-    /// Whether everything was sent, including the end of the stream.
-    is_lingering: bool,
-    pub(crate) wire: wire_monitor::WireMonitor,
-}
-
-/// A request about one key, which the hub has taken.
-#[derive(Debug, Clone)]
-pub(crate) struct TakenRequest {
-    pub(super) key: Bytes,
-    /// Number of changes that had been reported before the request. `None` for a request that had been taken before, because its
-    /// answer may be an old one.
-    pub(super) changes_before: Option<usize>,
-}
-
-impl ServerEnd {
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connection.is_some() || self.peer.is_some()
-    }
-}
+use statestored_broker::hub::CloseAction;
 
 impl Simulation {
     /// Handles a connection attempt. Returns whether it is accepted.

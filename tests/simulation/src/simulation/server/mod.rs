@@ -1,25 +1,25 @@
 //! The server's machine: the hub with its connections, its disk, and the effects of a crash on both.
+mod change_recorder;
 mod connection;
 mod crashes;
 mod durable_state;
 mod expected_records;
 mod record;
+mod transaction_client;
 mod transactions;
 
-pub(crate) use connection::{ServerEnd, TakenRequest};
-
-use crate::change_recorder::ChangeRecorder;
 use crate::disk::{DiskHandle, ProcessEnd};
 use crate::faults::{FaultCounts, Mishap};
-use crate::network::CloseKind;
+use crate::simulation::network::CloseKind;
 use crate::simulation::{Event, Simulation};
-use crate::transaction_client::TransactionClient;
+use change_recorder::ChangeRecorder;
 use durable_state::DurableState;
 use statestored_broker::hub::{BrokerConfig, ConnectionId, Hub, HubConfig, HubLimits};
 use statestored_store::keyspace::EmbeddedKeyspace;
 use statestored_store::service::{ClockReading, Service, ServiceConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use transaction_client::TransactionClient;
 
 /// Address from which all clients connect.
 pub(crate) const CLIENT_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

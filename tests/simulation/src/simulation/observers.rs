@@ -1,7 +1,7 @@
 //! The observations of observers.
-use crate::client_platform;
+use super::client_platform;
+use super::{Event, Simulation};
 use crate::history::{Version, version};
-use crate::simulation::{Event, Simulation};
 use bytes::Bytes;
 use statestore::{Observation, ObserveOptions, Overflow};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A client inside the server's machine. Its transactions set a few keys to one value, or delete them all.
+use super::CLIENT_ADDRESS;
 use crate::seeded_rng::SeededRng;
-use crate::server::CLIENT_ADDRESS;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
 use statestore_protocol::{

@@ -1,11 +1,11 @@
 //! The record of the server: the requests that it took, its changes, and whether all that it reports is durable.
 use super::Server;
-use super::connection::TakenRequest;
-use crate::change_recorder::RecordedChange;
+use super::change_recorder::RecordedChange;
 use crate::ground_truth::StoredChange;
 use crate::history::{operation_of, operation_of_token, px_of};
-use crate::network::Link;
 use crate::simulation::Simulation;
+use crate::simulation::network::Link;
+use crate::simulation::server_end::TakenRequest;
 use crate::wire_monitor;
 use bytes::Bytes;
 use statestore_protocol::mqtt::{Packet, Publish};

@@ -1,7 +1,7 @@
 //! Connections that delay, split, lose and end.
+use super::server_end::ServerEnd;
+use super::{Event, Simulation};
 use crate::faults::Mishap;
-use crate::server::ServerEnd;
-use crate::simulation::{Event, Simulation};
 use crate::wire_monitor;
 use bytes::{Buf, Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, decode};

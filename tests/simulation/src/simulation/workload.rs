@@ -1,8 +1,8 @@
 //! The workload of the clients.
-use crate::client_platform::{self, ClientPlatform};
+use super::client_platform::{self, ClientPlatform};
+use super::{Event, Simulation};
 use crate::faults::Mishap;
 use crate::history::{self, CallResult, Invocation, Operation, version};
-use crate::simulation::{Event, Simulation};
 use bytes::Bytes;
 use statestore::{
     Client, Condition, DelOptions, DelOutcome, Error, GetOptions, Hlc, ScanOptions, SetOptions,

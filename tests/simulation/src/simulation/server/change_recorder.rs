@@ -1,6 +1,6 @@
 //! A client inside the server's machine that watches every key, and so sees every change immediately.
+use super::CLIENT_ADDRESS;
 use crate::history::{Version, version};
-use crate::server::CLIENT_ADDRESS;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Connect, Limits, Packet, PacketId, PubAck, PublishHeader, decode};
 use statestore_protocol::{Command, Event, Notification, Reply, topic};

@@ -1,6 +1,6 @@
 //! Transactions beside the work of the clients: their keys have one common value at any time, also on the disk.
+use super::transaction_client::{KEYS, TransactionClient};
 use crate::simulation::Simulation;
-use crate::transaction_client::{KEYS, TransactionClient};
 use statestored_broker::hub::Hub;
 
 impl Simulation {

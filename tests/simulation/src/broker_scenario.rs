@@ -1,5 +1,4 @@
 //! The options of runs behind a broker.
-use crate::scenario::Scenario;
 use crate::seeded_rng::SeededRng;
 
 /// Rates of the events between server and broker.
@@ -8,11 +7,11 @@ pub(crate) struct BrokerScenario {
     /// Whether the server and the broker share a machine and end together. A server that ends alone forgets which requests it has
     /// answered, and executes a request that a client sends again. It forgets all watches too. Runs in which it ends alone
     /// therefore have neither repeated requests nor watches.
-    pub(super) shares_machine: bool,
+    pub(crate) shares_machine: bool,
     /// Scale of the time after which the server's connection is cut, at most four times this; 0 is never.
-    pub(super) cut_after_ms: u64,
+    pub(crate) cut_after_ms: u64,
     /// Mean time between two ends of the broker; 0 is never.
-    pub(super) restart_every_ms: u64,
+    pub(crate) restart_every_ms: u64,
 }
 
 impl BrokerScenario {
@@ -30,29 +29,6 @@ impl BrokerScenario {
             shares_machine: is_with_broker,
             cut_after_ms,
             restart_every_ms: if is_with_broker { lose_every_ms } else { 0 },
-        }
-    }
-
-    /// Removes the faults that such a run does not allow.
-    pub(crate) fn restrict(&self, scenario: &mut Scenario) {
-        if self.shares_machine {
-            return;
-        }
-        scenario.latency_ms.1 = scenario.latency_ms.1.min(20);
-        for percent in [
-            &mut scenario.refuse_percent,
-            &mut scenario.late_percent,
-            &mut scenario.cut_percent,
-            &mut scenario.observe_percent,
-        ] {
-            *percent = 0;
-        }
-        for every_ms in [
-            &mut scenario.cut_after_ms,
-            &mut scenario.pause_every_ms,
-            &mut scenario.restart_every_ms,
-        ] {
-            *every_ms = 0;
         }
     }
 }

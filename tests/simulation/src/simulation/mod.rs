@@ -1,18 +1,33 @@
 //! The world of a run, and its next events.
+mod broker_connection;
+mod broker_process;
+mod checks;
+mod client_platform;
+mod network;
+mod observers;
+mod server;
+mod server_end;
+mod socket;
+mod trunk_pipe;
+mod workload;
+
 use crate::ServerPlacement;
-use crate::broker::{Broker, BrokerConnection, BrokerConnectionEvent, BrokerScenario};
-use crate::client_platform::PauseGate;
+use crate::broker::Broker;
+use crate::broker_scenario::BrokerScenario;
 use crate::disk::{DiskHandle, ProcessEnd};
 use crate::faults::{FaultCounts, Mishap};
 use crate::ground_truth::GroundTruth;
 use crate::history::Operation;
-use crate::network::{CloseKind, Direction, Link};
-use crate::observers::ObserverRecord;
 use crate::scenario::Scenario;
 use crate::seeded_rng::SeededRng;
-use crate::server::{Server, TakenRequest};
 use crate::trace::Trace;
+use broker_connection::{BrokerConnection, BrokerConnectionEvent};
 use bytes::Bytes;
+use client_platform::PauseGate;
+use network::{CloseKind, Direction, Link};
+use observers::ObserverRecord;
+use server::Server;
+use server_end::TakenRequest;
 use statestore::Client;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -157,9 +172,7 @@ impl Simulation {
         let mut scenario = Scenario::new(&mut chance);
         let drive = DiskHandle::new(chance.fork());
         if place == ServerPlacement::BehindBroker {
-            let behind = BrokerScenario::new(&mut chance);
-            behind.restrict(&mut scenario);
-            scenario.broker = Some(behind);
+            scenario.set_broker(BrokerScenario::new(&mut chance));
         }
         Arc::new_cyclic(|me| {
             Mutex::new(Self {

@@ -1,7 +1,7 @@
 //! A client's end of a connection.
+use super::SharedSimulation;
+use super::network::CloseKind;
 use crate::faults::Mishap;
-use crate::network::CloseKind;
-use crate::simulation::SharedSimulation;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
