@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn another_format_is_reported() {
-        assert!(format_problem("libstatestore 1").contains("name another prefix"));
+        assert!(format_problem("libstatestore 1").contains("use another prefix"));
         assert!(format_problem("libstatestore 3").starts_with("its format is 3, and this"));
         assert_eq!(format_problem("x"), "its manifest is \"x\"");
     }
