@@ -133,15 +133,15 @@ fn every_parameter_is_applied() {
     settings.check().unwrap();
 }
 
-/// Characters that no message contains, and the special characters of URLs.
-const PASSWORD: &str = "[JZ%/?#@:&=\\[\\].,]{0,12}[JZ][JZ%/?#@:&=\\[\\].,]{0,12}";
+/// A letter that no message contains, and the special characters of URLs.
+const PASSWORD: &str = "[J%/?#@:&=\\[\\].,]{0,12}J[J%/?#@:&=\\[\\].,]{0,12}";
 
 proptest! {
     #[test]
     fn errors_do_not_contain_the_password(
         before in "(mqtts?://|wss?://|unix://|mqtt:|http://|//|)(user)?:?",
         password in PASSWORD,
-        behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=JZ|\\?keep_alive=JZ)?|@/run/socket|)",
+        behind in "(@broker(,b:1)?(:1883)?(/|\\?client_id=J|\\?keep_alive=J)?|@/run/socket|)",
     ) {
         let url = before + &password + &behind;
         let message = match parse(&url) {
@@ -152,7 +152,7 @@ proptest! {
                 Ok(()) => String::new(),
             },
         };
-        prop_assert!(!message.to_ascii_uppercase().contains(['J', 'Z']), "{url}: {message}");
+        prop_assert!(!message.to_ascii_uppercase().contains('J'), "{url}: {message}");
     }
 }
 
