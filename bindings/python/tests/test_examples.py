@@ -25,6 +25,8 @@ class Example:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A program in the background of a shell ignores Ctrl-C, and so do its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.watchdog = threading.Timer(2 * HANG_TIMEOUT, self.process.kill)
         self.watchdog.start()
