@@ -39,9 +39,10 @@ step_docs() {
   python3 deploy/capacity.py check
 }
 
-# The API documentation checks all dependencies once more.
+# The API documentation of Rust checks all dependencies once more.
 step_book() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p 'statestored*'
+  doxygen docs/Doxyfile
   cargo_tool mdbook 0.5.4 --no-default-features --features search
   "$tools/bin/mdbook" build docs
 }
