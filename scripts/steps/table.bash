@@ -118,7 +118,7 @@ declare -A needs=(
   [ignored]="rust cc unshare"
   [runtimes]="node npm"
   [benchmarks]="rust clippy cc openssl pkg-config protoc"
-  [book]="rust cc doxygen python"
+  [book]="rust cc doxygen node npm python"
 )
 # Debian's packages are among the artefacts only where Debian's tools can be installed.
 ! is_debian || needs[package]+=" protoc dh dpkg-buildpackage lintian mmdebstrap"
