@@ -46,12 +46,11 @@
 // as long as it leaves the new fields zero.
 //
 // Special values. Each has one meaning:
-//   0 in a field of options or settings   the default, which its comment names
-//   SST_FOREVER for a time                no end: it never expires, is never given up, never happens
-//   SST_ALL for a number                  all that exist
-//   NULL                                  there is none
-//   -1 for a descriptor, a reason code,
-//      or the index of an operation       there is none
+//   - 0 in a field of options or settings: the default, which its comment names.
+//   - SST_FOREVER for a time: no end. It never expires, is never given up, never happens.
+//   - SST_ALL for a number: all that exist.
+//   - NULL: there is none.
+//   - -1 for a descriptor, a reason code, or the index of an operation: there is none.
 //
 // A time ends in _ms and is in milliseconds. As an argument of a function, 0 means that the function only looks and
 // does not wait. A time of more than INT64_MAX that is not SST_FOREVER is rejected with SST_INVALID_ARGUMENT. A
@@ -124,12 +123,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Major version of this header.
 #define SST_VERSION_MAJOR 0
+
+// Minor version of this header.
 #define SST_VERSION_MINOR 1
+
+// Patch version of this header.
 #define SST_VERSION_PATCH 0
+
+// Version of this header as text.
 #define SST_VERSION "0.1.0"
 
-// Grows with the version, for #if. See sst_version_number().
+// Number that grows with the version, for `#if`. See sst_version_number().
 #define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)
 
 // A time without an end.

@@ -28,6 +28,7 @@
 #include "statestore/log.hpp"
 #include "statestore/thread.hpp"
 
+/// The client for the Azure IoT Operations state store.
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 

@@ -35,7 +35,7 @@ declare -A needs_called=(
 # The Debian packages of each need. Rust and Go are not here: Debian's are too old.
 declare -A debian_packages=(
   [abidiff]=abigail-tools [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
-  [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++ [git]=git
+  [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [doxygen]=doxygen [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++ [git]=git
   [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
   [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils

@@ -7,7 +7,9 @@ export type Outcome = "not_done" | "unknown";
 /** The base class of all errors of this library. The classes below, one for each `code`, are the same in every language. */
 export class StateStoreError extends Error {
   constructor(message: string, details?: { outcome?: Outcome; retryable?: boolean; cause?: unknown });
+  /** Kind of the error; the class has the same name. */
   readonly code: ErrorCode;
+  /** Whether the failed request may have been executed. */
   readonly outcome: Outcome;
   /** Whether the same call may succeed later without anything being changed by hand. */
   readonly retryable: boolean;

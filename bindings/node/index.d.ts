@@ -12,6 +12,8 @@
  *
  * Times are in milliseconds. Keys, values and names are bytes; strings stand for their UTF-8. An absent key, a condition that
  * is not met and a value that does not match are results, not errors.
+ *
+ * @module statestore
  */
 /// <reference types="node" />
 import type { EventEmitter } from "node:events";
@@ -41,6 +43,7 @@ export class Hlc {
   static compare(a: Hlc, b: Hlc): number;
   /** Milliseconds since 1970. */
   get wall(): bigint;
+  /** Counter that orders times of the same millisecond. */
   get counter(): bigint;
   /** Id of the node that made it. */
   get node(): string;
@@ -48,17 +51,22 @@ export class Hlc {
   readonly text: string;
   /** Negative if this one is older than `other`, positive if it is newer. */
   compare(other: Hlc): number;
+  /** Returns whether both are equal. */
   equals(other: Hlc): boolean;
   /** The text form as it is sent, zero-padded. */
   toString(): string;
+  /** Returns the text form. */
   toJSON(): string;
 }
 
 /** Keys and values: an object whose keys are text, a map, or pairs. */
 export type Pairs = Readonly<Record<string, Data>> | Iterable<readonly [Data, Data]>;
 
+/** A stored value with its version. */
 export interface Entry<V extends Bytes = Buffer> {
+  /** The value. */
   value: V;
+  /** Version of the value. */
   version: Hlc;
   /**
    * Remaining time in milliseconds, counted from the answer of the store; `Infinity` if the key does not expire; `"unknown"` unless `remaining`
@@ -68,12 +76,39 @@ export interface Entry<V extends Bytes = Buffer> {
 }
 
 /** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */
-export type SetOutcome = { applied: true; version: Hlc } | { applied: false; version: Hlc | null };
+export type SetOutcome =
+  | {
+      applied: true;
+      /** Version of the stored value. */
+      version: Hlc;
+    }
+  | {
+      applied: false;
+      /** Present version of the key; `null` if it is absent. */
+      version: Hlc | null;
+    };
 
 /** `mismatch`: the key does not have the version of `ifVersion`, but this one. An absent key is `absent`, also with `ifVersion`. */
-export type DelOutcome = { is: "deleted"; version: Hlc | null } | { is: "absent" } | { is: "mismatch"; version: Hlc };
+export type DelOutcome =
+  | {
+      is: "deleted";
+      /** Version of the deletion; `null` if the store does not report it. */
+      version: Hlc | null;
+    }
+  | { is: "absent" }
+  | {
+      is: "mismatch";
+      /** Present version of the key. */
+      version: Hlc;
+    };
 /** `mismatch`: the key holds another value, or is as in {@link DelOutcome}; without `ifVersion` its `version` is `null`. */
-export type VdelOutcome = DelOutcome | { is: "mismatch"; version: Hlc | null };
+export type VdelOutcome =
+  | DelOutcome
+  | {
+      is: "mismatch";
+      /** Present version of the key; `null` without `ifVersion`. */
+      version: Hlc | null;
+    };
 
 /** The optional features of a store. */
 export interface Capabilities {
@@ -89,21 +124,48 @@ export interface Capabilities {
 
 /** The versions are those of the changes, `null` for the deletion of an absent key; or that of the key of the first operation whose condition was not met. */
 export type TransactionOutcome =
-  | { applied: true; versions: (Hlc | null)[] }
-  | { applied: false; operation: number; version: Hlc | null };
-export type UpdateOutcome = { is: "applied"; version: Hlc } | { is: "unchanged" };
+  | {
+      applied: true;
+      /** Version of each operation, in their order; `null` for the deletion of an absent key. */
+      versions: (Hlc | null)[];
+    }
+  | {
+      applied: false;
+      /** Index of the first operation whose condition was not met, counted from 0. */
+      operation: number;
+      /** Present version of the key of that operation; `null` if it is absent. */
+      version: Hlc | null;
+    };
+/** Result of an update. */
+export type UpdateOutcome =
+  | {
+      is: "applied";
+      /** Version of the new value. */
+      version: Hlc;
+    }
+  | { is: "unchanged" };
 
 /** Whether a request is sent again when the session was lost before its response came: only if that is safe (default). */
 export type Retry = "safe" | "always" | "never";
 
+/** Options of {@link Client.set} and {@link Client.setMany}. */
 export interface SetOptions extends TimeoutOptions {
   /**
    * `if_absent` is NX; `if_absent_or_equal` is NEX: also if the key has this value already; `ifVersion`: only if it has this version. On a
    * store without such conditions, the value that had the version is compared, under a fence.
    */
-  condition?: "always" | "if_absent" | "if_absent_or_equal" | { ifVersion: Hlc } | undefined;
+  condition?:
+    | "always"
+    | "if_absent"
+    | "if_absent_or_equal"
+    | {
+        /** Version that the key must have. */
+        ifVersion: Hlc;
+      }
+    | undefined;
   /** The key is deleted after this time; at least 1 ms. */
   expiresIn?: number | undefined;
+  /** Fencing token that protects the key: from now on, writes and deletions need this token or a higher one. */
   fencingToken?: Hlc | undefined;
   /** Asks the store to keep the key on disk, for stores that do so only when asked. */
   persist?: boolean | undefined;
@@ -113,16 +175,21 @@ export interface SetOptions extends TimeoutOptions {
    * network may be away.
    */
   coalesce?: boolean | undefined;
+  /** Whether the request is sent again if the session is lost before its response arrives. */
   retry?: Retry | undefined;
 }
 
+/** Options of {@link Client.del}, {@link Client.delMany} and {@link Client.vdel}. */
 export interface DelOptions extends TimeoutOptions {
+  /** Fencing token, required for a key that a fencing token protects: that token or a higher one. */
   fencingToken?: Hlc | undefined;
   /** Only if the key has this version. Not every store can do that ({@link Capabilities.conditions}). */
   ifVersion?: Hlc | undefined;
+  /** Whether the request is sent again if the session is lost before its response arrives. */
   retry?: Retry | undefined;
 }
 
+/** Options of {@link Client.get} and {@link Client.getMany}. */
 export interface GetOptions extends TimeoutOptions {
   /** Whether entries say when they expire. Not every store can do that ({@link Capabilities.remainingTime}). */
   remaining?: boolean | undefined;
@@ -133,18 +200,24 @@ export interface GetOptions extends TimeoutOptions {
   eventual?: boolean | undefined;
 }
 
+/** Options of {@link Client.transact}. */
 export interface TransactOptions extends TimeoutOptions {
+  /** Asks the store to keep the keys on disk. */
   persist?: boolean | undefined;
+  /** Whether the request is sent again if the session is lost before its response arrives. */
   retry?: Retry | undefined;
   /** On a store without transactions, makes one of single requests (docs/intents.md). */
   throughIntents?: boolean | undefined;
 }
 
+/** Options of {@link Transaction.set}. */
 export type TransactionSetOptions = Pick<SetOptions, "condition" | "expiresIn" | "fencingToken">;
+/** Options of {@link Transaction.del}. */
 export type TransactionDelOptions = Pick<DelOptions, "fencingToken" | "ifVersion">;
 
 /** Several writes, of which {@link Client.transact} carries out all or none. Each call gives the transaction, so that calls can be chained. */
 export interface Transaction {
+  /** Adds a SET. */
   set(key: Data, value: Data, options?: TransactionSetOptions): this;
   /** An absent key is no failure, unless it is to have a version. */
   del(key: Data, options?: TransactionDelOptions): this;
@@ -152,12 +225,14 @@ export interface Transaction {
   readonly length: number;
 }
 
+/** Options of {@link Client.update} and {@link Guard.update}. */
 export interface UpdateOptions extends TimeoutOptions {
   /**
    * Time after which the key expires, at least 100 ms; `Infinity` for never. Without it the key keeps the time that it has left, or does
    * not expire if the store cannot report that time ({@link Capabilities.remainingTime}).
    */
   expiresIn?: number | undefined;
+  /** Asks the store to keep the key on disk. */
   persist?: boolean | undefined;
 }
 
@@ -173,7 +248,14 @@ export interface ObserveOptions extends TimeoutOptions {
    * Behaviour when the key changes faster than observations are taken: keep only the `latest` (default), or `all`, up to 1,024 or
    * another number. Beyond that number, the oldest are dropped and reported as `lagged`.
    */
-  overflow?: "latest" | "all" | { all: number } | undefined;
+  overflow?:
+    | "latest"
+    | "all"
+    | {
+        /** Maximum number of observations that are kept. */
+        all: number;
+      }
+    | undefined;
 }
 
 /**
@@ -188,14 +270,27 @@ export interface ObserveOptions extends TimeoutOptions {
  */
 export type LostReason = "closed" | "taken_over" | "gave_up" | "refused" | "released" | "expired" | "taken";
 
+/** An event that an observer reports about its key. */
 export type Observation<V extends Bytes = Buffer> =
-  | { is: "set"; value: V; version: Hlc }
-  /** The version is missing if the deletion was found out after a reconnect. */
-  | { is: "deleted"; version: Hlc | null }
+  | {
+      is: "set";
+      /** The new value. */
+      value: V;
+      /** Version of the new value. */
+      version: Hlc;
+    }
+  | {
+      is: "deleted";
+      /** Version of the deletion; `null` if it was found out after a reconnect. */
+      version: Hlc | null;
+    }
   /** The connection was lost, and changes may have been missed; the present state follows. */
   | { is: "resync" }
-  /** So many observations were dropped. */
-  | { is: "lagged"; count: number };
+  | {
+      is: "lagged";
+      /** Number of dropped observations. */
+      count: number;
+    };
 
 /** A sequence of observations. Leaving `for await` ends it; `for await` throws {@link error} if that ended the sequence. */
 export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
@@ -210,13 +305,17 @@ export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
   error(): StateStoreError | null;
   /** Ends it. */
   close(): void;
+  /** Returns an iterator over the items; leaving its loop ends the sequence. */
   [Symbol.asyncIterator](): AsyncIterator<T, void>;
 }
 
+/** The observations of one key. */
 export interface Observer<V extends Bytes = Buffer> extends Follower<Observation<V>> {
+  /** The observed key. */
   readonly key: V;
 }
 
+/** Options of {@link Client.lease}, and of the lease behind a lock or an election. */
 export interface LeaseOptions extends CallOptions {
   /** How long the lease lasts without renewal: 100 ms to 24 h (default: 10 s). */
   duration?: number | undefined;
@@ -235,36 +334,53 @@ export interface LeaseOptions extends CallOptions {
   foreignLeaseMax?: number | undefined;
 }
 
+/** Options of {@link Client.lock} and {@link Client.election}. */
 export interface LockOptions extends LeaseOptions {
   /** How long to wait for the lock: for ever unless given; 0 is one attempt. */
   wait?: number | undefined;
 }
 
+/** The holder of a lease. */
 export interface Holder<V extends Bytes = Buffer> {
+  /** Name under which the lease is held. */
   name: V;
   /** The name that a holder of this library gave itself, or its client id. */
   clientId: string | null;
 }
 
+/** The present holder of a lease, and since which version. */
 export interface Holding<V extends Bytes = Buffer> {
+  /** The holder. */
   holder: Holder<V>;
+  /** Version of the lease, from when it was taken or last renewed. */
   version: Hlc;
 }
 
+/** Result of an attempt to take a lease. */
 export type Acquisition<V extends Bytes = Buffer> =
-  | { is: "acquired"; guard: Guard<V> }
-  /** Another holder has it; `null` if the lease was released before the holder could be read. */
-  | { is: "held"; holding: Holding<V> | null };
+  | {
+      is: "acquired";
+      /** The held lease. */
+      guard: Guard<V>;
+    }
+  | {
+      is: "held";
+      /** The other holder; `null` if the lease was released before the holder could be read. */
+      holding: Holding<V> | null;
+    };
 
+/** Result of releasing a lease: `released`, or `not_held` if it had ended or another client holds it. */
 export type Release = "released" | "not_held";
 
 /** A lease by its name; nothing is sent before the first call. */
 export interface Lease<V extends Bytes = Buffer> {
+  /** Name of the lease, which is its key. */
   readonly name: V;
   /** One attempt. */
   acquire(options?: CallOptions): Promise<Acquisition<V>>;
   /** Gives back what is held under the resumed holder's name in the options, whichever program took it. */
   release(options?: CallOptions): Promise<Release>;
+  /** Returns the present holder; `null` if there is none. */
   holder(options?: CallOptions): Promise<Holding<V> | null>;
   /** Follows the holder: at first the present one, then each change. */
   observe(options?: CallOptions): Promise<Follower<Holding<V> | null>>;
@@ -277,8 +393,11 @@ export interface Lease<V extends Bytes = Buffer> {
  * Its writes carry its fencing token, and fail with {@link LockLostError} once it is not valid.
  */
 export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
+  /** Name of the lock, which is its key. */
   readonly name: V;
+  /** The holder: this client. */
   readonly holder: Holder<V>;
+  /** Fencing token of the lock. */
   readonly token: Hlc;
   /** Fires when the lock is lost or was given back, with a {@link LockLostError} whose cause is the {@link reason}. */
   readonly signal: AbortSignal;
@@ -299,14 +418,19 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   release(options?: TimeoutOptions): Promise<Release>;
   /** Stops renewing, and leaves the lease to end by itself. */
   leave(options?: CallOptions): Promise<void>;
+  /** Stores a value, as {@link Client.set} does. */
   set(key: Data, value: Data, options?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome>;
   /** Changes a key by what it holds, as {@link Client.update} does. */
   update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
+  /** Deletes a key, as {@link Client.del} does. */
   del(key: Data, options?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome>;
+  /** Deletes a key if it has this value, as {@link Client.vdel} does. */
   vdel(key: Data, value: Data, options?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome>;
 }
 
+/** The leader of an election. */
 export interface Leader<V extends Bytes = Buffer> {
+  /** Holder of the election's lock. */
   holder: Holder<V>;
   /** Value that the leader proclaims; `null` before it has proclaimed one. */
   value: V | null;
@@ -314,9 +438,11 @@ export interface Leader<V extends Bytes = Buffer> {
 
 /** An election by its name; nothing is sent before the first call. */
 export interface Election<V extends Bytes = Buffer> {
+  /** Name of the election, which is the key of its lock. */
   readonly name: V;
   /** Waits for the lead, and proclaims the value. */
   campaign(value: Data, options?: CallOptions): Promise<Leadership<V>>;
+  /** Returns the present leader; `null` if there is none. */
   leader(options?: CallOptions): Promise<Leader<V> | null>;
   /** Follows the leader: at first the present one, then each change of the leader or its value. */
   observe(options?: CallOptions): Promise<Follower<Leader<V> | null>>;
@@ -324,16 +450,29 @@ export interface Election<V extends Bytes = Buffer> {
 
 /** The lead. `await using` resigns, and throws a {@link LockLostError} if it was lost before. */
 export interface Leadership<V extends Bytes = Buffer> extends AsyncDisposable {
+  /** The held lock of the election. */
   readonly guard: Guard<V>;
+  /** Replaces the value that the leader proclaims. */
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
   /** Gives the lead back; the `timeout` is as that of {@link Guard.release}. */
   resign(options?: TimeoutOptions): Promise<Release>;
 }
 
+/** State of a client's connection. */
 export type ConnectionState =
   | { is: "connecting" | "connected" }
-  | { is: "reconnecting"; reason: StateStoreError }
-  | { is: "closed"; lostReason: LostReason; reason: StateStoreError };
+  | {
+      is: "reconnecting";
+      /** Error with which the connection was lost. */
+      reason: StateStoreError;
+    }
+  | {
+      is: "closed";
+      /** Reason why the connection has ended. */
+      lostReason: LostReason;
+      /** Error with which the connection has ended. */
+      reason: StateStoreError;
+    };
 
 /** Counters of a client since its creation. */
 export interface Counters {
@@ -341,6 +480,7 @@ export interface Counters {
   sent: number;
   /** Responses that a request waited for. */
   completed: number;
+  /** Requests that timed out. */
   timedOut: number;
   /** Requests that the broker refused or that could not be sent. */
   failed: number;
@@ -348,6 +488,7 @@ export interface Counters {
   superseded: number;
   /** Requests sent again after a reconnect. */
   resent: number;
+  /** Successful reconnects. */
   reconnects: number;
   /** Newer service account tokens that the broker accepted over a live connection. */
   reauthentications: number;
@@ -355,12 +496,15 @@ export interface Counters {
   sessionsLost: number;
   /** Connections that this client closed because the broker broke the protocol. */
   protocolErrors: number;
+  /** Responses that no request waited for. */
   unmatchedResponses: number;
   /** Received timestamps that were too far ahead of the local clock. */
   clockSkews: number;
+  /** Notifications of watched keys. */
   notifications: number;
   /** Notifications that were not newer than the one before, or came for a key that is not watched. */
   staleNotifications: number;
+  /** Messages that are neither responses nor notifications. */
   malformedMessages: number;
   /** Requests that were sent and not answered yet. */
   inFlight: number;
@@ -384,6 +528,7 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * the first failure, whose {@link StateStoreError.results} has the outcome or the error of each.
    */
   setMany(values: Iterable<readonly [Data, Data]>, options?: SetOptions): Promise<SetOutcome[]>;
+  /** The same for an object, a map or pairs. */
   setMany(values: Pairs, options?: SetOptions): Promise<SetOutcome[]>;
   /** The same for an object whose type is an interface. */
   setMany<T extends object & { readonly [Key in keyof T]: Data }>(values: T, options?: SetOptions): Promise<SetOutcome[]>;
@@ -433,7 +578,9 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   election(name: Data, options?: Omit<LockOptions, "signal">): Election<V>;
   /** The MQTT client id. */
   clientId(): string;
+  /** Returns the counters of this client. */
   counters(): Counters;
+  /** Returns the present state of the connection. */
   state(): ConnectionState;
   /**
    * Finishes the calls under way, for `timeout` at most (5,000 ms unless given), and closes the connection. New calls reject with
@@ -453,10 +600,13 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   off(event: "state", listener: (state: ConnectionState) => void): this;
 }
 
+/** A record of the library's log. */
 export interface LogRecord {
+  /** Severity. */
   level: "ERROR" | "WARN" | "INFO" | "DEBUG" | "TRACE";
   /** The module that logged it. */
   target: string;
+  /** Text of the record. */
   message: string;
 }
 

@@ -17,6 +17,7 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** The options of calls that wait for the store. */
 export interface TimeoutOptions extends CallOptions {
   /** How long the call may take; the connection's `requestTimeout` unless given. `Infinity` is for ever. */
   timeout?: number | undefined;
@@ -63,23 +64,31 @@ export interface Settings {
   maxPacketBytes?: number | undefined;
   /** The longest value that is sent, in bytes (default: 256 MiB). */
   maxValueBytes?: number | undefined;
-  /** Bounds of the pause between attempts to reconnect (default: 100 ms and 30 s). */
+  /** Lower bound of the delay between attempts to reconnect (default: 100 ms). */
   reconnectDelayMin?: number | undefined;
+  /** Upper bound of that delay (default: 30 s). */
   reconnectDelayMax?: number | undefined;
   /** How long after a lost connection the client tries to connect again before it gives up for good (default: `Infinity`, never). */
   reconnectLimit?: number | undefined;
+  /** The user name. */
   userName?: string | undefined;
+  /** The password, as any bytes. */
   password?: Data | undefined;
-  /** Files are read again for each connection. */
+  /** File that holds the password; read again for each connection, as the files of the certificates and keys are. */
   passwordFile?: string | undefined;
-  /** A Kubernetes service account token. */
+  /** File that holds a Kubernetes service account token; watched for changes. */
   satFile?: string | undefined;
   /** Whether credentials may be sent over plain TCP, where every machine on the way can read them; `false` by default. */
   allowPlaintextCredentials?: boolean | undefined;
+  /** Whether the connection uses TLS; as the URL or the environment says by default. */
   tls?: boolean | undefined;
+  /** File with the certificates of the authorities that may have signed the broker's, as PEM; those of the system by default. */
   caFile?: string | undefined;
+  /** File with the client's certificate, as PEM. */
   certFile?: string | undefined;
+  /** File with the private key of that certificate, as PEM. */
   keyFile?: string | undefined;
+  /** File that holds the password of the key. */
   keyPasswordFile?: string | undefined;
   /** To whom the broker's certificate must be made out; the host name unless given. */
   serverName?: string | undefined;

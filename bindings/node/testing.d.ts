@@ -7,8 +7,11 @@
  * await using server = await startServer();
  * await using client = await connect(server.url);
  * ```
+ *
+ * @module statestore/testing
  */
 
+/** Options of {@link startServer}. */
 export interface ServerOptions {
   /** The program; unless given that of the variable `STATESTORED`, of the package `@statestore/server`, or in the `PATH`. */
   binary?: string | undefined;
@@ -20,9 +23,11 @@ export interface ServerOptions {
   args?: readonly string[] | undefined;
 }
 
+/** A running server. */
 export interface Server extends AsyncDisposable {
   /** For `connect`. */
   readonly url: string;
+  /** Port of the server. */
   readonly port: number;
   /** Its process id. */
   readonly pid: number;

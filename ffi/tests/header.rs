@@ -8,9 +8,11 @@ fn header() -> String {
     let mut config = cbindgen::Config::from_file(here.join("cbindgen.toml")).unwrap();
     config.header = Some(std::fs::read_to_string(here.join("preamble.h")).unwrap());
     config.after_includes = Some(format!(
-        "\n#define SST_VERSION_MAJOR {}\n#define SST_VERSION_MINOR {}\n#define SST_VERSION_PATCH {}\n\
-         #define SST_VERSION \"{}\"\n\
-         \n// Grows with the version, for #if. See sst_version_number().\n\
+        "\n// Major version of this header.\n#define SST_VERSION_MAJOR {}\n\
+         \n// Minor version of this header.\n#define SST_VERSION_MINOR {}\n\
+         \n// Patch version of this header.\n#define SST_VERSION_PATCH {}\n\
+         \n// Version of this header as text.\n#define SST_VERSION \"{}\"\n\
+         \n// Number that grows with the version, for `#if`. See sst_version_number().\n\
          #define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)\n\
          \n// A time without an end.\n#define SST_FOREVER UINT64_MAX\n\
          \n// A remaining time that is not known. See sst_entry_expires_in_ms().\n#define SST_UNKNOWN_TIME (UINT64_MAX - 1)\n\

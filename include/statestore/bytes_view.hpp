@@ -21,7 +21,9 @@ inline namespace STATESTORE_VARIANT {
 /// Owner: the owner of the bytes. A view in an argument is used during the call only.
 class bytes_view {
  public:
+  /// One byte.
   using value_type = unsigned char;
+  /// A pointer to a byte.
   using const_iterator = const unsigned char*;
 
   /// No bytes.
@@ -47,11 +49,17 @@ class bytes_view {
                              int> = 0>
   bytes_view(const Bytes& bytes) noexcept : bytes_view(bytes.data(), bytes.size()) {}
 
+  /// Returns the address of the first byte; null if the view was made from null.
   const unsigned char* data() const noexcept { return data_; }
+  /// Returns the number of bytes.
   std::size_t size() const noexcept { return size_; }
+  /// Returns whether there are no bytes.
   bool empty() const noexcept { return size_ == 0; }
+  /// Returns an iterator to the first byte.
   const_iterator begin() const noexcept { return data_; }
+  /// Returns an iterator past the last byte.
   const_iterator end() const noexcept { return data_ + size_; }
+  /// Returns the byte at an index, which must be less than `size()`.
   unsigned char operator[](std::size_t index) const noexcept { return data_[index]; }
 
   /// Returns the same bytes as characters, in any encoding.
@@ -59,9 +67,12 @@ class bytes_view {
   /// Returns a copy of the bytes.
   std::string str() const { return std::string(text()); }
 
+  /// Returns the view as bytes of the C interface.
   sst_slice slice() const noexcept { return {data_, size_}; }
 
+  /// Returns whether two views have equal bytes.
   friend bool operator==(bytes_view one, bytes_view other) noexcept { return one.text() == other.text(); }
+  /// Returns whether two views have different bytes.
   friend bool operator!=(bytes_view one, bytes_view other) noexcept { return !(one == other); }
 
  private:

@@ -233,6 +233,7 @@ class [[nodiscard]] client {
     });
   }
 
+  /// Decision of the function of `update`.
   using change = statestore::change;
 
   /// Computes a new value of a key from its present one, without a lock.

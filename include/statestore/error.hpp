@@ -124,21 +124,34 @@ namespace detail {
 template <class T>
 class [[nodiscard]] expected {
  public:
+  /// Converts a value.
   expected(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+  /// Converts an error.
   expected(statestore::error error) : content_(std::in_place_index<1>, std::move(error)) {}
 
+  /// Returns whether there is a value.
   bool has_value() const noexcept { return content_.index() == 0; }
+  /// Returns whether there is a value.
   explicit operator bool() const noexcept { return has_value(); }
 
+  /// Returns the value.
   T& value() & { return has_value() ? *std::get_if<0>(&content_) : (detail::fail(error()), *std::get_if<0>(&content_)); }
+  /// Returns the value.
   const T& value() const& { return const_cast<expected*>(this)->value(); }
+  /// Returns the value, to be moved from.
   T&& value() && { return std::move(value()); }
+  /// Returns the value.
   T& operator*() & { return value(); }
+  /// Returns the value.
   const T& operator*() const& { return value(); }
+  /// Returns the value, to be moved from.
   T&& operator*() && { return std::move(value()); }
+  /// Accesses a member of the value.
   T* operator->() { return &value(); }
+  /// Accesses a member of the value.
   const T* operator->() const { return &value(); }
 
+  /// Returns the error; ends the program if there is a value.
   const statestore::error& error() const {
     if (has_value()) std::abort();
     return *std::get_if<1>(&content_);
@@ -152,14 +165,20 @@ class [[nodiscard]] expected {
 template <>
 class [[nodiscard]] expected<void> {
  public:
+  /// Success.
   expected() noexcept = default;
+  /// Converts an error.
   expected(statestore::error error) : error_(std::move(error)) {}
 
+  /// Returns whether the call succeeded.
   bool has_value() const noexcept { return !error_.has_value(); }
+  /// Returns whether the call succeeded.
   explicit operator bool() const noexcept { return has_value(); }
+  /// Throws the error if there is one.
   void value() const {
     if (error_) detail::fail(*error_);
   }
+  /// Returns the error; ends the program if there is none.
   const statestore::error& error() const {
     if (!error_) std::abort();
     return *error_;

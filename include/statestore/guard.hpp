@@ -193,6 +193,7 @@ class [[nodiscard]] guard {
     });
   }
 
+  /// Returns the handle, which stays owned by the guard.
   const sst_guard* raw() const noexcept { return raw_.get(); }
 
  private:

@@ -32,6 +32,7 @@ struct get_options {
 /// Condition of a SET: an `sst_condition`, or a version of the key.
 class condition {
  public:
+  /// Converts a condition without a version; by default SST_ALWAYS.
   condition(sst_condition always_or_absent = SST_ALWAYS) noexcept : is_(always_or_absent) {}
   /// Makes the condition that the key is present and has this version. On a store without conditions on versions, the value that had
   /// the version is compared, under a fence.
@@ -41,6 +42,7 @@ class condition {
     return converted;
   }
 
+  /// Returns the condition without a version.
   sst_condition is() const noexcept { return is_; }
   /// Returns the version; `is()` is SST_ALWAYS then.
   const std::optional<hlc>& version() const noexcept { return version_; }
@@ -52,6 +54,7 @@ class condition {
 
 /// Options of `set` and `set_many`, and of a SET in a transaction.
 struct set_options {
+  /// Condition under which the value is stored; by default always.
   statestore::condition condition;
   /// Time after which the key expires, at least 1 ms; by default never.
   std::optional<milliseconds> expires_in;
@@ -61,6 +64,7 @@ struct set_options {
   bool persist = false;
   /// While there is no connection, only the newest value of the key waits for one; an older SET ends with SST_SUPERSEDED then.
   bool coalesce = false;
+  /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
   /// Whether the request is sent again if the session is lost before its response arrives.
   sst_retry retry = SST_RETRY_SAFE;
@@ -70,7 +74,9 @@ struct set_options {
 struct del_options {
   /// Fencing token, required for a key that a fencing token protects: that token or a higher one.
   std::optional<hlc> fencing_token;
+  /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
+  /// Whether the request is sent again if the session is lost before its response arrives.
   sst_retry retry = SST_RETRY_SAFE;
   /// Condition: the key is present and has this version. Not every store supports it: see `client::capabilities`.
   std::optional<hlc> if_version;
@@ -78,9 +84,11 @@ struct del_options {
 
 /// Options of `transact`.
 struct transact_options {
+  /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
   /// Asks the store to keep the keys on disk.
   bool persist = false;
+  /// Whether the request is sent again if the session is lost before its response arrives.
   sst_retry retry = SST_RETRY_SAFE;
   /// On a store without transactions, uses intents (docs/intents.md).
   bool through_intents = false;
@@ -96,6 +104,7 @@ struct scan_options {
 struct observe_options {
   /// Maximum number of changes that are kept for a slow observer; by default only the newest state.
   std::size_t keep = 0;
+  /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
 };
 
@@ -104,6 +113,7 @@ struct update_options {
   /// Time after which the key expires, at least 100 ms; `milliseconds::max()` for never. By default the key keeps its remaining time,
   /// or does not expire if the store cannot report that time.
   std::optional<milliseconds> expires_in;
+  /// Asks the store to keep the key on disk.
   bool persist = false;
   /// Time limit of all attempts together.
   std::optional<milliseconds> timeout;
@@ -114,6 +124,7 @@ class renewal {
  public:
   /// A third of the duration of the lease.
   constexpr renewal() noexcept = default;
+  /// A third of the duration of the lease.
   static constexpr renewal third() noexcept { return {}; }
   /// This interval, which must be more than 0.
   static constexpr renewal every(milliseconds time) noexcept { return renewal(time); }
@@ -137,6 +148,7 @@ struct lease_options {
   statestore::renewal renewal;
   /// Name under which the lease is held; by default a unique one.
   std::optional<std::string> holder;
+  /// Time limit of an attempt; by default the request time-out of the settings.
   std::optional<milliseconds> timeout;
   /// Maximum age at which a value that this library did not write still counts as a lease; an hour by default.
   milliseconds foreign_lease_max{0};
@@ -147,6 +159,7 @@ struct lease_options {
 
 /// Options of `lock` and `election`.
 struct lock_options {
+  /// Options of the lease behind the lock.
   lease_options lease;
   /// Maximum time to wait for the lock; no limit by default, and 0 for one attempt.
   std::optional<milliseconds> wait;
@@ -154,16 +167,55 @@ struct lock_options {
 
 /// Settings of a client besides its URL, which override the URL. docs/connecting.md explains them.
 struct settings {
-  std::optional<std::string> client_id, user_name, password, password_file, sat_file, ca_file, cert_file, key_file,
-      key_password_file, server_name;
-  std::optional<bool> tls, clean_start;
+  /// The MQTT client id; by default a random one. An empty text asks the broker for one.
+  std::optional<std::string> client_id;
+  /// The user name.
+  std::optional<std::string> user_name;
+  /// The password, as any bytes.
+  std::optional<std::string> password;
+  /// File that holds the password; read again for each connection.
+  std::optional<std::string> password_file;
+  /// File that holds a Kubernetes service account token; watched for changes.
+  std::optional<std::string> sat_file;
+  /// File with the certificates of the authorities that may have signed the broker's, as PEM; by default those of the system.
+  std::optional<std::string> ca_file;
+  /// File with the client's certificate, as PEM.
+  std::optional<std::string> cert_file;
+  /// File with the private key of that certificate, as PEM.
+  std::optional<std::string> key_file;
+  /// File that holds the password of the key.
+  std::optional<std::string> key_password_file;
+  /// Name for which the broker's certificate must be valid; by default the host name.
+  std::optional<std::string> server_name;
+  /// Whether the connection uses TLS; by default as the URL or the environment says.
+  std::optional<bool> tls;
+  /// Whether the first connection asks for a new session and closing the client ends it; yes by default, except that the environment
+  /// decides for settings from the environment.
+  std::optional<bool> clean_start;
+  /// Time for which the broker keeps the session while the client is away; 0 for the default, an hour.
   std::chrono::seconds session_expiry{0};
   /// Time of silence after which the connection is checked; 0 for never.
   std::optional<std::chrono::seconds> keep_alive;
-  milliseconds ping_timeout{0}, connect_timeout{0}, request_timeout{0};
-  std::uint32_t max_in_flight = 0, max_queued = 0;
-  std::size_t max_buffered_bytes = 0, max_value_bytes = 0, max_packet_bytes = 0;
-  milliseconds reconnect_delay_min{0}, reconnect_delay_max{0};
+  /// Time limit for the broker to answer such a check; 0 for the default, 10 s.
+  milliseconds ping_timeout{0};
+  /// Time limit of one attempt to connect; 0 for the default, 10 s.
+  milliseconds connect_timeout{0};
+  /// Time limit of a request unless its options have one; 0 for the default, 10 s.
+  milliseconds request_timeout{0};
+  /// Maximum number of requests that are sent and not yet answered; 0 for the default, 65,536.
+  std::uint32_t max_in_flight = 0;
+  /// Maximum number of requests that wait to be sent; 0 for the default, 65,536.
+  std::uint32_t max_queued = 0;
+  /// Maximum number of bytes of requests that are kept until the broker has acknowledged them; 0 for the default, 64 MiB.
+  std::size_t max_buffered_bytes = 0;
+  /// Maximum length of a value that is sent, in bytes; 0 for the default, the limit of MQTT, 256 MiB.
+  std::size_t max_value_bytes = 0;
+  /// Maximum length of a packet that the broker may send, in bytes; 0 for the default, the limit of MQTT, 256 MiB.
+  std::size_t max_packet_bytes = 0;
+  /// Lower bound of the delay between attempts to reconnect; 0 for the default, 100 ms.
+  milliseconds reconnect_delay_min{0};
+  /// Upper bound of that delay; 0 for the default, 30 s.
+  milliseconds reconnect_delay_max{0};
   /// Time for which the first connection is tried again; one attempt by default, and `milliseconds::max()` for no limit.
   milliseconds connect_limit{0};
   /// Time after a lost connection for which the client tries to reconnect; no limit by default. Then it gives up for good.

@@ -18,6 +18,7 @@ struct set_outcome {
 
 /// Result of a DEL or VDEL. Compare it like `outcome == del_outcome::deleted`.
 struct del_outcome {
+  /// Kind of the result.
   enum kind {
     /// The key was present and is deleted.
     deleted = SST_DEL_DELETED,
@@ -46,6 +47,7 @@ struct update_outcome {
 
 /// Result of releasing a lease.
 enum class release_outcome {
+  /// The lease was held, and is free now.
   released = SST_RELEASED,
   /// The lease was not held any more.
   not_held = SST_NOT_HELD,

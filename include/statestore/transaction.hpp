@@ -47,6 +47,7 @@ class transaction {
         },
         [] {}));
   }
+  /// Adds a SET to a temporary transaction.
   transaction&& set(bytes_view key, bytes_view value, const set_options& options = {}) && {
     return std::move(set(key, value, options));
   }
@@ -58,12 +59,14 @@ class transaction {
     return keep(detail::try_call<void>(
         [&](sst_error** failure) { return sst_transaction_del(raw_.get(), key.data(), key.size(), &given, failure); }, [] {}));
   }
+  /// Adds a DEL to a temporary transaction.
   transaction&& del(bytes_view key, const del_options& options = {}) && { return std::move(del(key, options)); }
 
   /// Returns the number of operations.
   std::size_t size() const noexcept { return sst_transaction_len(raw_.get()); }
   /// Returns the reason why the transaction cannot be executed, as far as it is known.
   const std::optional<error>& mistake() const noexcept { return mistake_; }
+  /// Returns the handle, which stays owned by the transaction.
   const sst_transaction* raw() const noexcept { return raw_.get(); }
 
  private:

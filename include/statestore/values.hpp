@@ -40,17 +40,25 @@ class hlc {
   std::string text() const { return sst_hlc_text(raw_.get()); }
   /// Returns the wall clock time, in milliseconds since 1970-01-01 UTC.
   std::uint64_t wall_ms() const noexcept { return sst_hlc_wall_ms(raw_.get()); }
+  /// Returns the counter.
   std::uint64_t counter() const noexcept { return sst_hlc_counter(raw_.get()); }
+  /// Returns the handle, which stays owned by the timestamp.
   const sst_hlc* raw() const noexcept { return raw_.get(); }
 
   /// Compares two timestamps. A timestamp that was moved from, or that a forked child inherited, is not equal, lower or higher:
   /// comparing it throws SST_INVALID_ARGUMENT or SST_FORKED, or ends the program without exceptions.
   friend bool operator==(const hlc& one, const hlc& other) { return order(one, other) == 0; }
+  /// Compares two timestamps, as `==` does.
   friend bool operator!=(const hlc& one, const hlc& other) { return order(one, other) != 0; }
+  /// Returns whether `one` is lower: first by time, then by counter, then by node id. Fails as `==` does.
   friend bool operator<(const hlc& one, const hlc& other) { return order(one, other) < 0; }
+  /// Returns whether `one` is higher. Fails as `==` does.
   friend bool operator>(const hlc& one, const hlc& other) { return order(one, other) > 0; }
+  /// Returns whether `one` is lower or equal. Fails as `==` does.
   friend bool operator<=(const hlc& one, const hlc& other) { return order(one, other) <= 0; }
+  /// Returns whether `one` is higher or equal. Fails as `==` does.
   friend bool operator>=(const hlc& one, const hlc& other) { return order(one, other) >= 0; }
+  /// Writes the text of a timestamp.
   friend std::ostream& operator<<(std::ostream& out, const hlc& version) { return out << version.text(); }
 
  private:
@@ -105,7 +113,9 @@ class expiry {
     return ms_ < static_cast<std::uint64_t>(most.count()) ? std::chrono::milliseconds(ms_) : most;
   }
 
+  /// Returns whether two remaining times are equal; an unknown time equals only an unknown one.
   friend bool operator==(const expiry& one, const expiry& other) noexcept { return one.ms_ == other.ms_; }
+  /// Returns whether two remaining times differ.
   friend bool operator!=(const expiry& one, const expiry& other) noexcept { return !(one == other); }
 
  private:
@@ -120,12 +130,14 @@ class entry {
   /// Takes ownership of a handle.
   explicit entry(sst_entry* raw) noexcept : raw_(raw) {}
 
+  /// Returns the value; it lives as long as the entry.
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
   /// Returns the version of the value, which the SET that stored it returned. Errors: SST_INVALID_ARGUMENT if the entry was moved from,
   /// SST_FORKED.
   result<hlc> version() const { return detail::unwrap(detail::required_version(sst_entry_version, raw())); }
   /// Returns the remaining time of the key, unknown unless `get_options::remaining` asked for it.
   statestore::expiry expires_in() const noexcept { return statestore::expiry(sst_entry_expires_in_ms(raw_.get())); }
+  /// Returns the handle, which stays owned by the entry.
   const sst_entry* raw() const noexcept { return raw_.get(); }
   /// Releases the handle to the caller, who frees it.
   sst_entry* release() noexcept { return raw_.release(); }
@@ -151,6 +163,7 @@ class observation {
   result<std::optional<hlc>> version() const { return detail::unwrap(detail::version_of(sst_observation_version, raw())); }
   /// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
   std::uint64_t lagged() const noexcept { return sst_observation_lagged(raw_.get()); }
+  /// Returns the handle, which stays owned by the observation.
   const sst_observation* raw() const noexcept { return raw_.get(); }
 
  private:

@@ -39,9 +39,15 @@ step_docs() {
   python3 deploy/capacity.py check
 }
 
-# The API documentation checks all dependencies once more.
+# The API documentation of Rust checks all dependencies once more.
 step_book() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p 'statestored*'
+  doxygen docs/Doxyfile
+  (
+    cd bindings/node
+    [[ -x node_modules/typedoc/bin/typedoc ]] || npm ci --no-audit --no-fund --loglevel=error
+    npm run docs
+  )
   cargo_tool mdbook 0.5.4 --no-default-features --features search
   "$tools/bin/mdbook" build docs
 }

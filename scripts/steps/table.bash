@@ -72,7 +72,7 @@ declare -A about=(
   [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
   [runtimes]="the Node package under Bun and Deno"
   [benchmarks]="clippy for the benchmarks, with and without those of engines"
-  [book]="the API documentation, and the book by mdBook"
+  [book]="the API documentation of each language, and the book by mdBook"
 )
 
 # What each step needs of the machine; scripts/needs.bash describes the names.
@@ -118,7 +118,7 @@ declare -A needs=(
   [ignored]="rust cc unshare"
   [runtimes]="node npm"
   [benchmarks]="rust clippy cc openssl pkg-config protoc"
-  [book]="rust cc"
+  [book]="rust cc doxygen node npm python"
 )
 # Debian's packages are among the artefacts only where Debian's tools can be installed.
 ! is_debian || needs[package]+=" protoc dh dpkg-buildpackage lintian mmdebstrap"

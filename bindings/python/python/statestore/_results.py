@@ -151,6 +151,7 @@ class Set(Generic[V]):
     """An observation: the key has this value now."""
 
     value: V
+    """The new value."""
     version: Hlc
     """Higher than that of any observation before, unless a `Resync` stands between."""
 
@@ -190,6 +191,7 @@ class Holding(Generic[V]):
     """A holder of a lease, and the version of its key."""
 
     holder: Holder[V]
+    """The holder."""
     version: Hlc
     """The version that the lease's key has."""
 
@@ -210,6 +212,7 @@ class Leader(Generic[V]):
     """The leader of an election."""
 
     holder: Holder[V]
+    """Holder of the election's lock."""
     value: V | None
     """Value that the leader proclaims; ``None`` if it has not proclaimed one yet."""
 
@@ -257,6 +260,7 @@ class State:
     """How a connection is."""
 
     kind: Literal["connecting", "connected", "reconnecting", "closed"]
+    """State of the connection."""
     reason: StateStoreError | None
     """Why it is reconnecting or closed, in detail."""
     lost_reason: LostReason | None = None

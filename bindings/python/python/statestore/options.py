@@ -24,6 +24,7 @@ Data = Union[str, bytes, bytearray, memoryview]
 Time = Union[float, timedelta]
 """Seconds, or a ``timedelta``."""
 Path = Union[str, "PathLike[str]"]
+"""Name of a file."""
 Condition = Union[Literal["always", "if_absent", "if_absent_or_equal"], IfVersion]
 """When a SET applies: always, only if the key is absent (NX), or also if it holds this value already (NEX); or only if it has a
 version, as `statestore.if_version` says."""
@@ -74,7 +75,9 @@ class Settings(TypedDict, total=False):
     reconnect_limit: Time | None
     """How long after a lost connection the client tries before it gives up for good. Default: ``math.inf``, never."""
     user_name: str | None
+    """The user name."""
     password: str | bytes | None
+    """The password, as any bytes."""
     password_file: Path | None
     """A file with the password, read again for each connection."""
     sat_file: Path | None
