@@ -29,7 +29,7 @@ The component, a file in the folder that daprd gets with --resources-path:
 
 Start it before daprd, which looks for sockets only when it starts. The name of the socket without `.sock` is the type of the
 component, after `state.`. The metadata of each component has the address and the credentials: url, or hostname, tcpPort and useTls,
-with caFile, satAuthFile and more (docs/dapr.md). One process serves any number of components.
+with caFile, satAuthFile and more (docs/dapr.md). One process serves up to 100 components.
 
 When it is ready, it prints `listening on PATH` to standard output; logs go to standard error. SIGTERM and SIGINT stop it cleanly.";
 

@@ -278,10 +278,10 @@ impl LockWaiter<'_> {
                     "; if that is not the name of a holder, the key holds ordinary data"
                 };
                 format!(
-                    "\"{holder}\" holds it, which was last renewed at {version}, and {wait:?} are over{hint}"
+                    "\"{holder}\" holds it, last renewed at {version}, and was not released within {wait:?}{hint}"
                 )
             }
-            None => format!("another client holds it, and {wait:?} are over"),
+            None => format!("another client holds it, and did not release it within {wait:?}"),
         };
         let action = action("locking", self.name);
         Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)
