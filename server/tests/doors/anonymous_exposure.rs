@@ -21,7 +21,7 @@ fn anonymous_network_access_requires_an_option() {
         }
     }
     let mut daemon = Daemon::start(&[&listen[..], &["--allow-anonymous"]].concat(), 1);
-    let line = daemon.log_line("everybody");
+    let line = daemon.log_line("every client that can reach");
     assert!(line.contains("WARN"), "{line}");
 }
 
