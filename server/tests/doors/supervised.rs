@@ -88,7 +88,9 @@ fn log(format: &str) -> Vec<String> {
 fn journal_lines_have_priorities_and_no_timestamps() {
     let lines = log("journal");
     assert!(lines.iter().any(|line| line == "<6>stopping"), "{lines:?}");
-    let warning = lines.iter().find(|line| line.starts_with("<4>every client"));
+    let warning = lines
+        .iter()
+        .find(|line| line.starts_with("<4>every client"));
     assert!(warning.is_some(), "{lines:?}");
 }
 
