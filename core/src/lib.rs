@@ -100,11 +100,3 @@ pub use statestore_protocol::{
 /// The version of `tokio` whose types are in the signatures of this crate: [`sync::watch::Receiver`](tokio::sync::watch::Receiver) and
 /// [`time::Instant`](tokio::time::Instant).
 pub use tokio;
-
-/// Documentation pages with Rust programs, which are compiled with the examples of this documentation.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/start.md")]
-#[doc = include_str!("../../docs/connecting.md")]
-#[doc = include_str!("../../docs/rust.md")]
-#[doc = include_str!("../README.md")]
-struct Readme;

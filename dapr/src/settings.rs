@@ -418,7 +418,7 @@ mod tests {
             ),
             (
                 &[("keepAlive", "JZ")],
-                "`keepAlive` has a value which is no time",
+                "`keepAlive` has a value which is not a time",
             ),
             (
                 &[("maxQueued", "JZ")],

@@ -198,7 +198,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, "precious").unwrap();
         let error = listen(&path, 0o600).unwrap_err();
-        assert!(error.contains("is no socket"), "{error}");
+        assert!(error.contains("is not a socket"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 
