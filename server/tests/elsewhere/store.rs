@@ -1,9 +1,10 @@
 //! The service over a real engine, under a clock that the test turns: what the tests of the embedded keyspace say holds here as well.
 use super::Engine;
 use crate::TestEngine;
+use statestored_link::ThreadLink;
 use statestored_shared::{
     CommitOutcome, EngineEvent, EngineRequest, EngineRequestId, Link, Revision, SharedKeyspace,
-    SharedKeyspaceConfig, ThreadLink,
+    SharedKeyspaceConfig,
 };
 use statestored_storage::{Batch, Record};
 use statestored_store::service::{ClockReading, Service, ServiceConfig};

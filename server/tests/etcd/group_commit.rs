@@ -2,9 +2,10 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, connect_to, start};
 use statestore::{Outcome, SetOutcome};
+use statestored_link::ThreadLink;
 use statestored_shared::{
     CommitOutcome, EngineCommit, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
-    EngineValue, Keys, Link, Record, RecordContent, Revision, ThreadLink, WriteId,
+    EngineValue, Keys, Link, Record, RecordContent, Revision, WriteId,
 };
 use std::collections::HashMap;
 use std::future::poll_fn;

@@ -2,9 +2,8 @@
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on};
 use etcd_client::GetOptions;
-use statestored_shared::{
-    CLOCK_LIFETIME, EngineEvent, EngineRequest, EngineRequestId, Link, ThreadLink,
-};
+use statestored_link::ThreadLink;
+use statestored_shared::{CLOCK_LIFETIME, EngineEvent, EngineRequest, EngineRequestId, Link};
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! A member of etcd that answers, but much later than the others.
 use crate::cluster::Etcd;
 use crate::elsewhere::{Engine, block_on, connect_to, until};
-use faults::{Direction, Proxy};
+use harness::{Direction, Proxy};
 use statestore::{Client, Observation};
 use statestored::RunningServer;
 use statestored::config::{Config, StorageConfig};
