@@ -123,10 +123,10 @@ impl Transport {
 #[derive(Debug)]
 pub struct Stream(Framing);
 
-/// What frames the bytes of MQTT.
+/// Framing of the bytes of MQTT.
 #[derive(Debug)]
 enum Framing {
-    /// Nothing.
+    /// No framing.
     None(Transport),
     /// Frames of WebSocket.
     WebSocket(Box<WebSocket<Transport>>),
