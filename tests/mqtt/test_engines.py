@@ -160,7 +160,7 @@ def test_an_oversized_entry_is_reported(begin, connect):
         return  # Packets of MQTT are smaller than what it takes.
     server = begin(Told, begin(engine.alone).storage("test"))
     store = Store(connect("client", to=server))
-    assert b"which is 1400000 bytes" in store.reply("SET", "k", b"v" * 1_500_000)
+    assert b"larger than the 1400000 bytes" in store.reply("SET", "k", b"v" * 1_500_000)
     server.logs("a change was rejected: it is larger than the storage accepts")
     assert server.metric(FAILED) == 1
 
