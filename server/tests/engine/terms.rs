@@ -24,7 +24,7 @@ impl StorageTraits {
             &found.unwrap()[storage]
         };
         Self {
-            has_version_floor_per_key: value("floor") == "the key",
+            has_version_floor_per_key: value("floor") == "this key",
             restarts_expiry: value("begins_time_anew") == true,
             counts_keys: value("counts") == true,
         }
