@@ -2,9 +2,6 @@
 
 # install_library ROOT PREFIX LIBDIR: what scripts/install puts below PREFIX, in the folder ROOT.
 install_library() {
-  local profile=$profile
-  # As scripts/install does it for everybody else.
-  [[ "$profile" != release ]] || profile=library
   compile statestore-ffi
   local folder="$CARGO_TARGET_DIR"
   [[ -n "$native" ]] || folder="$CARGO_TARGET_DIR/$target"
