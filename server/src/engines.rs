@@ -57,7 +57,7 @@ pub(crate) async fn open_etcd(config: EtcdConfig) -> Result<OpenedEngine, Engine
     #[cfg(not(feature = "etcd"))]
     {
         let _ = config;
-        Err(not_built("etcd").into())
+        std::future::ready(Err(not_built("etcd").into())).await
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn open_redis(config: RedisConfig) -> Result<OpenedEngine, Engi
     #[cfg(not(feature = "redis"))]
     {
         let _ = config;
-        Err(not_built("redis").into())
+        std::future::ready(Err(not_built("redis").into())).await
     }
 }
 

@@ -57,8 +57,10 @@ pub trait DiskFile: Debug + Read + Seek + Send + Write {
     fn sync_data(&self) -> io::Result<()>;
     /// Makes the file durable with all its metadata, except for its name.
     fn sync_all(&self) -> io::Result<()>;
-    /// Locks the file until it is closed.
+    /// Locks the file until it is unlocked or closed.
     fn try_lock(&self) -> Result<(), TryLockError>;
+    /// Unlocks the file, for all copies of its descriptor. Does nothing on a disk whose descriptors cannot be copied.
+    fn unlock(&self) {}
 }
 
 /// Mode in which a file is opened. New files are accessible to this user only.
@@ -219,6 +221,11 @@ impl DiskFile for File {
 
     fn try_lock(&self) -> Result<(), TryLockError> {
         File::try_lock(self)
+    }
+
+    fn unlock(&self) {
+        // Closing the file unlocks it if this fails.
+        let _ = File::unlock(self);
     }
 }
 

@@ -2,6 +2,8 @@
 use super::model::{SMALL_LOGS, after, commit, open, read_files};
 use statestored_storage::{Storage, StorageError};
 use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 #[test]
@@ -130,4 +132,23 @@ fn an_interrupted_creation_is_repeated() {
         drop(storage);
         super::model::write_files(place.path(), &complete);
     }
+}
+
+/// A child process has a copy of every descriptor between its creation and the start of its program.
+#[test]
+fn a_closed_store_is_free_while_processes_are_started() {
+    let place = TempDir::new().expect("a temporary directory");
+    let path = place.path().join("data");
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                let status = Command::new("true").status().expect("a program");
+                assert!(status.success(), "{status}");
+            }
+        });
+        let refused = (0..300).find_map(|_| open(&path, SMALL_LOGS).err());
+        ended.store(true, Ordering::Relaxed);
+        assert!(refused.is_none(), "{refused:?}");
+    });
 }

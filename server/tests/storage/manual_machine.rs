@@ -336,4 +336,8 @@ impl DiskFile for ManualFile {
     fn try_lock(&self) -> Result<(), TryLockError> {
         self.file.try_lock()
     }
+
+    fn unlock(&self) {
+        self.file.unlock();
+    }
 }

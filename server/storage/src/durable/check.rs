@@ -1,7 +1,8 @@
 //! Check of a data directory, which reports all damage instead of only the first.
 use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
-use super::directory::{check_length, lock_if_present, read_manifest, unknown_files};
+use super::directory::{check_length, read_manifest, unknown_files};
 use super::directory_contents::{DirectoryContents, LogEnd};
+use super::directory_lock::DirectoryLock;
 use super::file_damage::{damage_error, file_damage};
 use super::files::{ChangeVisitor, check_first};
 use super::live_index::LiveIndex;
@@ -65,7 +66,7 @@ pub fn check(
     read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
 ) -> Result<CheckReport, StorageError> {
     let disk: Arc<dyn Disk> = Arc::new(FileSystem);
-    let _lock = lock_if_present(&*disk, path)?;
+    let _lock = DirectoryLock::take_if_present(&*disk, path)?;
     let mut checked = CheckReport::default();
     let manifest = read_manifest(&*disk, path);
     let manifest = manifest.and_then(|manifest| manifest.ok_or_else(|| no_store_error(path)));

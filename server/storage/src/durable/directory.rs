@@ -1,13 +1,13 @@
 //! The data directory: its lock, its creation, and the files that belong to it.
 use super::acknowledgement_mark::{self, AcknowledgementMark};
 use super::active_log::SpareLog;
+use super::directory_lock::DirectoryLock;
 use super::file_damage::damage_error;
 use super::log::{self, FILE_HEADER, FileHeader};
 use super::manifest::{self, Manifest};
-use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::disk::{Disk, OpenMode};
 use crate::{Damage, StorageError};
 use std::ffi::{OsStr, OsString};
-use std::fs::TryLockError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Directory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     /// The lock, held while the file is open.
-    _lock: Box<dyn DiskFile>,
+    _lock: DirectoryLock,
 }
 
 impl Directory {
@@ -45,7 +45,7 @@ impl Directory {
         if disk.status(&path.join(manifest::NAME)).is_err() {
             reject_foreign_files(&*disk, path)?;
         }
-        let lock = lock(&*disk, path)?;
+        let lock = DirectoryLock::take(&*disk, path)?;
         let directory = Self {
             disk,
             path: path.to_path_buf(),
@@ -373,47 +373,6 @@ fn reject_foreign_files(disk: &dyn Disk, path: &Path) -> Result<(), StorageError
         }
     }
     Ok(())
-}
-
-/// Locks the directory for this process, as long as the file is open.
-pub(super) fn lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DiskFile>, StorageError> {
-    let path = directory.join(LOCK);
-    let opened = disk.open(&path, OpenMode::OpenOrCreate);
-    let file = opened.map_err(StorageError::io(|| {
-        format!("cannot open {}", path.display())
-    }))?;
-    lock_exclusively(file, directory)
-}
-
-/// Locks the directory without creating the lock file, which a copy of a directory may lack.
-pub(super) fn lock_if_present(
-    disk: &dyn Disk,
-    directory: &Path,
-) -> Result<Option<Box<dyn DiskFile>>, StorageError> {
-    let path = directory.join(LOCK);
-    match disk.open(&path, OpenMode::Read) {
-        Ok(file) => lock_exclusively(file, directory).map(Some),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StorageError::io(|| {
-            format!("cannot open {}", path.display())
-        })(error)),
-    }
-}
-
-fn lock_exclusively(
-    file: Box<dyn DiskFile>,
-    directory: &Path,
-) -> Result<Box<dyn DiskFile>, StorageError> {
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
-            "the data directory {} is in use by another process",
-            directory.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(StorageError::io(|| {
-            format!("cannot lock {}", directory.join(LOCK).display())
-        })(error)),
-    }
 }
 
 /// Makes names durable.

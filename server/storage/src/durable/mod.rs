@@ -20,6 +20,7 @@ mod check;
 mod directory;
 mod directory_contents;
 mod directory_copy;
+mod directory_lock;
 mod durable_image;
 mod file_damage;
 mod file_remover;

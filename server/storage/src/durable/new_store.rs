@@ -5,12 +5,13 @@
 use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
 use super::base_writer::BaseWriter;
 use super::directory::{
-    LOCK, UNFINISHED, base_path, create_directories, is_store_file, is_volume_name, lock, log_path,
+    LOCK, UNFINISHED, base_path, create_directories, is_store_file, is_volume_name, log_path,
     missing_directories, remove_all, sync_directory, write_manifest,
 };
+use super::directory_lock::DirectoryLock;
 use super::log::{self, FileHeader};
 use super::manifest::{self, Manifest};
-use crate::disk::{Disk, DiskFile, FileSystem, OpenMode};
+use crate::disk::{Disk, FileSystem, OpenMode};
 use crate::record::Version;
 use crate::{RecordReceiver, RecordView, StorageError};
 use std::io::{self, ErrorKind};
@@ -34,7 +35,7 @@ pub struct NewStore {
     created_directories: Vec<PathBuf>,
     base: Option<BaseWriter>,
     is_finished: bool,
-    _lock: Box<dyn DiskFile>,
+    _lock: DirectoryLock,
 }
 
 impl NewStore {
@@ -57,7 +58,7 @@ impl NewStore {
         let made = made.collect();
         create_directories(&*disk, path)?;
         let is_left = is_unfinished(&*disk, path)?;
-        let lock = lock(&*disk, path)?;
+        let lock = DirectoryLock::take(&*disk, path)?;
         let mut store = Self {
             disk,
             path: path.into(),

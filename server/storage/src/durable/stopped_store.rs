@@ -1,12 +1,13 @@
 //! A store that no process uses, to be read by a tool. Its directory is not changed.
 use super::acknowledgement_mark::AcknowledgementMark;
-use super::directory::{lock_if_present, read_manifest};
+use super::directory::read_manifest;
 use super::directory_contents::{DirectoryContents, LogEnd};
+use super::directory_lock::DirectoryLock;
 use super::durable_image::DurableImage;
 use super::file_damage::damage_error;
 use super::files::ChangeVisitor;
 use super::manifest;
-use crate::disk::{Disk, DiskFile, FileSystem};
+use crate::disk::{Disk, FileSystem};
 use crate::record::{LogChange, Version};
 use crate::{RecordReceiver, RecordSource, StorageError};
 use std::path::Path;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct StoppedStore {
     image: DurableImage,
-    _lock: Option<Box<dyn DiskFile>>,
+    _lock: Option<DirectoryLock>,
 }
 
 /// A visitor that reads the log only to find its end.
@@ -42,7 +43,7 @@ impl StoppedStore {
         read: &mut dyn FnMut(u64) -> Result<(), StorageError>,
     ) -> Result<Self, StorageError> {
         let disk: Arc<dyn Disk> = Arc::new(FileSystem);
-        let lock = lock_if_present(&*disk, path)?;
+        let lock = DirectoryLock::take_if_present(&*disk, path)?;
         let manifest = read_manifest(&*disk, path)?.ok_or_else(|| no_store_error(path))?;
         let contents = DirectoryContents {
             disk: &disk,

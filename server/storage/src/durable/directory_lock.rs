@@ -1,0 +1,59 @@
+//! The lock that keeps a second process from a data directory.
+use super::StorageError;
+use super::directory::LOCK;
+use crate::disk::{Disk, DiskFile, OpenMode};
+use std::fs::TryLockError;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Exclusive use of a data directory by this process, until it is dropped.
+#[derive(Debug)]
+pub(super) struct DirectoryLock(Box<dyn DiskFile>);
+
+impl DirectoryLock {
+    /// Locks the directory, which gets the lock file if it has none.
+    pub(super) fn take(disk: &dyn Disk, directory: &Path) -> Result<Self, StorageError> {
+        let path = directory.join(LOCK);
+        let opened = disk.open(&path, OpenMode::OpenOrCreate);
+        let file = opened.map_err(StorageError::io(|| {
+            format!("cannot open {}", path.display())
+        }))?;
+        Self::of(file, directory)
+    }
+
+    /// Locks the directory without creating the lock file, which a copy of a directory may lack.
+    pub(super) fn take_if_present(
+        disk: &dyn Disk,
+        directory: &Path,
+    ) -> Result<Option<Self>, StorageError> {
+        let path = directory.join(LOCK);
+        match disk.open(&path, OpenMode::Read) {
+            Ok(file) => Self::of(file, directory).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StorageError::io(|| {
+                format!("cannot open {}", path.display())
+            })(error)),
+        }
+    }
+
+    fn of(file: Box<dyn DiskFile>, directory: &Path) -> Result<Self, StorageError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
+                "the data directory {} is in use by another process",
+                directory.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(StorageError::io(|| {
+                format!("cannot lock {}", directory.join(LOCK).display())
+            })(error)),
+        }
+    }
+}
+
+impl Drop for DirectoryLock {
+    /// Releases the lock. A child process that is being started has a copy of the descriptor until it executes its program,
+    /// so that closing the file alone would leave the directory locked for that time.
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
