@@ -4,13 +4,13 @@ use crate::config_error::ConfigError;
 use crate::http_address::HttpAddress;
 use clap::ValueEnum;
 
-/// The names of metrics.
+/// Names of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum MetricNames {
-    /// Those of this server.
+    /// Names of this server.
     #[default]
     Own,
-    /// Those of the state store of Azure IoT Operations, for the metrics that it has.
+    /// Names of the state store of Azure IoT Operations, for the metrics that it has.
     Deployed,
     /// Both.
     Both,
