@@ -1,7 +1,7 @@
 //! The data directory: its lock, its creation, and the files that belong to it.
 use super::acknowledgement_mark::{self, AcknowledgementMark};
 use super::active_log::SpareLog;
-use super::directory_lock::DirectoryLock;
+use super::directory_lock::{DirectoryLock, LOCK};
 use super::file_damage::damage_error;
 use super::log::{self, FILE_HEADER, FileHeader};
 use super::manifest::{self, Manifest};
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Name of the file that is locked.
-pub(super) const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "statestore.manifest.new";
 /// Name of the file that marks a store being created together with its records.
 pub(super) const UNFINISHED: &str = "unfinished";

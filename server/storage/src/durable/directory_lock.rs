@@ -1,10 +1,12 @@
 //! The lock that keeps a second process from a data directory.
 use super::StorageError;
-use super::directory::LOCK;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use std::fs::TryLockError;
 use std::io::ErrorKind;
 use std::path::Path;
+
+/// Name of the lock file.
+pub(super) const LOCK: &str = "lock";
 
 /// Exclusive use of a data directory by this process, until it is dropped.
 #[derive(Debug)]

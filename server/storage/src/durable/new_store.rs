@@ -5,10 +5,10 @@
 use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
 use super::base_writer::BaseWriter;
 use super::directory::{
-    LOCK, UNFINISHED, base_path, create_directories, is_store_file, is_volume_name, log_path,
+    UNFINISHED, base_path, create_directories, is_store_file, is_volume_name, log_path,
     missing_directories, remove_all, sync_directory, write_manifest,
 };
-use super::directory_lock::DirectoryLock;
+use super::directory_lock::{DirectoryLock, LOCK};
 use super::log::{self, FileHeader};
 use super::manifest::{self, Manifest};
 use crate::disk::{Disk, FileSystem, OpenMode};
