@@ -12,7 +12,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Name of the file that is locked.
 const NEW_MANIFEST: &str = "statestore.manifest.new";
 /// Name of the file that marks a store being created together with its records.
 pub(super) const UNFINISHED: &str = "unfinished";
