@@ -1,4 +1,4 @@
-//! The data directory: its lock, its creation, and the files that belong to it.
+//! The data directory: its creation, and the files that belong to it.
 use super::acknowledgement_mark::{self, AcknowledgementMark};
 use super::active_log::SpareLog;
 use super::directory_lock::{DirectoryLock, LOCK};
@@ -28,7 +28,7 @@ pub(super) fn is_volume_name(name: &str) -> bool {
 pub(super) struct Directory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// The lock, held while the file is open.
+    /// Exclusive use of the directory.
     _lock: DirectoryLock,
 }
 

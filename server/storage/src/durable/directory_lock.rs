@@ -10,7 +10,11 @@ pub(super) const LOCK: &str = "lock";
 
 /// Exclusive use of a data directory by this process, until it is dropped.
 #[derive(Debug)]
-pub(super) struct DirectoryLock(Box<dyn DiskFile>);
+pub(super) struct DirectoryLock {
+    file: Box<dyn DiskFile>,
+    /// The process that took the lock.
+    process: u32,
+}
 
 impl DirectoryLock {
     /// Locks the directory, which gets the lock file if it has none.
@@ -20,7 +24,7 @@ impl DirectoryLock {
         let file = opened.map_err(StorageError::io(|| {
             format!("cannot open {}", path.display())
         }))?;
-        Self::of(file, directory)
+        Self::lock(file, directory)
     }
 
     /// Locks the directory without creating the lock file, which a copy of a directory may lack.
@@ -30,7 +34,7 @@ impl DirectoryLock {
     ) -> Result<Option<Self>, StorageError> {
         let path = directory.join(LOCK);
         match disk.open(&path, OpenMode::Read) {
-            Ok(file) => Self::of(file, directory).map(Some),
+            Ok(file) => Self::lock(file, directory).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StorageError::io(|| {
                 format!("cannot open {}", path.display())
@@ -38,9 +42,12 @@ impl DirectoryLock {
         }
     }
 
-    fn of(file: Box<dyn DiskFile>, directory: &Path) -> Result<Self, StorageError> {
+    fn lock(file: Box<dyn DiskFile>, directory: &Path) -> Result<Self, StorageError> {
         match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
+            Ok(()) => Ok(Self {
+                file,
+                process: std::process::id(),
+            }),
             Err(TryLockError::WouldBlock) => Err(StorageError::InUse(format!(
                 "the data directory {} is in use by another process",
                 directory.display()
@@ -54,8 +61,11 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     /// Releases the lock. A child process that is being started has a copy of the descriptor until it executes its program,
-    /// so that closing the file alone would leave the directory locked for that time.
+    /// so that closing the file alone would leave the directory locked for that time. A forked child that drops its copy of the
+    /// lock leaves that of its parent in place.
     fn drop(&mut self) {
-        self.0.unlock();
+        if self.process == std::process::id() {
+            self.file.unlock();
+        }
     }
 }
