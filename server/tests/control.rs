@@ -118,12 +118,14 @@ fn a_reload_reads_the_users() {
 }
 
 /// A configuration that is read in time applies its settings of the process once; one that is read too late applies none.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() {
+    let (begin, begun) = std::sync::mpsc::channel();
     let (come, comes) = std::sync::mpsc::channel::<u64>();
     let (applied, of_process) = std::sync::mpsc::channel();
     let comes = std::sync::Mutex::new(comes);
     let source = ConfigSource::new(move || {
+        begin.send(()).unwrap();
         let keys = comes.lock().unwrap().recv().unwrap();
         let applied = applied.clone();
         let mut config = Config::in_memory();
@@ -137,7 +139,18 @@ async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() 
     })
     .unwrap();
     let control = server.handle();
-    let error = control.reload().await.unwrap_err();
+    let stalled = tokio::spawn({
+        let control = control.clone();
+        async move { control.reload().await }
+    });
+    let begun = tokio::task::spawn_blocking(move || {
+        begun.recv().unwrap();
+        begun
+    });
+    // The second reading sends as well.
+    let _begun = begun.await.unwrap();
+    tokio::time::pause();
+    let error = stalled.await.unwrap().unwrap_err();
     assert!(matches!(error, ReloadError::Stalled(_)), "{error}");
     tokio::time::resume();
     for keys in [1, 2] {
