@@ -10,7 +10,7 @@ use statestored_broker::hub::inspect::{
     KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, list_page_of_keys,
 };
 use statestored_store::keyspace::{EntryView, Fence};
-use statestored_store::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
+use statestored_store::service::{NotExecutedReason, Outcome, ReplyEnvelope, RequestProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl AppState {
         &self,
         command: Command,
         fence: Option<Hlc>,
-    ) -> Result<CommittedReply, Reply> {
+    ) -> Result<ReplyEnvelope, Reply> {
         let asked = self.inspect(move |hub, now| hub.submit_for_operator(&command, fence, now));
         self.wait_for_outcome(asked.await?).await
     }
@@ -36,10 +36,10 @@ impl AppState {
     async fn wait_for_outcome(
         &self,
         mut reception: RequestProgress,
-    ) -> Result<CommittedReply, Reply> {
+    ) -> Result<ReplyEnvelope, Reply> {
         loop {
             let ticket = match reception {
-                RequestProgress::Complete(Outcome::Replied(answered)) => return Ok(answered),
+                RequestProgress::Complete(Outcome::Replied(response)) => return Ok(response),
                 RequestProgress::Complete(Outcome::Refused(refusal)) => {
                     return Err(refusal_reply(refusal));
                 }
@@ -71,7 +71,7 @@ impl AppState {
             pattern,
             token: from.token.clone(),
         };
-        match self.execute(scan, None).await?.envelope.reply {
+        match self.execute(scan, None).await?.reply {
             Answer::Page { keys, token } => Ok(Some(list_page_of_keys(keys, token, from))),
             Answer::Error(statestore_protocol::ServiceError::Syntax) => Ok(None),
             Answer::Error(error) => Err(failure(StatusCode::CONFLICT, &error)),
@@ -97,8 +97,8 @@ impl AppState {
         });
         let mut entries = Vec::new();
         for (key, reception) in items.into_iter().zip(asked.await?) {
-            let answered = self.wait_for_outcome(reception).await?;
-            let entry = to_entry_view(answered, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
+            let response = self.wait_for_outcome(reception).await?;
+            let entry = to_entry_view(response, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
             entries.extend(entry.map(|entry| (key, entry)));
         }
         let locks = self.inspect(move |hub, _| {
@@ -140,10 +140,9 @@ fn get(key: Bytes) -> Command {
 
 /// Converts the response to a GET to the view of an entry.
 fn to_entry_view(
-    answered: CommittedReply,
+    response: ReplyEnvelope,
     most_bytes: usize,
 ) -> Result<Option<EntryView>, Box<Reply>> {
-    let response = answered.envelope;
     match (response.reply, response.version) {
         (Answer::Nil, _) => Ok(None),
         (

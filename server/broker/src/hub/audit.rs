@@ -252,7 +252,7 @@ impl Hub {
                     ),
                 });
             }
-            Outcome::Replied(answered) => match &answered.envelope.reply {
+            Outcome::Replied(response) => match &response.reply {
                 Reply::Error(error)
                 | Reply::Rejected {
                     reason: Rejection::Error(error),
@@ -342,7 +342,7 @@ pub(super) fn user_name(principal: &Principal) -> Option<Arc<str>> {
 /// Returns the key that a request with this outcome is about, if it is about one.
 pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
     let at = match outcome {
-        Outcome::Replied(answered) => match answered.envelope.reply {
+        Outcome::Replied(response) => match response.reply {
             Reply::Rejected { operation, .. } => usize::try_from(operation).ok()?,
             _ => 0,
         },

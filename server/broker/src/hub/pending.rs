@@ -114,9 +114,9 @@ impl Hub {
                 self.mark_dirty(asker.connection);
             }
             self.complete_request(asker.connection, asker.session, to, outcome, now);
-        } else if let Outcome::Replied(answered) = outcome {
+        } else if let Outcome::Replied(response) = outcome {
             to.ack_slot = None;
-            self.queue_response(asker.session, to, answered, None);
+            self.queue_response(asker.session, to, response, None);
             self.send_queued(asker.session, now);
         }
     }

@@ -42,8 +42,8 @@ use super::Service;
 use super::pending_changes::ChangeRecorder;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
-    CommittedReply, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, RevealedState, changes_entries,
+    NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, changes_entries,
 };
 use super::request_meter::Verb;
 use super::skew_detector::TimestampSource;
@@ -67,15 +67,12 @@ const RIGHTS_CHECK_STEPS: usize = 100;
 fn is_over_quota(outcome: &Outcome) -> bool {
     matches!(
         outcome,
-        Outcome::Replied(CommittedReply {
-            envelope: ReplyEnvelope {
-                reply: Reply::Error(ServiceError::QuotaExceeded)
-                    | Reply::Rejected {
-                        reason: Rejection::Error(ServiceError::QuotaExceeded),
-                        ..
-                    },
-                ..
-            },
+        Outcome::Replied(ReplyEnvelope {
+            reply: Reply::Error(ServiceError::QuotaExceeded)
+                | Reply::Rejected {
+                    reason: Rejection::Error(ServiceError::QuotaExceeded),
+                    ..
+                },
             ..
         })
     )
@@ -149,7 +146,7 @@ impl Service {
         if let Some(id) = &id {
             match self.replay.find(request.client, id) {
                 Some(PreviousDelivery::Replied(mut response)) => {
-                    response.revealed = RevealedState::revealed_by(&response.reply, command);
+                    response.commit_index = self.awaited_commit(&response.reply, command);
                     return self.complete_with(response);
                 }
                 // The engine has the answers for all servers: it knows the outcome by now, or decides it now.

@@ -42,8 +42,8 @@ mod watches;
 pub use crate::keyspace::Ticket;
 pub use config::ServiceConfig;
 pub use request::{
-    ChangeNotification, CommitIndex, CommittedReply, NotExecutedReason, Outcome, READ_ONLY,
-    ReplyEnvelope, Request, RequestEnvelope, RequestProgress, RevealedState,
+    ChangeNotification, CommitIndex, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request,
+    RequestEnvelope, RequestProgress,
 };
 pub use statestored_common::ClockReading;
 pub use watches::TOO_MANY_WATCHES;
@@ -62,6 +62,7 @@ use commits::Commits;
 use pending::PendingRequests;
 use pending_changes::{ChangeRecorder, PendingChanges};
 use replay_cache::ReplayCache;
+use request::RevealedState;
 use request_meter::RequestMeter;
 use skew_detector::SkewDetector;
 use statestored_access::Rights;

@@ -37,20 +37,11 @@ pub const READ_ONLY: &str = "the store is read-only because its disk is full; fr
 /// durable. The value 0 means "durable".
 pub type CommitIndex = u64;
 
-/// The answer to a request that was executed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommittedReply {
-    /// The response.
-    pub envelope: ReplyEnvelope,
-    /// The commit that the response waits for.
-    pub commit_index: CommitIndex,
-}
-
 /// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The request was executed, or rejected because of its content.
-    Replied(CommittedReply),
+    Replied(ReplyEnvelope),
     /// The request was not executed, and will not be.
     Refused(NotExecutedReason),
     /// The request may or may not have been executed, or may still be. Send no response: any response would claim one
@@ -112,15 +103,15 @@ pub struct Request<'a> {
     pub may_be_redelivered: bool,
 }
 
-/// The answer to one request.
+/// The answer to a request that was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyEnvelope {
     /// The payload.
     pub reply: Reply,
     /// `__ts`, on the replies that carry one.
     pub version: Option<Hlc>,
-    /// State of the store that the response reveals.
-    pub revealed: RevealedState,
+    /// The commit that the response waits for.
+    pub commit_index: CommitIndex,
     /// Number under which the response is remembered for a redelivery, until
     /// [`forget_reply`](super::Service::forget_reply).
     pub replay_number: Option<u64>,
@@ -128,8 +119,7 @@ pub struct ReplyEnvelope {
 
 /// State of the store that an answer reveals. The answer thereby depends on writes that a crash could still undo: that
 /// a key is absent reveals the write that deleted it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RevealedState {
+pub(super) enum RevealedState {
     /// No state that a write has changed: the answer is about the request alone.
     Nothing,
     /// The state of this key after its last write.
@@ -189,12 +179,12 @@ pub struct ChangeNotification {
 }
 
 impl From<Reply> for ReplyEnvelope {
-    /// Returns a response without a version, which reveals no state.
+    /// Returns a response without a version, which waits for no commit.
     fn from(reply: Reply) -> Self {
         Self {
             reply,
             version: None,
-            revealed: RevealedState::Nothing,
+            commit_index: 0,
             replay_number: None,
         }
     }

@@ -97,7 +97,7 @@ fn result(outcome: &Outcome) -> usize {
         Outcome::Refused(NotExecutedReason::NoCapacity) => return 4,
         Outcome::Refused(NotExecutedReason::Unavailable) => return 16,
         Outcome::Unknown => return 5,
-        Outcome::Replied(answered) => match &answered.envelope.reply {
+        Outcome::Replied(response) => match &response.reply {
             Reply::Error(error)
             | Reply::Rejected {
                 reason: Rejection::Error(error),

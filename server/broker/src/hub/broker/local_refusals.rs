@@ -13,7 +13,7 @@ pub(super) fn is_local_refusal(outcome: &Outcome) -> bool {
     let error = match outcome {
         Outcome::Refused(_) => return true,
         Outcome::Unknown => return false,
-        Outcome::Replied(answered) => error(&answered.envelope.reply),
+        Outcome::Replied(response) => error(&response.reply),
     };
     // These two depend on the entry, and are stored with it.
     error.is_some_and(|error| {
