@@ -8,7 +8,7 @@ use super::audit::key_of;
 use super::request::ReturnAddress;
 use super::{ConnectionId, Hub, SessionId};
 use bytes::Bytes;
-use statestore_protocol::mqtt::{OwnedTopic, PacketId};
+use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic, PacketId};
 use statestored_common::ClockReading;
 use statestored_connection::memory_budget::Reservation;
 use statestored_connection::{AckSlot, Connection};
@@ -16,6 +16,11 @@ use statestored_store::service::{Outcome, Ticket};
 
 /// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
 const PENDING_REQUEST_BYTES: usize = 512;
+
+/// Returns the bytes of memory that a pending request takes.
+pub(super) fn pending_bytes(topic: CheckedTopic<'_>, correlation: &[u8], payload: usize) -> usize {
+    PENDING_REQUEST_BYTES + payload + topic.as_bytes().len() + correlation.len()
+}
 
 /// A pending request.
 #[derive(Debug)]
@@ -48,10 +53,7 @@ impl Hub {
         ) else {
             return;
         };
-        let bytes = PENDING_REQUEST_BYTES
-            + payload.len()
-            + to.response_topic.as_bytes().len()
-            + to.correlation_data.len();
+        let bytes = pending_bytes(to.response_topic, to.correlation_data, payload.len());
         session.reserve_response(bytes);
         let asker = PendingRequest {
             connection: id,
