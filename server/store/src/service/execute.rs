@@ -42,8 +42,8 @@ use super::Service;
 use super::pending_changes::ChangeRecorder;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
-    NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, changes_entries,
+    NotExecutedReason, Outcome, READ_ONLY, Request, RequestEnvelope, RequestProgress,
+    changes_entries, error_of,
 };
 use super::request_meter::Verb;
 use super::skew_detector::TimestampSource;
@@ -51,7 +51,7 @@ use super::transaction;
 use crate::keyspace::rules::{self, CheckedRequest, Operation};
 use crate::keyspace::{Completion, KeyFilter, PageRequest, Quota, RequestContext};
 use bytes::Bytes;
-use statestore_protocol::{Command, Rejection, Reply, ServiceError};
+use statestore_protocol::{Command, Reply, ServiceError};
 use statestored_access::Rights;
 use statestored_common::ClockReading;
 use std::sync::Arc;
@@ -62,21 +62,6 @@ const EXPIRED_PER_REQUEST: usize = 4;
 
 /// Cost of checking whether a client may read or write a key, roughly in nanoseconds.
 const RIGHTS_CHECK_STEPS: usize = 100;
-
-/// Returns whether an outcome is "the quota has been exceeded".
-fn is_over_quota(outcome: &Outcome) -> bool {
-    matches!(
-        outcome,
-        Outcome::Replied(ReplyEnvelope {
-            reply: Reply::Error(ServiceError::QuotaExceeded)
-                | Reply::Rejected {
-                    reason: Rejection::Error(ServiceError::QuotaExceeded),
-                    ..
-                },
-            ..
-        })
-    )
-}
 
 impl KeyFilter for Rights {
     fn allows(&self, key: &[u8]) -> bool {
@@ -93,7 +78,9 @@ impl Service {
         let reception = self.execute(envelope, now, &mut verb);
         let lacked_memory = std::mem::take(&mut self.lacks_memory);
         if let RequestProgress::Complete(outcome) = &reception {
-            if is_over_quota(outcome) {
+            if let Outcome::Replied(response) = outcome
+                && error_of(&response.reply) == Some(&ServiceError::QuotaExceeded)
+            {
                 self.exceeded_quota = match verb {
                     _ if lacked_memory => Some(Quota::Memory),
                     Verb::Keynotify => self.watches.exceeded_quota.take(),

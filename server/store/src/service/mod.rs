@@ -49,7 +49,7 @@ pub use statestored_common::ClockReading;
 pub use watches::TOO_MANY_WATCHES;
 
 pub use commits::WaiterId;
-pub use request::may_write;
+pub use request::{error_of, may_write};
 pub use request_meter::{RESULTS, RequestMetrics, Verb};
 pub use retention::Retention;
 pub use retention::RetentionIndex;

@@ -131,23 +131,17 @@ pub(super) enum RevealedState {
 impl RevealedState {
     /// Returns the state that a reply reveals. Takes the command, so that its key need not be held elsewhere.
     pub(super) fn revealed_by(reply: &Reply, command: Command) -> Self {
-        match (reply, command) {
-            (
-                Reply::Error(error)
-                | Reply::Rejected {
-                    reason: Rejection::Error(error),
-                    ..
-                },
-                _,
-            ) if *error == ServiceError::QuotaExceeded => Self::Everything,
-            (
-                Reply::Error(error)
-                | Reply::Rejected {
-                    reason: Rejection::Error(error),
-                    ..
-                },
-                _,
-            ) if !is_about_token(error) => Self::Nothing,
+        match (error_of(reply), command) {
+            (Some(ServiceError::QuotaExceeded), _) => Self::Everything,
+            // Other errors, except those about the token that protects a key.
+            (Some(error), _)
+                if !matches!(
+                    error,
+                    ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
+                ) =>
+            {
+                Self::Nothing
+            }
             // The changes of a transaction are in the newest commit.
             (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
             // The reply that begins a watch must not overtake changes that an earlier watch has seen.
@@ -197,12 +191,16 @@ impl From<ServiceError> for ReplyEnvelope {
     }
 }
 
-/// Returns whether an error reveals the token that protects a key.
-fn is_about_token(error: &ServiceError) -> bool {
-    matches!(
-        error,
-        ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
-    )
+/// Returns the error with which a request, or an operation of a transaction, was rejected.
+pub fn error_of(reply: &Reply) -> Option<&ServiceError> {
+    match reply {
+        Reply::Error(error)
+        | Reply::Rejected {
+            reason: Rejection::Error(error),
+            ..
+        } => Some(error),
+        _ => None,
+    }
 }
 
 /// Returns whether a request with this payload could change an entry.
