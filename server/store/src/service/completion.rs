@@ -1,7 +1,6 @@
 //! Completion of requests, at once or later.
 use super::Service;
 use super::pending::PendingRequest;
-use super::pending_changes::ChangeRecorder;
 use super::replay_cache::{ReplaySlot, RequestId};
 use super::request::{
     CommitIndex, NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestProgress, RevealedState,
@@ -43,14 +42,7 @@ impl Service {
 
     /// Advances the keyspace, and takes over the requests that have ended.
     pub(super) fn advance_by(&mut self, most: usize, now: ClockReading) {
-        let mut told = ChangeRecorder {
-            changes: &mut self.changes,
-            watches: &self.watches,
-            retention_index: self.retention_index.as_mut(),
-            is_persist_requested: false,
-            insertions: &mut self.meter.metrics.insertions,
-        };
-        self.keyspace.advance(most, now, &mut told);
+        self.keyspace.advance(most, now, &mut self.changes);
         if !self.changes.ended.is_empty() {
             self.process_ended();
         }

@@ -39,7 +39,6 @@
 //!
 //! The [embedded keyspace](crate::keyspace::EmbeddedKeyspace) describes the versions themselves.
 use super::Service;
-use super::pending_changes::ChangeRecorder;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
     NotExecutedReason, Outcome, READ_ONLY, Request, RequestEnvelope, RequestProgress,
@@ -83,7 +82,7 @@ impl Service {
             {
                 self.exceeded_quota = match verb {
                     _ if lacked_memory => Some(Quota::Memory),
-                    Verb::Keynotify => self.watches.exceeded_quota.take(),
+                    Verb::Keynotify => self.changes.watches.exceeded_quota.take(),
                     _ => self.keyspace.take_exceeded_quota(),
                 };
             }
@@ -156,7 +155,10 @@ impl Service {
             deadline_ms: envelope.deadline_ms,
             digest: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
-        if let Some(end) = self.begin(&command, request, &asked) {
+        self.changes.is_persist_requested = request.properties.persist;
+        let end = self.begin(&command, request, &asked);
+        self.changes.is_persist_requested = false;
+        if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
         }
         let place = id.and_then(|id| {
@@ -237,13 +239,6 @@ impl Service {
             asked.now.wall_ms,
             self.keyspace.highest_version(),
         );
-        let mut told = ChangeRecorder {
-            changes: &mut self.changes,
-            watches: &self.watches,
-            retention_index: self.retention_index.as_mut(),
-            is_persist_requested: request.properties.persist,
-            insertions: &mut self.meter.metrics.insertions,
-        };
         match step {
             Err(error) => Some(error_end(error)),
             Ok(CheckedRequest::Entry(_, operation))
@@ -252,7 +247,8 @@ impl Service {
                 Some(error_end(ServiceError::Other(READ_ONLY.into())))
             }
             Ok(CheckedRequest::Entry(key, operation)) => {
-                self.keyspace.operate(asked, key, &operation, &mut told)
+                self.keyspace
+                    .operate(asked, key, &operation, &mut self.changes)
             }
             Ok(CheckedRequest::Transact {
                 operations,
@@ -267,7 +263,8 @@ impl Service {
                     Some(error_end(ServiceError::Other(READ_ONLY.into())))
                 } else {
                     let operations = transaction::operations(operations, timestamp);
-                    self.keyspace.transact(asked, &operations, &mut told)
+                    self.keyspace
+                        .transact(asked, &operations, &mut self.changes)
                 }
             }
             Ok(CheckedRequest::Capabilities) => {
@@ -290,7 +287,7 @@ impl Service {
                     token: token.cloned(),
                     filter: filter.map(|rights| rights as Arc<dyn KeyFilter>),
                 };
-                self.keyspace.page(asked, &page, &mut told)
+                self.keyspace.page(asked, &page, &mut self.changes)
             }
         }
     }
@@ -303,7 +300,11 @@ impl Service {
         asked: &RequestContext,
     ) -> Option<Completion> {
         // Begins before the keyspace answers, so that no change reported in between is missed.
-        match self.watches.watch(request.client, request.principal, key) {
+        match self
+            .changes
+            .watches
+            .watch(request.client, request.principal, key)
+        {
             Ok(()) => self.keyspace.follow(asked, key),
             Err(error) => Some(error_end(error)),
         }
@@ -312,8 +313,8 @@ impl Service {
     /// Ends a watch. Returns whether there was one.
     #[inline(never)]
     pub(super) fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
-        let was_watched = self.watches.unwatch(client, key);
-        if was_watched && self.watches.watchers(key).is_none() {
+        let was_watched = self.changes.watches.unwatch(client, key);
+        if was_watched && self.changes.watches.watchers(key).is_none() {
             self.keyspace.unfollow(key);
         }
         was_watched
