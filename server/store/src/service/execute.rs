@@ -39,6 +39,7 @@
 //!
 //! The [embedded keyspace](crate::keyspace::EmbeddedKeyspace) describes the versions themselves.
 use super::Service;
+use super::pending::PendingRequest;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
     NotExecutedReason, Outcome, READ_ONLY, Request, RequestEnvelope, RequestProgress,
@@ -161,17 +162,17 @@ impl Service {
         if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
         }
-        let place = id.and_then(|id| {
-            self.replay
-                .remember_pending(request.client, id, asked.ticket)
-        });
         let is_watch = matches!(command, Command::Watch { .. });
-        let watcher = is_watch.then(|| Arc::clone(request.client));
-        let measured = self.meter.start(*verb);
-        let ticket = self
-            .pending_requests
-            .insert(command, place, watcher, measured);
-        RequestProgress::Pending(ticket)
+        RequestProgress::Pending(self.pending_requests.insert(PendingRequest {
+            command,
+            replay_slot: id.and_then(|id| {
+                self.replay
+                    .remember_pending(request.client, id, asked.ticket)
+            }),
+            watcher: is_watch.then(|| Arc::clone(request.client)),
+            timer: self.meter.start(*verb),
+            followers: Vec::new(),
+        }))
     }
 
     /// Returns the rejection of a key or a pattern that is longer than the limit.
