@@ -68,11 +68,6 @@ impl Hub {
         self.pending_requests.insert(ticket, asker);
     }
 
-    /// Returns how many requests wait to be sent to an engine together with others.
-    pub fn gathered(&self) -> usize {
-        self.service.gathered()
-    }
-
     /// Sends the gathered requests, since no more come soon.
     pub fn flush_gathered(&mut self) {
         self.service.flush_gathered();
