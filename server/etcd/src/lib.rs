@@ -38,7 +38,7 @@ mod transactions;
 mod watch;
 mod worker;
 
-pub use restoring::EtcdRestore;
+pub use restoring::UnfinishedStore;
 pub use snapshot::EtcdSnapshots;
 
 use opened_store::{OpenedStore, Purpose};

@@ -39,7 +39,7 @@ mod unfinished_store;
 mod watch;
 mod worker;
 
-pub use restoring::RedisRestore;
+pub use restoring::UnfinishedStore;
 pub use snapshot::RedisSnapshots;
 
 use connection::ConnectPurpose;
