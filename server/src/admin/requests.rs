@@ -33,31 +33,24 @@ impl AppState {
         self.wait_for_outcome(asked.await?).await
     }
 
-    async fn wait_for_outcome(
-        &self,
-        mut reception: RequestProgress,
-    ) -> Result<ReplyEnvelope, Reply> {
-        loop {
-            let ticket = match reception {
-                RequestProgress::Complete(Outcome::Replied(response)) => return Ok(response),
-                RequestProgress::Complete(Outcome::Refused(refusal)) => {
-                    return Err(refusal_reply(refusal));
+    async fn wait_for_outcome(&self, progress: RequestProgress) -> Result<ReplyEnvelope, Reply> {
+        let outcome = match progress {
+            RequestProgress::Complete(outcome) => outcome,
+            RequestProgress::Pending(ticket) => loop {
+                let taken = self.inspect(move |hub, _| hub.take_operator_outcome(ticket));
+                if let Some(outcome) = taken.await? {
+                    break outcome;
                 }
-                RequestProgress::Complete(Outcome::Unknown) => {
-                    return Err(failure(
-                        StatusCode::GATEWAY_TIMEOUT,
-                        &"the storage has not said what became of it: it may be done, or not",
-                    ));
-                }
-                RequestProgress::Pending(ticket) => ticket,
-            };
-            let asked = self.inspect(move |hub, _| hub.take_operator_outcome(ticket));
-            reception = if let Some(outcome) = asked.await? {
-                RequestProgress::Complete(outcome)
-            } else {
                 tokio::time::sleep(POLL_INTERVAL).await;
-                RequestProgress::Pending(ticket)
-            };
+            },
+        };
+        match outcome {
+            Outcome::Replied(response) => Ok(response),
+            Outcome::Refused(refusal) => Err(refusal_reply(refusal)),
+            Outcome::Unknown => Err(failure(
+                StatusCode::GATEWAY_TIMEOUT,
+                &"the storage has not said what became of it: it may be done, or not",
+            )),
         }
     }
 
