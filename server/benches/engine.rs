@@ -8,8 +8,8 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Command, Condition, Hlc, Reply, SetOptions};
 use statestored_access::Principal;
 use statestored_store::service::{
-    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, Service, ServiceConfig,
+    ClockReading, Outcome, ReplyEnvelope, Request, RequestEnvelope, RequestProgress, Service,
+    ServiceConfig,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -73,10 +73,7 @@ impl Bench {
             is_shared: false,
         };
         match self.service.submit(&envelope, now) {
-            RequestProgress::Complete(Outcome::Replied(CommittedReply {
-                envelope: response,
-                ..
-            })) => response,
+            RequestProgress::Complete(Outcome::Replied(response)) => response,
             other => panic!("{other:?}"),
         }
     }

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// The command line or the environment is not usable, or asks for help.
+    #[error(transparent)]
+    CommandLine(#[from] clap::Error),
     /// No folder for the data is known.
     #[error(
         "no home folder is known for the data: give one with --data-dir DIR, or use --storage memory"

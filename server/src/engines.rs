@@ -72,9 +72,7 @@ pub(crate) fn restore_etcd(
 ) -> Result<String, StorageError> {
     #[cfg(feature = "etcd")]
     {
-        let mut store = statestored_etcd::EtcdRestore::begin(config)?;
-        let clock = fill(&mut store)?;
-        store.finish(clock)
+        statestored_link::restoring::restore::<statestored_etcd::UnfinishedStore>(config, fill)
     }
     #[cfg(not(feature = "etcd"))]
     {
@@ -115,9 +113,7 @@ pub(crate) fn restore_redis(
 ) -> Result<String, StorageError> {
     #[cfg(feature = "redis")]
     {
-        let mut store = statestored_redis::RedisRestore::begin(config)?;
-        let clock = fill(&mut store)?;
-        store.finish(clock)
+        statestored_link::restoring::restore::<statestored_redis::UnfinishedStore>(config, fill)
     }
     #[cfg(not(feature = "redis"))]
     {

@@ -1,4 +1,5 @@
 //! The address of the HTTP port.
+use statestored_listeners::parse_host_and_port;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -41,21 +42,8 @@ impl FromStr for HttpAddress {
             return Err("the HTTP port has no TLS: use http://, and a proxy with TLS");
         }
         let rest = text.strip_prefix("http://").ok_or(FORM)?;
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = rest.rsplit_once(':').ok_or(FORM)?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
-            return Err(FORM);
-        }
-        let port = port
-            .parse()
-            .map_err(|_| "the port is a number from 0 to 65535")?;
-        Ok(Self {
-            host: bare.unwrap_or(host).into(),
-            port,
-        })
+        let (host, port) = parse_host_and_port(rest, FORM)?;
+        Ok(Self { host, port })
     }
 }
 

@@ -15,7 +15,6 @@ use statestored_store::service::{RetentionIndex, ServiceConfig};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -29,15 +28,6 @@ pub(crate) struct LoadedStore {
     pub(crate) keyspace: Box<dyn Keyspace>,
     /// Keys that the storage keeps, and those that it should forget; `None` if it keeps nothing by its nature.
     pub(crate) retention: Option<(RetentionIndex, HashSet<Bytes>)>,
-}
-
-/// A guard that stops the thread when the caller gives up.
-struct StopGuard(Arc<AtomicBool>);
-
-impl Drop for StopGuard {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Opens the storage and reads all its records, on a thread of its own.
@@ -65,12 +55,12 @@ pub(crate) async fn open_and_load(
         }
         StorageConfig::Memory | StorageConfig::Durable(_) => {}
     }
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let _stop = StopGuard(Arc::clone(&is_stopped));
     let (report, loaded) = oneshot::channel();
     std::thread::Builder::new()
         .name("loading".into())
         .spawn(move || {
+            // The load stops when the caller gives up.
+            let is_wanted = || !report.is_closed();
             let all = || {
                 let mut storage = open(&config)?;
                 let service = ServiceConfig {
@@ -82,7 +72,7 @@ pub(crate) async fn open_and_load(
                 };
                 let mut keyspace = EmbeddedKeyspace::new(&service.keyspace());
                 let mut kept = RetentionIndex::new(service.retention.clone(), service.hash_key);
-                let forgotten = load(&mut *storage, &mut keyspace, &mut kept, now, &is_stopped)?;
+                let forgotten = load(&mut *storage, &mut keyspace, &mut kept, now, &is_wanted)?;
                 Ok(LoadedStore {
                     retention: service.is_durable.then_some((kept, forgotten)),
                     storage,
@@ -90,8 +80,9 @@ pub(crate) async fn open_and_load(
                     keyspace: Box::new(keyspace),
                 })
             };
+            let result = all();
             // The caller may have given up.
-            let _ = report.send(all());
+            let _ = report.send(result);
         })
         .map_err(ServerError::Runtime)?;
     let result = loaded.await.map_err(|_| ServerError::Panicked)?;
@@ -133,13 +124,13 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
 /// Returns the keys that the storage has and should not keep; they are not in the keyspace.
 ///
 /// # Errors
-/// [`StorageError::Stopped`] soon after `is_stopped` has become true. The keyspace is incomplete then.
+/// [`StorageError::Stopped`] soon after `is_wanted` returns false. The keyspace is incomplete then.
 fn load(
     storage: &mut dyn Storage,
     keyspace: &mut EmbeddedKeyspace,
     kept: &mut RetentionIndex,
     now: ClockReading,
-    is_stopped: &AtomicBool,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<HashSet<Bytes>, StorageError> {
     let begin = Instant::now();
     let mut loading = KeyspaceLoader {
@@ -147,7 +138,7 @@ fn load(
         retention: kept,
         discarded: HashSet::new(),
         now,
-        is_stopped,
+        is_wanted,
         next_report: begin + REPORT_INTERVAL,
     };
     let clock = storage.load(&mut loading)?;
@@ -183,7 +174,7 @@ struct KeyspaceLoader<'a> {
     /// Keys that the storage has and should not keep.
     discarded: HashSet<Bytes>,
     now: ClockReading,
-    is_stopped: &'a AtomicBool,
+    is_wanted: &'a dyn Fn() -> bool,
     next_report: Instant,
 }
 
@@ -212,7 +203,7 @@ impl Restore for KeyspaceLoader<'_> {
     }
 
     fn progressed(&mut self, progress: LoadProgress) -> ControlFlow<()> {
-        if self.is_stopped.load(Ordering::Relaxed) {
+        if !(self.is_wanted)() {
             return ControlFlow::Break(());
         }
         if Instant::now() >= self.next_report {

@@ -14,8 +14,7 @@ use reserving_allocator::ReservingAllocator;
 use sighup_flag::SighupFlag;
 use standard_input::EndOfInput;
 use statestored::config::{
-    Arguments, ConfigError, ConfigLayers, ConfigLayersError, ConfigSource, LogControl,
-    ProcessSettings,
+    Arguments, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
 };
 use statestored::{Server, ServerHandle, single_threaded_runtime};
 use statestored_broker::audit;
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
     let layers = ConfigLayers::new(std::env::args_os());
     let mut arguments = match layers.read() {
         Ok(arguments) => arguments,
-        Err(ConfigLayersError::CommandLine(error)) => error.exit(),
+        Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
     let (log, filter) = match log::init(arguments.log_filter(), arguments.log_format()) {
@@ -94,7 +93,7 @@ fn run(
         admin.log = Some(log);
     }
     config.source = Some(ConfigSource::new(move || {
-        let arguments = layers.read().map_err(ConfigError::from)?;
+        let arguments = layers.read()?;
         let (asked, filter) = (arguments.log_filter().clone(), filter.clone());
         let mut config = arguments.into_config()?;
         config.process = Some(ProcessSettings::new(move |limits| {

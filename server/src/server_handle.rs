@@ -22,8 +22,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc as std_mpsc;
 use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -205,11 +205,14 @@ impl ServerHandle {
         // Held until the change is in force.
         let _turn = self.reload_lock.lock().await;
         let (report, mut read) = oneshot::channel();
-        let reading = self.spawn_read(|read| drop(report.send(read)))?;
+        let reading = self.spawn_read(report)?;
         let read = if let Ok(read) = timeout(SLOW_RELOAD_AFTER, &mut read).await {
             read
         } else {
-            log_stalled_file(&reading);
+            tracing::warn!(
+                "a reload waits for {reading}, which has no end or whose file system does not answer; the reload fails after {} s more",
+                RELOAD_TIMEOUT.as_secs()
+            );
             let late = timeout(RELOAD_TIMEOUT, read).await;
             late.map_err(|_| ReloadError::Stalled(reading.to_string()))?
         };
@@ -220,7 +223,12 @@ impl ServerHandle {
         let (reply, answer) = oneshot::channel();
         let command = Command::Reconfigure(Box::new(change), reply);
         let disconnected = self.send(command, answer).await?;
-        warn_restart_needed(&needs_restart);
+        if !needs_restart.is_empty() {
+            let options = needs_restart.join(", ");
+            tracing::warn!(
+                "options were changed that need a restart: {options}; all others are in force"
+            );
+        }
         Ok(ReloadReport {
             users,
             disconnected,
@@ -236,40 +244,16 @@ impl ServerHandle {
     /// # Panics
     /// In a task of a tokio runtime, which must not block.
     pub fn reload_blocking(&self) -> Result<ReloadReport, ReloadError> {
-        let _turn = self.reload_lock.blocking_lock();
-        let (report, read) = std_mpsc::channel();
-        let reading = self.spawn_read(move |read| drop(report.send(read)))?;
-        let read = match read.recv_timeout(SLOW_RELOAD_AFTER) {
-            Err(std_mpsc::RecvTimeoutError::Timeout) => {
-                log_stalled_file(&reading);
-                match read.recv_timeout(RELOAD_TIMEOUT) {
-                    Err(std_mpsc::RecvTimeoutError::Timeout) => {
-                        return Err(ReloadError::Stalled(reading.to_string()));
-                    }
-                    read => read,
-                }
-            }
-            read => read,
-        };
-        let Some(change) = read.map_err(|_| ServerStopped)?? else {
-            return Ok(ReloadReport::default());
-        };
-        let (users, needs_restart) = (change.users(), change.needs_restart.clone());
-        let (reply, answer) = oneshot::channel();
-        let command = Command::Reconfigure(Box::new(change), reply);
-        let disconnected = self.send_blocking(command, answer)?;
-        warn_restart_needed(&needs_restart);
-        Ok(ReloadReport {
-            users,
-            disconnected,
-            needs_restart,
-        })
+        let runtime = Builder::new_current_thread().enable_time().build();
+        runtime
+            .map_err(ReloadError::Thread)?
+            .block_on(self.reload())
     }
 
-    /// Reads on a thread of its own, which continues if the caller gives up.
+    /// Reads on a thread of its own, which continues if the caller gives up. The result arrives through `report`.
     fn spawn_read(
         &self,
-        report: impl FnOnce(Result<Option<ReloadedConfig>, ReloadError>) + Send + 'static,
+        report: oneshot::Sender<Result<Option<ReloadedConfig>, ReloadError>>,
     ) -> Result<ReadTracker, ReloadError> {
         let place = Arc::clone(&self.stalled_reloads).try_acquire_owned();
         let place = place.map_err(|_| {
@@ -281,7 +265,8 @@ impl ServerHandle {
         let work = move || {
             let read = observed.track(|| origin.read());
             drop(place);
-            report(read);
+            // The caller may have given up.
+            let _ = report.send(read);
         };
         let thread = std::thread::Builder::new()
             .name("reload".into())
@@ -408,22 +393,5 @@ impl ServerHandle {
             .blocking_send(command)
             .map_err(|_| ServerStopped)?;
         answer.blocking_recv().map_err(|_| ServerStopped)
-    }
-}
-
-fn log_stalled_file(reading: &ReadTracker) {
-    tracing::warn!(
-        "a reload waits for {reading}, which has no end or whose file system does not answer; the reload fails after {} s more",
-        RELOAD_TIMEOUT.as_secs()
-    );
-}
-
-/// Warns of options that take effect at the next start only.
-fn warn_restart_needed(options: &[String]) {
-    if !options.is_empty() {
-        let options = options.join(", ");
-        tracing::warn!(
-            "options were changed that need a restart: {options}; all others are in force"
-        );
     }
 }

@@ -38,7 +38,7 @@ mod transactions;
 mod watch;
 mod worker;
 
-pub use restoring::EtcdRestore;
+pub use restoring::UnfinishedStore;
 pub use snapshot::EtcdSnapshots;
 
 use opened_store::{OpenedStore, Purpose};
@@ -77,13 +77,7 @@ pub enum EtcdError {
     Release(String, String, &'static str),
     /// No thread could be started.
     #[error("cannot start the thread that talks to etcd: {0}")]
-    Thread(std::io::Error),
-}
-
-impl From<std::io::Error> for EtcdError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Thread(error)
-    }
+    Thread(#[from] std::io::Error),
 }
 
 /// Connects, and creates the store at the first start.

@@ -7,9 +7,8 @@ use super::opened_store::{self, OpenedStore, Purpose};
 use super::store::Store;
 use super::{EtcdConfig, REQUEST_TIMEOUT};
 use etcd_client::{DeleteOptions, Error, Txn, TxnOp, TxnResponse};
-use statestored_link::restoring::{Entry, Filling, NewStore, too_large};
+use statestored_link::restoring::{Entry, NewStore, too_large};
 use statestored_shared::{BUCKETS, EngineError, bucket_of};
-use statestored_storage::{RecordReceiver, RecordView, StorageError};
 use statestored_store::keyspace::rules::Version;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,50 +24,16 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Time limit of the removal of all keys.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A store in an etcd that is filled from a backup. It is removed if it is dropped before it is [finished](Self::finish).
+/// A store in an etcd that is filled from a backup.
 #[derive(Debug)]
-pub struct EtcdRestore(Filling<Unfinished>);
-
-impl EtcdRestore {
-    /// Connects, and begins a store below a prefix that is empty, or has a store that a former restore did not finish. Servers reject the
-    /// store until it is finished.
-    ///
-    /// # Errors
-    /// etcd does not answer, or has other keys below the prefix.
-    ///
-    /// # Panics
-    /// In a task of a tokio runtime, which must not block.
-    pub fn begin(config: &EtcdConfig) -> Result<Self, StorageError> {
-        Filling::begin(config).map(Self)
-    }
-
-    /// Completes the store with this clock. Returns the name of the engine, for messages.
-    ///
-    /// # Errors
-    /// etcd does not answer, or the store was removed meanwhile.
-    ///
-    /// # Panics
-    /// In a task of a tokio runtime, which must not block.
-    pub fn finish(self, clock: Option<Version>) -> Result<String, StorageError> {
-        self.0.finish(clock)
-    }
-}
-
-impl RecordReceiver for EtcdRestore {
-    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        self.0.record(record)
-    }
-}
-
-#[derive(Debug)]
-struct Unfinished {
+pub struct UnfinishedStore {
     members: Arc<Members>,
     store: Arc<Store>,
     /// Returns members to service.
     _keeping: JoinSet<()>,
 }
 
-impl NewStore for Unfinished {
+impl NewStore for UnfinishedStore {
     type Config = EtcdConfig;
 
     const MOST_RECORDS: usize = MAX_OPERATIONS;
@@ -129,7 +94,7 @@ impl NewStore for Unfinished {
     }
 }
 
-impl Unfinished {
+impl UnfinishedStore {
     /// Makes these changes if the store is still the one that was begun.
     async fn make(&self, operations: Vec<TxnOp>) -> Result<(), String> {
         let txn = self.store.guarded_read(operations);

@@ -12,7 +12,7 @@ use super::watch;
 use foldhash::quality;
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
 use statestored_link::log_deduplicator::LogDeduplicator;
-use statestored_link::thread_link::{ReadRequest, ThreadChannels, unanswered_event};
+use statestored_link::thread_link::{ReadRequest, ThreadChannels, failure_event};
 use statestored_shared::{
     CommitOutcome, EngineCommit, EngineError, EngineEvent, EngineKey, EngineRequest,
     EngineRequestId,
@@ -100,7 +100,7 @@ pub(super) async fn run(
                         EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
                         EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
                         // Never requested: etcd counts changes of other keys as well.
-                        EngineRequest::Revision => _ = tell.send(unanswered_event(id, &ask)),
+                        EngineRequest::Revision => _ = tell.send(failure_event(id, &ask, None)),
                         EngineRequest::Commit(unit) if transactions::is_too_large(&unit) => {
                             let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
                             let _ = tell.send(EngineEvent::Committed(id, verdict));

@@ -47,9 +47,25 @@ pub trait NewStore: Sized {
     fn remove(&mut self) -> impl Future<Output = Result<(), String>>;
 }
 
+/// Creates a store in an engine, and fills it with the records that `fill` passes. `fill` returns the clock of the backup: all later versions
+/// of absent keys are higher. Servers reject the store until it is complete. Returns the name of the engine.
+///
+/// # Errors
+/// The engine does not answer or was restarted, there is a store already, or `fill` failed. The store is removed.
+///
+/// # Panics
+/// In a task of a tokio runtime, which must not block.
+pub fn restore<S: NewStore>(
+    config: &S::Config,
+    fill: impl FnOnce(&mut dyn RecordReceiver) -> Result<Option<Version>, StorageError>,
+) -> Result<String, StorageError> {
+    let mut filling = Filling::<S>::begin(config)?;
+    let clock = fill(&mut filling)?;
+    filling.finish(clock)
+}
+
 /// A store in an engine that is filled by a restore. It is removed if it is dropped before it is [finished](Self::finish).
-#[derive(Debug)]
-pub struct Filling<S: NewStore> {
+struct Filling<S: NewStore> {
     runtime: Runtime,
     store: S,
     place: String,
@@ -63,10 +79,7 @@ pub struct Filling<S: NewStore> {
 
 impl<S: NewStore> Filling<S> {
     /// Connects, and begins the store.
-    ///
-    /// # Errors
-    /// The engine does not answer, or there is a store already.
-    pub fn begin(config: &S::Config) -> Result<Self, StorageError> {
+    fn begin(config: &S::Config) -> Result<Self, StorageError> {
         let cannot = || "cannot start the connection to the engine".to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -106,8 +119,8 @@ impl<S: NewStore> Filling<S> {
         written.map_err(|why| self.failed(&why))
     }
 
-    /// Completes the store with the clock of the backup: all later versions of absent keys are higher. Returns the name of the engine.
-    pub fn finish(mut self, clock: Option<Version>) -> Result<String, StorageError> {
+    /// Completes the store with the clock of the backup. Returns the name of the engine.
+    fn finish(mut self, clock: Option<Version>) -> Result<String, StorageError> {
         self.flush()?;
         let floor = self.floor.max(clock.unwrap_or_default());
         let finished = self.runtime.block_on(self.store.finish(floor));

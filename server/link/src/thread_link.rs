@@ -2,7 +2,9 @@
 use crate::single_threaded_runtime;
 use bytes::Bytes;
 use smallvec::smallvec;
-use statestored_shared::{CommitOutcome, EngineEvent, EngineRequest, EngineRequestId, Keys, Link};
+use statestored_shared::{
+    CommitOutcome, EngineError, EngineEvent, EngineRequest, EngineRequestId, Keys, Link,
+};
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
@@ -137,15 +139,22 @@ impl ThreadLink {
     }
 }
 
-/// Returns the answer to a request that was not sent.
-pub fn unanswered_event(id: EngineRequestId, ask: &EngineRequest) -> EngineEvent {
+/// Returns the answer to a request that was rejected with this error, or not sent if there is none.
+pub fn failure_event(
+    id: EngineRequestId,
+    ask: &EngineRequest,
+    error: Option<EngineError>,
+) -> EngineEvent {
     match ask {
-        EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => EngineEvent::Read(id, Err(None)),
-        EngineRequest::Revision => EngineEvent::Revision(id, Err(None)),
-        EngineRequest::Commit(_) => EngineEvent::Committed(id, CommitOutcome::NotSent),
-        EngineRequest::Page { .. } => EngineEvent::Page(id, Err(None)),
-        EngineRequest::Watch => EngineEvent::WatchLost(id, None),
-        EngineRequest::Clocks { .. } => EngineEvent::Clocks(id, Err(None)),
+        EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => EngineEvent::Read(id, Err(error)),
+        EngineRequest::Revision => EngineEvent::Revision(id, Err(error)),
+        EngineRequest::Commit(_) => EngineEvent::Committed(
+            id,
+            error.map_or(CommitOutcome::NotSent, CommitOutcome::Failed),
+        ),
+        EngineRequest::Page { .. } => EngineEvent::Page(id, Err(error)),
+        EngineRequest::Watch => EngineEvent::WatchLost(id, error),
+        EngineRequest::Clocks { .. } => EngineEvent::Clocks(id, Err(error)),
     }
 }
 
@@ -193,7 +202,7 @@ impl Link for ThreadLink {
                 );
             }
             let (id, ask) = unsent.0;
-            self.received.push_back(unanswered_event(id, &ask));
+            self.received.push_back(failure_event(id, &ask, None));
         }
     }
 
@@ -223,25 +232,6 @@ impl Link for ThreadLink {
             // The thread has ended: no more events follow.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
-    }
-}
-
-/// Returns the answer to a request that is refused.
-pub fn rejected_event(
-    id: EngineRequestId,
-    ask: &EngineRequest,
-    error: &statestored_shared::EngineError,
-) -> EngineEvent {
-    let error = error.clone();
-    match ask {
-        EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => {
-            EngineEvent::Read(id, Err(Some(error)))
-        }
-        EngineRequest::Revision => EngineEvent::Revision(id, Err(Some(error))),
-        EngineRequest::Commit(_) => EngineEvent::Committed(id, CommitOutcome::Failed(error)),
-        EngineRequest::Page { .. } => EngineEvent::Page(id, Err(Some(error))),
-        EngineRequest::Watch => EngineEvent::WatchLost(id, Some(error)),
-        EngineRequest::Clocks { .. } => EngineEvent::Clocks(id, Err(Some(error))),
     }
 }
 

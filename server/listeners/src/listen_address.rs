@@ -148,23 +148,25 @@ impl FromStr for ListenAddress {
             "unix" => return Err("expected unix:///PATH with the absolute path of a socket"),
             _ => return Err(FORM),
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = rest.rsplit_once(':').ok_or(FORM)?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
-            return Err(FORM);
-        }
-        let port = port
-            .parse()
-            .map_err(|_| "the port is a number from 0 to 65535")?;
-        Ok(Self(ListenTarget::Network {
-            scheme,
-            host: bare.unwrap_or(host).into(),
-            port,
-        }))
+        let (host, port) = parse_host_and_port(rest, FORM)?;
+        Ok(Self(ListenTarget::Network { scheme, host, port }))
     }
+}
+
+/// Parses `HOST:PORT`, with an IPv6 address in brackets and perhaps a final `/`. `form` is the error for other texts.
+pub fn parse_host_and_port(text: &str, form: &'static str) -> Result<(String, u16), &'static str> {
+    let text = text.strip_suffix('/').unwrap_or(text);
+    let (host, port) = text.rsplit_once(':').ok_or(form)?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    if host.is_empty() || (bare.is_none() && host.contains(['[', ']', ':', '/', '@'])) {
+        return Err(form);
+    }
+    let port = port
+        .parse()
+        .map_err(|_| "the port is a number from 0 to 65535")?;
+    Ok((bare.unwrap_or(host).into(), port))
 }
 
 #[cfg(test)]

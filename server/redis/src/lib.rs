@@ -39,7 +39,7 @@ mod unfinished_store;
 mod watch;
 mod worker;
 
-pub use restoring::RedisRestore;
+pub use restoring::UnfinishedStore;
 pub use snapshot::RedisSnapshots;
 
 use connection::ConnectPurpose;
@@ -72,13 +72,7 @@ pub enum RedisError {
     Unfit(String, String),
     /// No thread could be started.
     #[error("cannot start the thread that talks to redis: {0}")]
-    Thread(std::io::Error),
-}
-
-impl From<std::io::Error> for RedisError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Thread(error)
-    }
+    Thread(#[from] std::io::Error),
 }
 
 /// Connects, and creates the store at the first start.

@@ -7,9 +7,8 @@ use super::{RedisConfig, unfinished_store, worker};
 use ::redis::RedisError;
 use ::redis::aio::MultiplexedConnection;
 use bytes::BytesMut;
-use statestored_link::restoring::{Entry, Filling, NewStore, UNFINISHED, too_large};
+use statestored_link::restoring::{Entry, NewStore, UNFINISHED, too_large};
 use statestored_shared::{BUCKETS, bucket_of};
-use statestored_storage::{RecordReceiver, RecordView, StorageError};
 use statestored_store::keyspace::rules::Version;
 
 const FILL: &str = include_str!("fill.lua");
@@ -18,50 +17,18 @@ const FINISH: &str = include_str!("finish.lua");
 /// Revision of all restored records and floors, which is that of a new store.
 const REVISION: &str = "1:";
 
-/// A store in a Redis that is filled from a backup. It is removed if it is dropped before it is [finished](Self::finish).
-#[derive(Debug)]
-pub struct RedisRestore(Filling<Unfinished>);
+/// A store in a Redis that is filled from a backup.
+pub struct UnfinishedStore(MasterConnection);
 
-impl RedisRestore {
-    /// Connects, and begins a store below a prefix that is empty, or has a store that a former restore did not finish. Servers reject the
-    /// store until it is finished.
-    ///
-    /// # Errors
-    /// Redis does not answer, or has other keys below the prefix.
-    ///
-    /// # Panics
-    /// In a task of a tokio runtime, which must not block.
-    pub fn begin(config: &RedisConfig) -> Result<Self, StorageError> {
-        Filling::begin(config).map(Self)
-    }
-
-    /// Completes the store with this clock. Returns the name of the engine, for messages.
-    ///
-    /// # Errors
-    /// Redis does not answer, was restarted, or the store was removed meanwhile.
-    ///
-    /// # Panics
-    /// In a task of a tokio runtime, which must not block.
-    pub fn finish(self, clock: Option<Version>) -> Result<String, StorageError> {
-        self.0.finish(clock)
-    }
-}
-
-impl RecordReceiver for RedisRestore {
-    fn record(&mut self, record: &RecordView<'_>) -> Result<(), StorageError> {
-        self.0.record(record)
-    }
-}
-
-struct Unfinished(MasterConnection);
-
-impl std::fmt::Debug for Unfinished {
+impl std::fmt::Debug for UnfinishedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Unfinished").field(&self.0.session).finish()
+        f.debug_tuple("UnfinishedStore")
+            .field(&self.0.session)
+            .finish()
     }
 }
 
-impl NewStore for Unfinished {
+impl NewStore for UnfinishedStore {
     type Config = RedisConfig;
 
     const MOST_RECORDS: usize = 500;

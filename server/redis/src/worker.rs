@@ -9,9 +9,7 @@ use super::master_discovery;
 use super::transactions::{self, ConnectionStatus};
 use super::{RedisConfig, pages, revision, watch};
 use statestored_link::log_deduplicator::LogDeduplicator;
-use statestored_link::thread_link::{
-    ReadRequest, ThreadChannels, rejected_event, unanswered_event,
-};
+use statestored_link::thread_link::{ReadRequest, ThreadChannels, failure_event};
 use statestored_shared::{CommitOutcome, EngineError, EngineEvent, EngineRequest};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -248,14 +246,14 @@ async fn reconnect(
                 },
                 next = asked.recv() => {
                     let (id, ask) = next?;
-                    let _ = tell.send(unanswered_event(id, &ask));
+                    let _ = tell.send(failure_event(id, &ask, None));
                 }
             }
         }
     };
     loop {
         let (id, ask) = asked.recv().await?;
-        let _ = tell.send(rejected_event(id, &ask, &replaced));
+        let _ = tell.send(failure_event(id, &ask, Some(replaced.clone())));
     }
 }
 

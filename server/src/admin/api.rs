@@ -17,7 +17,6 @@ use statestored_broker::audit::truncate;
 use statestored_broker::hub::Hub;
 use statestored_broker::hub::inspect::{KeyCursor, ListPage, LockView};
 use statestored_store::keyspace::{EntryView, Fence};
-use statestored_store::service::CommittedReply;
 
 /// Maximum number of bytes of a value that are shown.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
@@ -188,11 +187,8 @@ impl AppState {
             key,
             if_version: None,
         };
-        let CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        } = match self.execute(del, fence).await {
-            Ok(answered) => answered,
+        let response = match self.execute(del, fence).await {
+            Ok(response) => response,
             Err(failure) => return details.attach_to(failure),
         };
         let count = match response.reply {
@@ -203,6 +199,7 @@ impl AppState {
             _ => return details.attach_to(unexpected_reply()),
         };
         details.deleted = Some(count);
+        let commit = response.commit_index;
         loop {
             match self.inspect(move |hub, _| hub.is_durable(commit)).await {
                 Ok(true) => {

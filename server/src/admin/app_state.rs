@@ -5,7 +5,7 @@ use super::blocking_limiter::BlockingLimiter;
 use super::events::EventSubscribers;
 use super::failure::failure;
 use super::reply::Reply;
-use crate::config::{AdminConfig, LogControl, MetricNames};
+use crate::config::AdminConfig;
 use crate::server_handle::{ServerHandle, ServerStopped};
 use hyper::StatusCode;
 use statestored_broker::hub::Hub;
@@ -28,26 +28,14 @@ pub(super) struct AppState {
     server_handle: ServerHandle,
     server_state: watch::Receiver<ServerState>,
     data_dir: Option<PathBuf>,
-    pub(super) names: MetricNaming,
+    pub(super) config: AdminConfig,
     /// Numbers of responses by path and status.
     pub(super) responses: RefCell<BTreeMap<(&'static str, u16), u64>>,
-    /// Whether there is a token.
-    pub(super) has_token: bool,
     pub(super) event_subscribers: EventSubscribers,
     pub(super) disk_limiter: BlockingLimiter,
     /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
-    /// Filter of the log.
-    pub(super) log: Option<LogControl>,
     pub(super) audit_trail: AuditTrail,
-}
-
-/// Names of the metrics.
-#[derive(Debug)]
-pub(super) struct MetricNaming {
-    pub(super) kind: MetricNames,
-    pub(super) namespace: String,
-    pub(super) backend_chain: String,
 }
 
 impl AppState {
@@ -55,23 +43,17 @@ impl AppState {
         control: ServerHandle,
         stages: watch::Receiver<ServerState>,
         data_dir: Option<PathBuf>,
-        config: &AdminConfig,
+        config: AdminConfig,
     ) -> Self {
         Self {
             server_handle: control,
             server_state: stages,
             data_dir,
-            names: MetricNaming {
-                kind: config.names,
-                namespace: config.namespace.clone(),
-                backend_chain: config.backend_chain.clone(),
-            },
-            has_token: config.token.is_some(),
+            config,
             event_subscribers: EventSubscribers::default(),
             disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
             responses: RefCell::default(),
             refused_connections: Cell::new(0),
-            log: config.log.clone(),
             audit_trail: AuditTrail::new(),
         }
     }

@@ -18,7 +18,7 @@ struct SetLogFilterRequest {
 impl AppState {
     /// Returns the filter that is in force.
     pub(super) fn log_filter(&self) -> Reply {
-        match &self.log {
+        match &self.config.log {
             Some(log) => reply::json(StatusCode::OK, &json!({ "filter": log.filter() })),
             None => log_unavailable(),
         }
@@ -31,7 +31,7 @@ impl AppState {
             Ok(change) => change,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
-        let Some(log) = &self.log else {
+        let Some(log) = &self.config.log else {
             return log_unavailable();
         };
         let details = AuditDetails {

@@ -1,6 +1,6 @@
 //! The metrics of `/metrics`: their names, types and help texts.
 use super::ServerState;
-use super::app_state::{AppState, MetricNaming};
+use super::app_state::AppState;
 use super::attached::broker;
 use super::clock::clock;
 use super::engine;
@@ -9,7 +9,7 @@ use super::media_type::accepts;
 use super::process::Process;
 use super::reply::{self, Reply};
 use super::response_body::ResponseBody;
-use crate::config::MetricNames;
+use crate::config::{AdminConfig, MetricNames};
 use MetricType::{Counter, Gauge};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
@@ -34,7 +34,7 @@ impl AppState {
         };
         let figures = self.read_metrics().await.ok();
         let mut text = Exposition::new(form);
-        if self.names.kind != MetricNames::Deployed {
+        if self.config.names != MetricNames::Deployed {
             own_server_metrics(&mut text, figures.as_ref());
             if let Some(figures) = &figures {
                 own_metrics(&mut text, figures);
@@ -47,10 +47,10 @@ impl AppState {
             }
             self.http_metrics(&mut text);
         }
-        if self.names.kind != MetricNames::Own
+        if self.config.names != MetricNames::Own
             && let Some(figures) = &figures
         {
-            deployed_metrics(&mut text, figures, &self.names);
+            deployed_metrics(&mut text, figures, &self.config);
         }
         process(&mut text, &Process::read());
         let whole = ResponseBody::Full(text.finish().into());
@@ -392,7 +392,7 @@ fn disk(text: &mut Exposition, space: DiskSpace) {
 }
 
 /// Appends the counters of the deployed state store, of all requests, refused ones included.
-fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, names: &MetricNaming) {
+fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, config: &AdminConfig) {
     let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
     let RequestMetrics {
         insertions,
@@ -401,8 +401,8 @@ fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, names: &Me
         ..
     } = figures.requests;
     let labels = [
-        ("namespace", names.namespace.as_str()),
-        ("backend_chain", names.backend_chain.as_str()),
+        ("namespace", config.namespace.as_str()),
+        ("backend_chain", config.backend_chain.as_str()),
     ];
     for (name, value, help) in [
         (

@@ -140,7 +140,7 @@ impl AdminListener {
         };
         let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
         let run = move || {
-            let room = AppState::new(control, stages, data_dir, &self.config);
+            let room = AppState::new(control, stages, data_dir, self.config.clone());
             let gate = RequestAuthorizer::new(&self.addresses, self.config);
             let serving = http_server::serve(self.listeners, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();

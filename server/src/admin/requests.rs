@@ -10,7 +10,7 @@ use statestored_broker::hub::inspect::{
     KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, list_page_of_keys,
 };
 use statestored_store::keyspace::{EntryView, Fence};
-use statestored_store::service::{CommittedReply, NotExecutedReason, Outcome, RequestProgress};
+use statestored_store::service::{NotExecutedReason, Outcome, ReplyEnvelope, RequestProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,36 +28,29 @@ impl AppState {
         &self,
         command: Command,
         fence: Option<Hlc>,
-    ) -> Result<CommittedReply, Reply> {
+    ) -> Result<ReplyEnvelope, Reply> {
         let asked = self.inspect(move |hub, now| hub.submit_for_operator(&command, fence, now));
         self.wait_for_outcome(asked.await?).await
     }
 
-    async fn wait_for_outcome(
-        &self,
-        mut reception: RequestProgress,
-    ) -> Result<CommittedReply, Reply> {
-        loop {
-            let ticket = match reception {
-                RequestProgress::Complete(Outcome::Replied(answered)) => return Ok(answered),
-                RequestProgress::Complete(Outcome::Refused(refusal)) => {
-                    return Err(refusal_reply(refusal));
+    async fn wait_for_outcome(&self, progress: RequestProgress) -> Result<ReplyEnvelope, Reply> {
+        let outcome = match progress {
+            RequestProgress::Complete(outcome) => outcome,
+            RequestProgress::Pending(ticket) => loop {
+                let taken = self.inspect(move |hub, _| hub.take_operator_outcome(ticket));
+                if let Some(outcome) = taken.await? {
+                    break outcome;
                 }
-                RequestProgress::Complete(Outcome::Unknown) => {
-                    return Err(failure(
-                        StatusCode::GATEWAY_TIMEOUT,
-                        &"the storage has not said what became of it: it may be done, or not",
-                    ));
-                }
-                RequestProgress::Pending(ticket) => ticket,
-            };
-            let asked = self.inspect(move |hub, _| hub.take_operator_outcome(ticket));
-            reception = if let Some(outcome) = asked.await? {
-                RequestProgress::Complete(outcome)
-            } else {
                 tokio::time::sleep(POLL_INTERVAL).await;
-                RequestProgress::Pending(ticket)
-            };
+            },
+        };
+        match outcome {
+            Outcome::Replied(response) => Ok(response),
+            Outcome::Refused(refusal) => Err(refusal_reply(refusal)),
+            Outcome::Unknown => Err(failure(
+                StatusCode::GATEWAY_TIMEOUT,
+                &"the storage has not said what became of it: it may be done, or not",
+            )),
         }
     }
 
@@ -71,7 +64,7 @@ impl AppState {
             pattern,
             token: from.token.clone(),
         };
-        match self.execute(scan, None).await?.envelope.reply {
+        match self.execute(scan, None).await?.reply {
             Answer::Page { keys, token } => Ok(Some(list_page_of_keys(keys, token, from))),
             Answer::Error(statestore_protocol::ServiceError::Syntax) => Ok(None),
             Answer::Error(error) => Err(failure(StatusCode::CONFLICT, &error)),
@@ -97,8 +90,8 @@ impl AppState {
         });
         let mut entries = Vec::new();
         for (key, reception) in items.into_iter().zip(asked.await?) {
-            let answered = self.wait_for_outcome(reception).await?;
-            let entry = to_entry_view(answered, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
+            let response = self.wait_for_outcome(reception).await?;
+            let entry = to_entry_view(response, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
             entries.extend(entry.map(|entry| (key, entry)));
         }
         let locks = self.inspect(move |hub, _| {
@@ -140,10 +133,9 @@ fn get(key: Bytes) -> Command {
 
 /// Converts the response to a GET to the view of an entry.
 fn to_entry_view(
-    answered: CommittedReply,
+    response: ReplyEnvelope,
     most_bytes: usize,
 ) -> Result<Option<EntryView>, Box<Reply>> {
-    let response = answered.envelope;
     match (response.reply, response.version) {
         (Answer::Nil, _) => Ok(None),
         (

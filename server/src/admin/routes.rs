@@ -164,7 +164,7 @@ async fn check_and_dispatch(
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
     if rights < route.required_access(&parts.method) {
-        let why = if room.has_token {
+        let why = if room.config.token.is_some() {
             "this needs the token\n"
         } else {
             "this needs a token, and the server has none: start it with --http-token-file\n"

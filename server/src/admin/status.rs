@@ -27,7 +27,7 @@ impl AppState {
             "reasons": reasons,
             "warnings": warnings,
             "is_open": figures.map(|figures| figures.allows_anonymous),
-            "has_token": self.has_token,
+            "has_token": self.config.token.is_some(),
             "watches": figures.map(|figures| figures.watches),
             "counts": figures.map(counts),
             "requests": figures.map(requests),

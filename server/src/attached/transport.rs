@@ -61,8 +61,28 @@ impl Connector for Dialer {
         &self.config.address
     }
 
+    /// Connects to the broker. The files are read each time, so that a renewed certificate or password takes effect with the next
+    /// connection.
     async fn connect(&mut self) -> Result<Transport, AttachError> {
-        Transport::connect(&self.config, &mut self.credentials, &mut self.last_address).await
+        let files = self.credentials.read(&self.config).await?;
+        let address = &self.config.address;
+        let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+        let addresses = rotate_after(addresses.collect(), self.last_address);
+        let stream = connect_any(addresses, &mut self.last_address).await?;
+        stream.set_nodelay(true)?;
+        let stream: Box<dyn Duplex> = match files.tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+                Box::new(TlsConnector::from(tls).connect(name, stream).await?)
+            }
+        };
+        Ok(Transport {
+            stream,
+            user: self.config.user.as_ref().map(|(name, _)| name.clone()),
+            password: files.password,
+            identity_key: files.identity_key,
+        })
     }
 
     fn stall_reason(&self) -> Option<AttachError> {
@@ -133,33 +153,6 @@ impl CredentialReader {
 }
 
 impl Transport {
-    /// Connects to the broker. The files are read each time, so that a renewed certificate or password takes effect with the next
-    /// connection.
-    async fn connect(
-        config: &AttachConfig,
-        files: &mut CredentialReader,
-        tried: &mut Option<SocketAddr>,
-    ) -> Result<Self, AttachError> {
-        let files = files.read(config).await?;
-        let address = &config.address;
-        let addresses = lookup_host((address.host.as_str(), address.port)).await?;
-        let stream = connect_any(rotate_after(addresses.collect(), *tried), tried).await?;
-        stream.set_nodelay(true)?;
-        let stream: Box<dyn Duplex> = match files.tls {
-            None => Box::new(stream),
-            Some(tls) => {
-                let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-                Box::new(TlsConnector::from(tls).connect(name, stream).await?)
-            }
-        };
-        Ok(Self {
-            stream,
-            user: config.user.as_ref().map(|(name, _)| name.clone()),
-            password: files.password,
-            identity_key: files.identity_key,
-        })
-    }
-
     /// Checks that the files can be used.
     pub(crate) fn check(config: &AttachConfig) -> Result<(), AttachError> {
         BrokerCredentials::read(config).map(drop)
@@ -223,11 +216,11 @@ mod tests {
         };
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().thread_name(THREAD).build().unwrap();
-        let (mut files, mut tried) = (CredentialReader::default(), None);
+        let mut dialer = Dialer::new(config);
         let threads = runtime.block_on(async {
             for _ in 0..5 {
-                let connecting = Transport::connect(&config, &mut files, &mut tried);
-                assert!(timeout(Duration::from_millis(1), connecting).await.is_err());
+                let connecting = timeout(Duration::from_millis(1), dialer.connect());
+                assert!(connecting.await.is_err());
             }
             while blocking_threads() == 0 {
                 std::thread::yield_now();
@@ -241,12 +234,12 @@ mod tests {
         runtime.block_on(async {
             // The final content counts, and the next call reads the file again.
             std::fs::write(&file, "secret\n").unwrap();
-            let read = files.read(&config).await.unwrap();
+            let read = dialer.credentials.read(&dialer.config).await.unwrap();
             assert_eq!(read.password.as_deref(), Some(&b"secret"[..]));
             std::fs::remove_file(&file).unwrap();
-            assert!(files.read(&config).await.is_err());
+            assert!(dialer.credentials.read(&dialer.config).await.is_err());
         });
-        assert!(files.stalled_file().is_none());
+        assert!(dialer.stall_reason().is_none());
     }
 
     #[test]

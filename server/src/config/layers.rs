@@ -25,27 +25,6 @@ pub struct ConfigLayers {
     command_line: Vec<OsString>,
 }
 
-/// Reason why the options are not usable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigLayersError {
-    /// The command line or the environment is not usable, or asks for help.
-    #[error(transparent)]
-    CommandLine(#[from] clap::Error),
-    /// The file is not usable.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-}
-
-impl From<ConfigLayersError> for ConfigError {
-    fn from(error: ConfigLayersError) -> Self {
-        match error {
-            ConfigLayersError::CommandLine(error) => Self::Options(error.to_string()),
-            ConfigLayersError::Config(error) => error,
-        }
-    }
-}
-
 impl ConfigLayers {
     /// Creates the sources from a command line, which begins with the name of the program.
     pub fn new(command_line: impl IntoIterator<Item = OsString>) -> Self {
@@ -55,7 +34,7 @@ impl ConfigLayers {
     }
 
     /// Reads all sources in their current state.
-    pub fn read(&self) -> Result<Arguments, ConfigLayersError> {
+    pub fn read(&self) -> Result<Arguments, ConfigError> {
         let command = command();
         let matches = command
             .clone()
@@ -287,10 +266,7 @@ mod tests {
             &["statestored", "nothing"],
         ] {
             let read = ConfigLayers::new(line.iter().map(OsString::from)).read();
-            assert!(
-                matches!(read, Err(ConfigLayersError::CommandLine(_))),
-                "{line:?}"
-            );
+            assert!(matches!(read, Err(ConfigError::CommandLine(_))), "{line:?}");
         }
     }
 

@@ -28,7 +28,7 @@ pub use crate::config_error::ConfigError;
 pub use crate::storage_config::StorageConfig;
 pub use admin_config::{AdminConfig, MetricNames};
 pub use arguments::{Arguments, LogFormat};
-pub use layers::{ConfigLayers, ConfigLayersError};
+pub use layers::ConfigLayers;
 pub use log::{LogControl, LogFilter};
 pub use options::Options;
 pub use statestored_broker::hub::BrokerConfig;

@@ -204,7 +204,7 @@ impl Driver {
         let is_earlier =
             wakeup_ms.is_some_and(|at| self.next_wakeup_ms.get().is_none_or(|set| at < set));
         if is_earlier
-            || hub.gathered() > 0
+            || hub.service().gathered() > 0
             || hub.has_batch()
             || hub.has_work()
             || self.may_verify(&hub)
@@ -282,14 +282,14 @@ impl Driver {
 
     /// Sends the gathered requests to an engine, once connections bring no more of them at the moment.
     async fn gather(&self) {
-        let mut count = self.hub.borrow().gathered();
+        let mut count = self.hub.borrow().service().gathered();
         if count == 0 {
             return;
         }
         for _ in 0..MAX_GATHER_ROUNDS {
             // Yielding also looks for new input.
             yield_now().await;
-            let now = self.hub.borrow().gathered();
+            let now = self.hub.borrow().service().gathered();
             if now <= count {
                 break;
             }

@@ -90,24 +90,9 @@ pub(crate) fn parse_kind(text: &str) -> Result<StorageKind, String> {
 
 /// Parses the URL of an engine; `None` if the text is no such URL.
 fn parse_shared(text: &str) -> Option<Result<StorageKind, String>> {
-    let (scheme, _) = text.split_once("://")?;
-    match scheme {
-        "etcd" | "etcds" => Some(etcd_kind(text)),
-        "redis" | "rediss" | "redis-sentinel" | "rediss-sentinel" => Some(redis_kind(text)),
-        _ => None,
+    if let Some(url) = etcd::parse(text) {
+        return Some(engines::require_etcd().and(url).map(StorageKind::Etcd));
     }
-}
-
-fn etcd_kind(text: &str) -> Result<StorageKind, String> {
-    engines::require_etcd()?;
-    etcd::parse(text)
-        .unwrap_or_else(|| Err("expected etcd://HOST:PORT".into()))
-        .map(StorageKind::Etcd)
-}
-
-fn redis_kind(text: &str) -> Result<StorageKind, String> {
-    engines::require_redis()?;
-    redis::parse(text)
-        .unwrap_or_else(|| Err("expected redis://HOST:PORT".into()))
-        .map(StorageKind::Redis)
+    let url = redis::parse(text)?;
+    Some(engines::require_redis().and(url).map(StorageKind::Redis))
 }

@@ -7,8 +7,8 @@ use statestore_protocol::{Event, Hlc, HlcError, Reply};
 use statestored_access::Principal;
 use statestored_storage::{Record, Write};
 use statestored_store::service::{
-    ChangeNotification, ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request,
-    RequestEnvelope, RequestProgress, Service, ServiceConfig, Ticket,
+    ChangeNotification, ClockReading, Outcome, ReplyEnvelope, Request, RequestEnvelope,
+    RequestProgress, Service, ServiceConfig, Ticket,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -274,9 +274,7 @@ impl RequestBuilder<'_> {
         };
         simulation.take();
         match outcome {
-            Outcome::Replied(CommittedReply {
-                envelope: response, ..
-            }) => response,
+            Outcome::Replied(response) => response,
             other => panic!("{other:?}"),
         }
     }

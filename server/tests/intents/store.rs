@@ -8,8 +8,8 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored_access::Principal;
 use statestored_store::service::{
-    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, Service, ServiceConfig,
+    ClockReading, Outcome, ReplyEnvelope, Request, RequestEnvelope, RequestProgress, Service,
+    ServiceConfig,
 };
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -211,10 +211,7 @@ impl SimulationState {
         };
         let now = self.now();
         match self.service.submit(&envelope, now) {
-            RequestProgress::Complete(Outcome::Replied(CommittedReply {
-                envelope: response,
-                ..
-            })) => response,
+            RequestProgress::Complete(Outcome::Replied(response)) => response,
             other => panic!("{other:?}"),
         }
     }

@@ -10,8 +10,8 @@ use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored_access::Principal;
 use statestored_store::service::{
-    ClockReading, CommittedReply, Outcome, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, Service, ServiceConfig,
+    ClockReading, Outcome, ReplyEnvelope, Request, RequestEnvelope, RequestProgress, Service,
+    ServiceConfig,
 };
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -83,10 +83,7 @@ impl ModelRun<'_> {
             is_shared: false,
         };
         match self.service.submit(&envelope, self.now) {
-            RequestProgress::Complete(Outcome::Replied(CommittedReply {
-                envelope: response,
-                ..
-            })) => response,
+            RequestProgress::Complete(Outcome::Replied(response)) => response,
             other => panic!("{other:?}"),
         }
     }

@@ -8,8 +8,7 @@ use statestore_protocol::{Command, Hlc, Reply, SetOptions, TransactionOperation}
 use statestored_access::Principal;
 use statestored_storage::{Batch, DurableStorage, Storage};
 use statestored_store::service::{
-    ClockReading, CommittedReply, Outcome, Request, RequestEnvelope, RequestProgress, Service,
-    ServiceConfig,
+    ClockReading, Outcome, Request, RequestEnvelope, RequestProgress, Service, ServiceConfig,
 };
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -104,11 +103,7 @@ impl Engine {
             mono_ms: self.number,
         };
         let reception = self.service.submit(&envelope, now);
-        let RequestProgress::Complete(Outcome::Replied(CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        })) = reception
-        else {
+        let RequestProgress::Complete(Outcome::Replied(response)) = reception else {
             panic!("{reception:?}");
         };
         let Reply::Transacted(versions) = response.reply else {
@@ -116,7 +111,7 @@ impl Engine {
         };
         assert_eq!(versions.len(), count);
         let (sequence, batch) = self.service.take_batch().expect("a batch");
-        assert_eq!(commit, sequence, "the answer waits for it");
+        assert_eq!(response.commit_index, sequence, "the answer waits for it");
         assert_eq!(self.service.take_batch(), None);
         vec![batch]
     }

@@ -9,8 +9,8 @@ use statestore_protocol::topic;
 use statestored_access::Principal;
 use statestored_storage::Write;
 use statestored_store::service::{
-    ClockReading, CommittedReply, Outcome, Request, RequestEnvelope, RequestProgress,
-    Service as Store, ServiceConfig,
+    ClockReading, Outcome, Request, RequestEnvelope, RequestProgress, Service as Store,
+    ServiceConfig,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -151,9 +151,8 @@ impl Service {
             is_shared: false,
         };
         let now = self.now();
-        let RequestProgress::Complete(Outcome::Replied(CommittedReply {
-            envelope: response, ..
-        })) = self.store.submit(&envelope, now)
+        let RequestProgress::Complete(Outcome::Replied(response)) =
+            self.store.submit(&envelope, now)
         else {
             panic!("the embedded keyspace answers at once");
         };

@@ -4,11 +4,13 @@ use super::{ConnectionId, Hub, SessionId};
 use crate::audit::{self, EndReason, LineKind, truncate};
 use bytes::Bytes;
 use slotmap::Key;
-use statestore_protocol::{Command, Rejection, Reply, ServiceError};
+use statestore_protocol::{Command, Reply, ServiceError};
 use statestored_access::{Peer, Principal};
 use statestored_common::ClockReading;
 use statestored_connection::{Connection, ConnectionState};
-use statestored_store::service::{NotExecutedReason, Outcome, READ_ONLY, TOO_MANY_WATCHES};
+use statestored_store::service::{
+    NotExecutedReason, Outcome, READ_ONLY, TOO_MANY_WATCHES, error_of,
+};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -252,14 +254,7 @@ impl Hub {
                     ),
                 });
             }
-            Outcome::Replied(answered) => match &answered.envelope.reply {
-                Reply::Error(error)
-                | Reply::Rejected {
-                    reason: Rejection::Error(error),
-                    ..
-                } => error,
-                _ => return None,
-            },
+            Outcome::Replied(response) => error_of(&response.reply)?,
         };
         Some(match error {
             ServiceError::QuotaExceeded => {
@@ -342,7 +337,7 @@ pub(super) fn user_name(principal: &Principal) -> Option<Arc<str>> {
 /// Returns the key that a request with this outcome is about, if it is about one.
 pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
     let at = match outcome {
-        Outcome::Replied(answered) => match answered.envelope.reply {
+        Outcome::Replied(response) => match response.reply {
             Reply::Rejected { operation, .. } => usize::try_from(operation).ok()?,
             _ => 0,
         },

@@ -92,7 +92,7 @@ impl Hub {
     pub fn metrics_snapshot(&mut self, now: ClockReading) -> MetricsSnapshot {
         MetricsSnapshot {
             hub: self.metrics(),
-            requests: self.service.request_metrics().clone(),
+            requests: self.service.request_metrics(),
             refusals: self.refusal_log.clone(),
             end_counts: self.end_counts.clone(),
             clock: self.clock_metrics(now),

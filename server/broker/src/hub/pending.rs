@@ -8,7 +8,7 @@ use super::audit::key_of;
 use super::request::ReturnAddress;
 use super::{ConnectionId, Hub, SessionId};
 use bytes::Bytes;
-use statestore_protocol::mqtt::{OwnedTopic, PacketId};
+use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic, PacketId};
 use statestored_common::ClockReading;
 use statestored_connection::memory_budget::Reservation;
 use statestored_connection::{AckSlot, Connection};
@@ -16,6 +16,11 @@ use statestored_store::service::{Outcome, Ticket};
 
 /// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
 const PENDING_REQUEST_BYTES: usize = 512;
+
+/// Returns the bytes of memory that a pending request takes.
+pub(super) fn pending_bytes(topic: CheckedTopic<'_>, correlation: &[u8], payload: usize) -> usize {
+    PENDING_REQUEST_BYTES + payload + topic.as_bytes().len() + correlation.len()
+}
 
 /// A pending request.
 #[derive(Debug)]
@@ -48,10 +53,7 @@ impl Hub {
         ) else {
             return;
         };
-        let bytes = PENDING_REQUEST_BYTES
-            + payload.len()
-            + to.response_topic.as_bytes().len()
-            + to.correlation_data.len();
+        let bytes = pending_bytes(to.response_topic, to.correlation_data, payload.len());
         session.reserve_response(bytes);
         let asker = PendingRequest {
             connection: id,
@@ -64,11 +66,6 @@ impl Hub {
             reservation: Reservation::new(&self.memory_budget, bytes),
         };
         self.pending_requests.insert(ticket, asker);
-    }
-
-    /// Returns how many requests wait to be sent to an engine together with others.
-    pub fn gathered(&self) -> usize {
-        self.service.gathered()
     }
 
     /// Sends the gathered requests, since no more come soon.
@@ -114,9 +111,9 @@ impl Hub {
                 self.mark_dirty(asker.connection);
             }
             self.complete_request(asker.connection, asker.session, to, outcome, now);
-        } else if let Outcome::Replied(answered) = outcome {
+        } else if let Outcome::Replied(response) = outcome {
             to.ack_slot = None;
-            self.queue_response(asker.session, to, answered, None);
+            self.queue_response(asker.session, to, response, None);
             self.send_queued(asker.session, now);
         }
     }

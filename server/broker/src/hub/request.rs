@@ -15,7 +15,7 @@ use statestore_protocol::{Hlc, topic};
 use statestored_common::ClockReading;
 use statestored_connection::{AckSlot, Connection};
 use statestored_store::service::{
-    CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
+    NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestEnvelope, RequestProgress,
 };
 
 /// The status of every response of a store; errors of the store are in the payload.
@@ -164,7 +164,7 @@ impl Hub {
         now: ClockReading,
     ) {
         let why = match outcome {
-            Outcome::Replied(answered) => return self.respond(id, session, to, answered),
+            Outcome::Replied(response) => return self.respond(id, session, to, response),
             Outcome::Refused(NotExecutedReason::Expired) => (
                 ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR,
                 "the request expired before it was executed",
@@ -189,7 +189,7 @@ impl Hub {
         id: ConnectionId,
         session_id: SessionId,
         to: ReturnAddress<'_>,
-        answered: &CommittedReply,
+        response: &ReplyEnvelope,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
@@ -197,11 +197,7 @@ impl Hub {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        let CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        } = answered;
-        let hold = *commit;
+        let hold = response.commit_index;
         let bytes = response.reply.encoded_len();
         if !self.large_allocations.allows_output(bytes) {
             self.metrics.dropped_full += 1;
@@ -229,7 +225,7 @@ impl Hub {
             };
             self.metrics.responses += 1;
             let spares = &mut self.packet_buffers;
-            let sent = send_response(connection, session, spares, to, header, answered, answer);
+            let sent = send_response(connection, session, spares, to, header, response, answer);
             if let Err(error) = sent {
                 self.metrics.dropped_too_large += 1;
                 acknowledge_unanswerable(connection, to, &error, hold);
@@ -239,7 +235,7 @@ impl Hub {
         // Four bytes, which fit into any Maximum Packet Size of use.
         let _ = connection.acknowledge(hold, to.ack_slot, &PubAck::success(to.packet_id));
         self.output_appended(id);
-        self.queue_response(session_id, to, answered, answer);
+        self.queue_response(session_id, to, response, answer);
     }
 
     /// Puts a response into the queue of a session, which has reserved room for it.
@@ -247,10 +243,7 @@ impl Hub {
         &mut self,
         session_id: SessionId,
         to: ReturnAddress<'_>,
-        CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        }: &CommittedReply,
+        response: &ReplyEnvelope,
         answer: Option<CachedReplyRef>,
     ) {
         let Some(session) = self.sessions.get_mut(session_id) else {
@@ -275,7 +268,7 @@ impl Hub {
             self.service.add_work(session.take_work());
             session.enqueue(QueuedMessage {
                 delivery,
-                commit_index: *commit,
+                commit_index: response.commit_index,
                 cached_reply: answer,
             });
             self.sessions.update_rank(session_id);
@@ -307,13 +300,10 @@ fn send_response(
     spares: &mut PacketBufferPool,
     to: ReturnAddress<'_>,
     mut header: PublishHeader<'_>,
-    CommittedReply {
-        envelope: response,
-        commit_index: commit,
-    }: &CommittedReply,
+    response: &ReplyEnvelope,
     answer: Option<CachedReplyRef>,
 ) -> Result<(), EncodeError> {
-    let (reply, hold) = (&response.reply, *commit);
+    let (reply, hold) = (&response.reply, response.commit_index);
     let Some(id) = session.packet_id() else {
         return Ok(());
     };

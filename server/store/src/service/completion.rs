@@ -1,11 +1,9 @@
 //! Completion of requests, at once or later.
 use super::Service;
 use super::pending::PendingRequest;
-use super::pending_changes::ChangeRecorder;
 use super::replay_cache::{ReplaySlot, RequestId};
 use super::request::{
-    CommittedReply, NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestProgress,
-    RevealedState,
+    CommitIndex, NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestProgress, RevealedState,
 };
 use super::request_meter::{RequestTimer, Verb};
 use crate::keyspace::{Completion, Ticket, rules};
@@ -23,7 +21,7 @@ impl Service {
         match end {
             Completion::Answered { reply, version } => {
                 self.meter.count_transaction(&command, &reply);
-                let mut response = response(reply, version, command);
+                let mut response = self.envelope(reply, version, command);
                 if let Some(id) = id {
                     response.replay_number = self.replay.remember(request.client, id, &response);
                 }
@@ -44,14 +42,7 @@ impl Service {
 
     /// Advances the keyspace, and takes over the requests that have ended.
     pub(super) fn advance_by(&mut self, most: usize, now: ClockReading) {
-        let mut told = ChangeRecorder {
-            changes: &mut self.changes,
-            watches: &self.watches,
-            retention_index: self.retention_index.as_mut(),
-            is_persist_requested: false,
-            insertions: &mut self.meter.metrics.insertions,
-        };
-        self.keyspace.advance(most, now, &mut told);
+        self.keyspace.advance(most, now, &mut self.changes);
         if !self.changes.ended.is_empty() {
             self.process_ended();
         }
@@ -105,10 +96,10 @@ impl Service {
         match end {
             Completion::Answered { reply, version } => {
                 self.meter.count_transaction(&command, &reply);
-                let mut response = response(reply, version, command);
+                let mut response = self.envelope(reply, version, command);
                 response.replay_number =
                     place.and_then(|place| self.replay.fill(place, ticket, &response));
-                self.committed_outcome(response)
+                Outcome::Replied(response)
             }
             Completion::Expired | Completion::Unavailable => {
                 if let Some(place) = place {
@@ -130,19 +121,29 @@ impl Service {
     }
 
     pub(super) fn complete_with(&mut self, response: ReplyEnvelope) -> RequestProgress {
-        let outcome = self.committed_outcome(response);
-        self.complete(outcome)
+        self.complete(Outcome::Replied(response))
     }
 
-    /// Returns a response, with the commit that it waits for.
-    fn committed_outcome(&mut self, response: ReplyEnvelope) -> Outcome {
-        let commit = self
-            .commits
-            .index_revealing(&response.revealed, &self.changes.writes);
-        Outcome::Replied(CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        })
+    /// Returns the response to a command, with the commit that it waits for.
+    fn envelope(
+        &mut self,
+        reply: Reply,
+        version: Option<rules::Version>,
+        command: Command,
+    ) -> ReplyEnvelope {
+        ReplyEnvelope {
+            commit_index: self.awaited_commit(&reply, command),
+            version: version.map(Hlc::store_version),
+            reply,
+            replay_number: None,
+        }
+    }
+
+    /// Returns the commit that the reply to a command waits for.
+    pub(super) fn awaited_commit(&mut self, reply: &Reply, command: Command) -> CommitIndex {
+        let revealed = RevealedState::revealed_by(reply, command);
+        self.commits
+            .index_revealing(&revealed, &self.changes.writes)
     }
 
     pub(super) fn complete(&mut self, outcome: Outcome) -> RequestProgress {
@@ -160,10 +161,7 @@ impl Service {
     ) -> bool {
         self.meter.count_outcome(verb, outcome);
         let commit = match outcome {
-            Outcome::Replied(CommittedReply {
-                commit_index: commit,
-                ..
-            }) if *commit > 0 => *commit,
+            Outcome::Replied(response) if response.commit_index > 0 => response.commit_index,
             _ => return false,
         };
         if let Some(measured) = taken {
@@ -182,14 +180,5 @@ impl Service {
             }
             Outcome::Unknown => &mut statistics.unknown,
         } += 1;
-    }
-}
-
-fn response(reply: Reply, version: Option<rules::Version>, command: Command) -> ReplyEnvelope {
-    ReplyEnvelope {
-        revealed: RevealedState::revealed_by(&reply, command),
-        version: version.map(Hlc::store_version),
-        reply,
-        replay_number: None,
     }
 }

@@ -39,11 +39,11 @@
 //!
 //! The [embedded keyspace](crate::keyspace::EmbeddedKeyspace) describes the versions themselves.
 use super::Service;
-use super::pending_changes::ChangeRecorder;
+use super::pending::PendingRequest;
 use super::replay_cache::PreviousDelivery;
 use super::request::{
-    CommittedReply, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request, RequestEnvelope,
-    RequestProgress, RevealedState, changes_entries,
+    NotExecutedReason, Outcome, READ_ONLY, Request, RequestEnvelope, RequestProgress,
+    changes_entries, error_of,
 };
 use super::request_meter::Verb;
 use super::skew_detector::TimestampSource;
@@ -51,7 +51,7 @@ use super::transaction;
 use crate::keyspace::rules::{self, CheckedRequest, Operation};
 use crate::keyspace::{Completion, KeyFilter, PageRequest, Quota, RequestContext};
 use bytes::Bytes;
-use statestore_protocol::{Command, Rejection, Reply, ServiceError};
+use statestore_protocol::{Command, Reply, ServiceError};
 use statestored_access::Rights;
 use statestored_common::ClockReading;
 use std::sync::Arc;
@@ -62,24 +62,6 @@ const EXPIRED_PER_REQUEST: usize = 4;
 
 /// Cost of checking whether a client may read or write a key, roughly in nanoseconds.
 const RIGHTS_CHECK_STEPS: usize = 100;
-
-/// Returns whether an outcome is "the quota has been exceeded".
-fn is_over_quota(outcome: &Outcome) -> bool {
-    matches!(
-        outcome,
-        Outcome::Replied(CommittedReply {
-            envelope: ReplyEnvelope {
-                reply: Reply::Error(ServiceError::QuotaExceeded)
-                    | Reply::Rejected {
-                        reason: Rejection::Error(ServiceError::QuotaExceeded),
-                        ..
-                    },
-                ..
-            },
-            ..
-        })
-    )
-}
 
 impl KeyFilter for Rights {
     fn allows(&self, key: &[u8]) -> bool {
@@ -96,10 +78,12 @@ impl Service {
         let reception = self.execute(envelope, now, &mut verb);
         let lacked_memory = std::mem::take(&mut self.lacks_memory);
         if let RequestProgress::Complete(outcome) = &reception {
-            if is_over_quota(outcome) {
+            if let Outcome::Replied(response) = outcome
+                && error_of(&response.reply) == Some(&ServiceError::QuotaExceeded)
+            {
                 self.exceeded_quota = match verb {
                     _ if lacked_memory => Some(Quota::Memory),
-                    Verb::Keynotify => self.watches.exceeded_quota.take(),
+                    Verb::Keynotify => self.changes.watches.exceeded_quota.take(),
                     _ => self.keyspace.take_exceeded_quota(),
                 };
             }
@@ -149,7 +133,7 @@ impl Service {
         if let Some(id) = &id {
             match self.replay.find(request.client, id) {
                 Some(PreviousDelivery::Replied(mut response)) => {
-                    response.revealed = RevealedState::revealed_by(&response.reply, command);
+                    response.commit_index = self.awaited_commit(&response.reply, command);
                     return self.complete_with(response);
                 }
                 // The engine has the answers for all servers: it knows the outcome by now, or decides it now.
@@ -172,20 +156,23 @@ impl Service {
             deadline_ms: envelope.deadline_ms,
             digest: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
-        if let Some(end) = self.begin(&command, request, &asked) {
+        self.changes.is_persist_requested = request.properties.persist;
+        let end = self.begin(&command, request, &asked);
+        self.changes.is_persist_requested = false;
+        if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
         }
-        let place = id.and_then(|id| {
-            self.replay
-                .remember_pending(request.client, id, asked.ticket)
-        });
         let is_watch = matches!(command, Command::Watch { .. });
-        let watcher = is_watch.then(|| Arc::clone(request.client));
-        let measured = self.meter.start(*verb);
-        let ticket = self
-            .pending_requests
-            .insert(command, place, watcher, measured);
-        RequestProgress::Pending(ticket)
+        RequestProgress::Pending(self.pending_requests.insert(PendingRequest {
+            command,
+            replay_slot: id.and_then(|id| {
+                self.replay
+                    .remember_pending(request.client, id, asked.ticket)
+            }),
+            watcher: is_watch.then(|| Arc::clone(request.client)),
+            timer: self.meter.start(*verb),
+            followers: Vec::new(),
+        }))
     }
 
     /// Returns the rejection of a key or a pattern that is longer than the limit.
@@ -253,13 +240,6 @@ impl Service {
             asked.now.wall_ms,
             self.keyspace.highest_version(),
         );
-        let mut told = ChangeRecorder {
-            changes: &mut self.changes,
-            watches: &self.watches,
-            retention_index: self.retention_index.as_mut(),
-            is_persist_requested: request.properties.persist,
-            insertions: &mut self.meter.metrics.insertions,
-        };
         match step {
             Err(error) => Some(error_end(error)),
             Ok(CheckedRequest::Entry(_, operation))
@@ -268,7 +248,8 @@ impl Service {
                 Some(error_end(ServiceError::Other(READ_ONLY.into())))
             }
             Ok(CheckedRequest::Entry(key, operation)) => {
-                self.keyspace.operate(asked, key, &operation, &mut told)
+                self.keyspace
+                    .operate(asked, key, &operation, &mut self.changes)
             }
             Ok(CheckedRequest::Transact {
                 operations,
@@ -283,7 +264,8 @@ impl Service {
                     Some(error_end(ServiceError::Other(READ_ONLY.into())))
                 } else {
                     let operations = transaction::operations(operations, timestamp);
-                    self.keyspace.transact(asked, &operations, &mut told)
+                    self.keyspace
+                        .transact(asked, &operations, &mut self.changes)
                 }
             }
             Ok(CheckedRequest::Capabilities) => {
@@ -306,7 +288,7 @@ impl Service {
                     token: token.cloned(),
                     filter: filter.map(|rights| rights as Arc<dyn KeyFilter>),
                 };
-                self.keyspace.page(asked, &page, &mut told)
+                self.keyspace.page(asked, &page, &mut self.changes)
             }
         }
     }
@@ -319,7 +301,11 @@ impl Service {
         asked: &RequestContext,
     ) -> Option<Completion> {
         // Begins before the keyspace answers, so that no change reported in between is missed.
-        match self.watches.watch(request.client, request.principal, key) {
+        match self
+            .changes
+            .watches
+            .watch(request.client, request.principal, key)
+        {
             Ok(()) => self.keyspace.follow(asked, key),
             Err(error) => Some(error_end(error)),
         }
@@ -328,8 +314,8 @@ impl Service {
     /// Ends a watch. Returns whether there was one.
     #[inline(never)]
     pub(super) fn unwatch(&mut self, client: &str, key: &[u8]) -> bool {
-        let was_watched = self.watches.unwatch(client, key);
-        if was_watched && self.watches.watchers(key).is_none() {
+        let was_watched = self.changes.watches.unwatch(client, key);
+        if was_watched && self.changes.watches.watchers(key).is_none() {
             self.keyspace.unfollow(key);
         }
         was_watched

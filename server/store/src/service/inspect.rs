@@ -1,6 +1,5 @@
 //! Entries and watches as administrators see them.
 use super::Service;
-use super::pending_changes::ChangeRecorder;
 use crate::keyspace::{Completion, EntryView, PageRequest, RequestContext};
 use bytes::Bytes;
 use statestore_protocol::Reply;
@@ -22,18 +21,11 @@ impl Service {
             deadline_ms: None,
             digest: None,
         };
-        let mut told = ChangeRecorder {
-            changes: &mut self.changes,
-            watches: &self.watches,
-            retention_index: self.retention_index.as_mut(),
-            is_persist_requested: false,
-            insertions: &mut self.meter.metrics.insertions,
-        };
         let request = PageRequest {
             token: token.cloned(),
             ..PageRequest::all(pattern.clone())
         };
-        let page = self.keyspace.page(&asked, &request, &mut told)?;
+        let page = self.keyspace.page(&asked, &request, &mut self.changes)?;
         match page {
             Completion::Answered {
                 reply: Reply::Page { keys, token },
@@ -55,6 +47,9 @@ impl Service {
 
     /// Returns the clients that watch a key.
     pub fn watchers(&self, key: &[u8]) -> &[Arc<str>] {
-        self.watches.watchers(key).map_or(&[], |clients| clients)
+        self.changes
+            .watches
+            .watchers(key)
+            .map_or(&[], |clients| clients)
     }
 }

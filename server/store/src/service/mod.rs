@@ -24,13 +24,13 @@
 //! - [`take_batch`](Service::take_batch) returns the next writes for the storage. [`mark_durable`](Service::mark_durable) records
 //!   up to which commit the storage has made them durable.
 //! - [`advance`](Service::advance) expires entries, and takes over what the keyspace reports.
+mod change_recorder;
 mod commits;
 mod completion;
 mod config;
 mod execute;
 mod inspect;
 mod pending;
-mod pending_changes;
 mod replay_cache;
 mod request;
 mod request_meter;
@@ -42,14 +42,14 @@ mod watches;
 pub use crate::keyspace::Ticket;
 pub use config::ServiceConfig;
 pub use request::{
-    ChangeNotification, CommitIndex, CommittedReply, NotExecutedReason, Outcome, READ_ONLY,
-    ReplyEnvelope, Request, RequestEnvelope, RequestProgress, RevealedState,
+    ChangeNotification, CommitIndex, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request,
+    RequestEnvelope, RequestProgress,
 };
 pub use statestored_common::ClockReading;
 pub use watches::TOO_MANY_WATCHES;
 
 pub use commits::WaiterId;
-pub use request::may_write;
+pub use request::{error_of, may_write};
 pub use request_meter::{RESULTS, RequestMetrics, Verb};
 pub use retention::Retention;
 pub use retention::RetentionIndex;
@@ -58,10 +58,11 @@ pub use skew_detector::{ClockSkew, SkewEvidence, TOLERANCE_MS};
 use crate::keyspace::rules::Version;
 use crate::keyspace::{EmbeddedKeyspace, EngineMetrics, Keyspace, Quota, Size};
 use bytes::Bytes;
+use change_recorder::ChangeRecorder;
 use commits::Commits;
 use pending::PendingRequests;
-use pending_changes::{ChangeRecorder, PendingChanges};
 use replay_cache::ReplayCache;
+use request::RevealedState;
 use request_meter::RequestMeter;
 use skew_detector::SkewDetector;
 use statestored_access::Rights;
@@ -69,7 +70,6 @@ use statestored_storage::Batch;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use watches::Watches;
 
 /// Approximate maximum number of changes that one call of [`Service::advance`] makes or takes over.
 const CHANGES_PER_CALL: usize = 256;
@@ -96,16 +96,13 @@ pub struct OutcomeMetrics {
 /// same times have the same effects, if the keyspace reports the same.
 pub struct Service {
     keyspace: Box<dyn Keyspace>,
-    watches: Watches,
     replay: ReplayCache,
     config: ServiceConfig,
     is_read_only: bool,
     /// Whether a [rewrite of expiry times](Self::rewrite_expiry) in the storage is not complete yet.
     is_rewriting_expiry: bool,
-    changes: PendingChanges,
+    changes: ChangeRecorder,
     commits: Commits,
-    /// Index of the keys that the storage keeps, if there is a storage.
-    retention_index: Option<RetentionIndex>,
     pending_requests: PendingRequests,
     outcome_metrics: OutcomeMetrics,
     meter: RequestMeter,
@@ -137,15 +134,11 @@ impl Service {
     pub fn with_keyspace(config: ServiceConfig, keyspace: Box<dyn Keyspace>) -> Self {
         Self {
             keyspace,
-            watches: Watches::new(&config),
             replay: ReplayCache::new(&config),
             is_read_only: false,
             is_rewriting_expiry: false,
-            changes: PendingChanges::default(),
+            changes: ChangeRecorder::new(&config),
             commits: Commits::new(config.is_durable),
-            retention_index: config
-                .is_durable
-                .then(|| RetentionIndex::new(config.retention.clone(), config.hash_key)),
             pending_requests: PendingRequests::default(),
             outcome_metrics: OutcomeMetrics::default(),
             exceeded_quota: None,
@@ -164,7 +157,7 @@ impl Service {
         for key in forgotten {
             self.changes.writes.delete(&key, floor);
         }
-        self.retention_index = Some(kept);
+        self.changes.retention_index = Some(kept);
     }
 
     /// Creates a service in front of an embedded keyspace without entries.
@@ -185,20 +178,13 @@ impl Service {
     /// continue.
     pub fn rewrite_expiry(&mut self, now: ClockReading) -> bool {
         if self.may_rewrite_expiry() {
-            let mut told = ChangeRecorder {
-                changes: &mut self.changes,
-                watches: &self.watches,
-                retention_index: self.retention_index.as_mut(),
-                is_persist_requested: false,
-                insertions: &mut self.meter.metrics.insertions,
-            };
-            self.is_rewriting_expiry = self.keyspace.rewrite_expiry(now, &mut told);
+            self.is_rewriting_expiry = self.keyspace.rewrite_expiry(now, &mut self.changes);
         }
         self.is_rewriting_expiry && self.may_rewrite_expiry()
     }
 
     fn may_rewrite_expiry(&self) -> bool {
-        self.retention_index.is_some()
+        self.changes.retention_index.is_some()
             && !self.is_read_only
             && self.changes.writes.writes.len() < MAX_UNTAKEN_WRITES
     }
@@ -323,8 +309,11 @@ impl Service {
     }
 
     /// Returns the counts and latencies of requests.
-    pub fn request_metrics(&self) -> &RequestMetrics {
-        &self.meter.metrics
+    pub fn request_metrics(&self) -> RequestMetrics {
+        RequestMetrics {
+            insertions: self.changes.insertions,
+            ..(*self.meter.metrics).clone()
+        }
     }
 
     /// Returns whether entries can be read but not changed.
@@ -334,7 +323,7 @@ impl Service {
 
     /// Returns the number of watches.
     pub fn watch_count(&self) -> u64 {
-        self.watches.len()
+        self.changes.watches.len()
     }
 
     /// Returns the commit that a waiter for `commit` has to wait for now; 0 if it is durable.
@@ -365,7 +354,8 @@ impl Service {
     /// Ends the watches of a client whose connection has ended. Call it before the client's next request.
     pub fn end_watches(&mut self, client: &str) {
         let keyspace = &mut self.keyspace;
-        self.watches
+        self.changes
+            .watches
             .end_watches(client, |key| keyspace.unfollow(key));
     }
 
@@ -383,45 +373,46 @@ impl Service {
 
     /// Returns whether the client watches the key.
     pub fn is_watching(&self, client: &str, key: &[u8]) -> bool {
-        self.watches.is_watching(client, key)
+        self.changes.watches.is_watching(client, key)
     }
 
     /// Returns whether the client watches any key.
     pub fn is_watching_any(&self, client: &str) -> bool {
-        self.watches.keys_of(client).next().is_some()
+        self.changes.watches.keys_of(client).next().is_some()
     }
 
     /// Returns the clients that watch any key.
     pub fn watching_clients(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.watches.clients()
+        self.changes.watches.clients()
     }
 
     /// Returns the keys that the client watches.
     pub fn keys_watched_by(&self, client: &str) -> impl Iterator<Item = &[u8]> {
-        self.watches.keys_of(client)
+        self.changes.watches.keys_of(client)
     }
 
     /// Returns whether the client watches a key that it may not read any more.
     pub fn watches_more_than(&self, rights: &Rights, client: &str) -> bool {
-        self.watches
+        self.changes
+            .watches
             .keys_of(client)
             .any(|key| !rights.may_read(key))
     }
 
     /// Returns the bytes of memory that watches and remembered answers of all clients take.
     pub fn client_bytes(&self) -> usize {
-        self.watches.bytes() + self.replay.bytes()
+        self.changes.watches.bytes() + self.replay.bytes()
     }
 
     /// Returns the bytes of memory that watches and remembered answers of one client take.
     pub fn bytes_of(&self, client: &str) -> usize {
-        self.watches.bytes_of(client) + self.replay.bytes_of(client)
+        self.changes.watches.bytes_of(client) + self.replay.bytes_of(client)
     }
 
     /// Sets the limits of the store and of watches. Entries and watches beyond a limit stay.
     pub fn set_limits(&mut self, config: &ServiceConfig) {
         self.keyspace.set_limits(&config.keyspace());
-        self.watches.set_limits(config);
+        self.changes.watches.set_limits(config);
     }
 
     /// Returns the size of the keyspace.

@@ -38,22 +38,9 @@ impl PendingRequests {
     }
 
     /// Registers a request that did not end at once, under the next [ticket](Self::next_ticket).
-    pub(super) fn insert(
-        &mut self,
-        command: Command,
-        place: Option<ReplaySlot>,
-        watcher: Option<Arc<str>>,
-        measured: Option<RequestTimer>,
-    ) -> Ticket {
+    pub(super) fn insert(&mut self, request: PendingRequest) -> Ticket {
         let ticket = self.take_ticket();
-        let waiting = PendingRequest {
-            command,
-            replay_slot: place,
-            watcher,
-            timer: measured,
-            followers: Vec::new(),
-        };
-        self.requests.insert(ticket, waiting);
+        self.requests.insert(ticket, request);
         ticket
     }
 

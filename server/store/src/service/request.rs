@@ -37,20 +37,11 @@ pub const READ_ONLY: &str = "the store is read-only because its disk is full; fr
 /// durable. The value 0 means "durable".
 pub type CommitIndex = u64;
 
-/// The answer to a request that was executed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommittedReply {
-    /// The response.
-    pub envelope: ReplyEnvelope,
-    /// The commit that the response waits for.
-    pub commit_index: CommitIndex,
-}
-
 /// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The request was executed, or rejected because of its content.
-    Replied(CommittedReply),
+    Replied(ReplyEnvelope),
     /// The request was not executed, and will not be.
     Refused(NotExecutedReason),
     /// The request may or may not have been executed, or may still be. Send no response: any response would claim one
@@ -112,15 +103,15 @@ pub struct Request<'a> {
     pub may_be_redelivered: bool,
 }
 
-/// The answer to one request.
+/// The answer to a request that was executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyEnvelope {
     /// The payload.
     pub reply: Reply,
     /// `__ts`, on the replies that carry one.
     pub version: Option<Hlc>,
-    /// State of the store that the response reveals.
-    pub revealed: RevealedState,
+    /// The commit that the response waits for.
+    pub commit_index: CommitIndex,
     /// Number under which the response is remembered for a redelivery, until
     /// [`forget_reply`](super::Service::forget_reply).
     pub replay_number: Option<u64>,
@@ -128,8 +119,7 @@ pub struct ReplyEnvelope {
 
 /// State of the store that an answer reveals. The answer thereby depends on writes that a crash could still undo: that
 /// a key is absent reveals the write that deleted it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RevealedState {
+pub(super) enum RevealedState {
     /// No state that a write has changed: the answer is about the request alone.
     Nothing,
     /// The state of this key after its last write.
@@ -141,23 +131,17 @@ pub enum RevealedState {
 impl RevealedState {
     /// Returns the state that a reply reveals. Takes the command, so that its key need not be held elsewhere.
     pub(super) fn revealed_by(reply: &Reply, command: Command) -> Self {
-        match (reply, command) {
-            (
-                Reply::Error(error)
-                | Reply::Rejected {
-                    reason: Rejection::Error(error),
-                    ..
-                },
-                _,
-            ) if *error == ServiceError::QuotaExceeded => Self::Everything,
-            (
-                Reply::Error(error)
-                | Reply::Rejected {
-                    reason: Rejection::Error(error),
-                    ..
-                },
-                _,
-            ) if !is_about_token(error) => Self::Nothing,
+        match (error_of(reply), command) {
+            (Some(ServiceError::QuotaExceeded), _) => Self::Everything,
+            // Other errors, except those about the token that protects a key.
+            (Some(error), _)
+                if !matches!(
+                    error,
+                    ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
+                ) =>
+            {
+                Self::Nothing
+            }
             // The changes of a transaction are in the newest commit.
             (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
             // The reply that begins a watch must not overtake changes that an earlier watch has seen.
@@ -189,12 +173,12 @@ pub struct ChangeNotification {
 }
 
 impl From<Reply> for ReplyEnvelope {
-    /// Returns a response without a version, which reveals no state.
+    /// Returns a response without a version, which waits for no commit.
     fn from(reply: Reply) -> Self {
         Self {
             reply,
             version: None,
-            revealed: RevealedState::Nothing,
+            commit_index: 0,
             replay_number: None,
         }
     }
@@ -207,12 +191,16 @@ impl From<ServiceError> for ReplyEnvelope {
     }
 }
 
-/// Returns whether an error reveals the token that protects a key.
-fn is_about_token(error: &ServiceError) -> bool {
-    matches!(
-        error,
-        ServiceError::FencingTokenRequired | ServiceError::FencingTokenLower
-    )
+/// Returns the error with which a request, or an operation of a transaction, was rejected.
+pub fn error_of(reply: &Reply) -> Option<&ServiceError> {
+    match reply {
+        Reply::Error(error)
+        | Reply::Rejected {
+            reason: Rejection::Error(error),
+            ..
+        } => Some(error),
+        _ => None,
+    }
 }
 
 /// Returns whether a request with this payload could change an entry.

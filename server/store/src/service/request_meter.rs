@@ -1,6 +1,6 @@
 //! Metrics of requests: verbs, results and latencies.
-use super::request::{NotExecutedReason, Outcome, READ_ONLY};
-use statestore_protocol::{Command, Rejection, Reply, ServiceError, TransactionOperation};
+use super::request::{NotExecutedReason, Outcome, READ_ONLY, error_of};
+use statestore_protocol::{Command, Reply, ServiceError, TransactionOperation};
 use statestored_common::histogram::{Histogram, LATENCY_BOUNDS};
 
 /// Kind of a request, as metrics count it.
@@ -97,14 +97,10 @@ fn result(outcome: &Outcome) -> usize {
         Outcome::Refused(NotExecutedReason::NoCapacity) => return 4,
         Outcome::Refused(NotExecutedReason::Unavailable) => return 16,
         Outcome::Unknown => return 5,
-        Outcome::Replied(answered) => match &answered.envelope.reply {
-            Reply::Error(error)
-            | Reply::Rejected {
-                reason: Rejection::Error(error),
-                ..
-            } => error,
-            Reply::Nil | Reply::Count(0) => return 1,
-            Reply::NotApplied | Reply::Rejected { .. } => return 2,
+        Outcome::Replied(response) => match (error_of(&response.reply), &response.reply) {
+            (Some(error), _) => error,
+            (None, Reply::Nil | Reply::Count(0)) => return 1,
+            (None, Reply::NotApplied | Reply::Rejected { .. }) => return 2,
             _ => return 0,
         },
     };

@@ -2,8 +2,8 @@
 //!
 //! Another server may have executed the request before, if the broker gave it to that server first. It may also still do so, if it is
 //! suspended and does not know that its connection is over. So a refusal must not claim that the request was *not executed*.
-use statestore_protocol::{Rejection, Reply, ServiceError};
-use statestored_store::service::Outcome;
+use statestore_protocol::{Reply, ServiceError};
+use statestored_store::service::{Outcome, error_of};
 
 /// Status of a request that this server did not execute, which clients take for *unknown*.
 pub(super) const UNAVAILABLE_STATUS: &str = "503";
@@ -13,7 +13,7 @@ pub(super) fn is_local_refusal(outcome: &Outcome) -> bool {
     let error = match outcome {
         Outcome::Refused(_) => return true,
         Outcome::Unknown => return false,
-        Outcome::Replied(answered) => error(&answered.envelope.reply),
+        Outcome::Replied(response) => error_of(&response.reply),
     };
     // These two depend on the entry, and are stored with it.
     error.is_some_and(|error| {
@@ -27,7 +27,7 @@ pub(super) fn is_local_refusal(outcome: &Outcome) -> bool {
 /// Returns the error if this server, its clock or its view of the engine is the reason. All other errors come from the request or the
 /// rules, which are the same for all servers.
 pub(super) fn local_error(reply: &Reply) -> Option<&ServiceError> {
-    error(reply).filter(|error| {
+    error_of(reply).filter(|error| {
         matches!(
             error,
             ServiceError::QuotaExceeded
@@ -35,15 +35,4 @@ pub(super) fn local_error(reply: &Reply) -> Option<&ServiceError> {
                 | ServiceError::FencingTokenSkew
         )
     })
-}
-
-fn error(reply: &Reply) -> Option<&ServiceError> {
-    match reply {
-        Reply::Error(error)
-        | Reply::Rejected {
-            reason: Rejection::Error(error),
-            ..
-        } => Some(error),
-        _ => None,
-    }
 }

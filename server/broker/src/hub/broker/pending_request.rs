@@ -1,11 +1,9 @@
 //! Pending requests through the broker, and where their responses go.
+use crate::hub::pending::pending_bytes;
 use bytes::Bytes;
 use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic};
 use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::sync::Arc;
-
-/// Memory of a pending request besides what the client has sent: here, in the service and in the keyspace.
-const PENDING_REQUEST_BYTES: usize = 512;
 
 /// The data needed to respond to a request.
 #[derive(Debug, Clone, Copy)]
@@ -30,10 +28,7 @@ pub(super) struct PendingRequest {
 impl PendingRequest {
     /// Creates a pending request with a payload of this size.
     pub(super) fn new(to: ReturnAddress<'_>, payload_bytes: usize, budget: &MemoryBudget) -> Self {
-        let bytes = PENDING_REQUEST_BYTES
-            + payload_bytes
-            + to.response_topic.as_bytes().len()
-            + to.correlation_data.len();
+        let bytes = pending_bytes(to.response_topic, to.correlation_data, payload_bytes);
         Self {
             number: to.number,
             response_topic: to.response_topic.into_owned(),

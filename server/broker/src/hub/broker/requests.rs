@@ -14,7 +14,7 @@ use statestore_protocol::{property, topic};
 use statestored_common::ClockReading;
 use statestored_store::keyspace::Ticket;
 use statestored_store::service::{
-    CommittedReply, NotExecutedReason, Outcome, Request, RequestEnvelope, RequestProgress,
+    NotExecutedReason, Outcome, ReplyEnvelope, Request, RequestEnvelope, RequestProgress,
 };
 
 /// Requests that are executed before other connections have their turn.
@@ -251,13 +251,13 @@ impl Hub {
             self.record_refusal(party, None, reasons, None, now);
         }
         match outcome {
-            Outcome::Replied(answered) => {
+            Outcome::Replied(response) => {
                 let what = self.outgoing_kind(to, outcome);
-                match local_refusals::local_error(&answered.envelope.reply) {
+                match local_refusals::local_error(&response.reply) {
                     Some(error) if matches!(what, OutgoingKind::Refusal(_)) => {
                         self.refuse_through_broker(to, &error.to_string(), what, now);
                     }
-                    _ => self.respond_through_broker(to, answered, what, now),
+                    _ => self.respond_through_broker(to, response, what, now),
                 }
             }
             Outcome::Refused(
@@ -327,10 +327,7 @@ impl Hub {
     fn respond_through_broker(
         &mut self,
         to: ReturnAddress<'_>,
-        CommittedReply {
-            envelope: response,
-            commit_index: commit,
-        }: &CommittedReply,
+        response: &ReplyEnvelope,
         what: OutgoingKind,
         now: ClockReading,
     ) {
@@ -346,7 +343,7 @@ impl Hub {
             ..PublishHeader::default()
         };
         self.metrics.responses += 1;
-        self.send_through_broker(to, &header, payload, *commit, what, now);
+        self.send_through_broker(to, &header, payload, response.commit_index, what, now);
         self.response_version = version;
     }
 

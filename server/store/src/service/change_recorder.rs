@@ -1,4 +1,5 @@
 //! Effects of changes: notifications for watching clients, and writes for the storage.
+use super::ServiceConfig;
 use super::request::ChangeNotification;
 use super::retention::{RetentionAction, RetentionIndex};
 use super::watches::Watches;
@@ -7,9 +8,15 @@ use statestore_protocol::{Event, Hlc};
 use statestored_storage::{Batch, Record, Write};
 use std::sync::Arc;
 
-/// Effects that the keyspace has reported and that have not been taken yet.
-#[derive(Debug, Default)]
-pub(super) struct PendingChanges {
+/// Receiver of a keyspace's reports, with the effects that have not been taken yet.
+pub(super) struct ChangeRecorder {
+    pub(super) watches: Watches,
+    /// Index of the keys that the storage keeps, if there is a storage.
+    pub(super) retention_index: Option<RetentionIndex>,
+    /// Whether the current request asks for its entry to be kept.
+    pub(super) is_persist_requested: bool,
+    /// Number of entries that were created.
+    pub(super) insertions: u64,
     /// Notifications, in the order of the changes.
     pub(super) notifications: Vec<ChangeNotification>,
     /// Writes, in the order of the changes; empty if no storage keeps them.
@@ -20,26 +27,14 @@ pub(super) struct PendingChanges {
     pub(super) work: usize,
 }
 
-/// Receiver of a keyspace's reports, which records them in [`PendingChanges`].
-pub(super) struct ChangeRecorder<'a> {
-    pub(super) changes: &'a mut PendingChanges,
-    pub(super) watches: &'a Watches,
-    /// Index of the keys that the storage keeps, if there is a storage.
-    pub(super) retention_index: Option<&'a mut RetentionIndex>,
-    /// Whether the current request asks for its entry to be kept.
-    pub(super) is_persist_requested: bool,
-    /// Number of entries that were created.
-    pub(super) insertions: &'a mut u64,
-}
-
-impl EventSink for ChangeRecorder<'_> {
+impl EventSink for ChangeRecorder {
     fn changed(&mut self, change: &ChangeEvent<'_>) {
         self.retain(change);
         if let EntryState::Set { is_new: true, .. } = change.state {
-            *self.insertions += 1;
+            self.insertions += 1;
         }
         if let Some(clients) = self.watches.watchers(change.key) {
-            self.changes.notifications.push(ChangeNotification {
+            self.notifications.push(ChangeNotification {
                 clients: Arc::clone(clients),
                 key: change.key.clone(),
                 event: match change.state {
@@ -57,25 +52,40 @@ impl EventSink for ChangeRecorder<'_> {
             .as_ref()
             .is_some_and(|kept| kept.contains(&record.key))
         {
-            self.changes.writes.writes.push(Write::Put(record));
+            self.writes.writes.push(Write::Put(record));
         }
     }
 
     fn completed(&mut self, ticket: Ticket, end: Completion) {
-        self.changes.ended.push((ticket, end));
+        self.ended.push((ticket, end));
     }
 
     fn add_work(&mut self, steps: usize) {
-        self.changes.work += steps;
+        self.work += steps;
     }
 }
 
-impl ChangeRecorder<'_> {
+impl ChangeRecorder {
+    pub(super) fn new(config: &ServiceConfig) -> Self {
+        Self {
+            watches: Watches::new(config),
+            retention_index: config
+                .is_durable
+                .then(|| RetentionIndex::new(config.retention.clone(), config.hash_key)),
+            is_persist_requested: false,
+            insertions: 0,
+            notifications: Vec::new(),
+            writes: Batch::default(),
+            ended: Vec::new(),
+            work: 0,
+        }
+    }
+
     fn retain(&mut self, change: &ChangeEvent<'_>) {
         let Some(kept) = &mut self.retention_index else {
             return;
         };
-        let writes = &mut self.changes.writes;
+        let writes = &mut self.writes;
         match change.state {
             EntryState::Set {
                 value,
