@@ -9,7 +9,7 @@ step_format() {
   python3 docs/promises.py check
   python3 docs/prose.py check
   python3 docs/messages.py check
-  scripts/layers server server/*/ core/protocol
+  scripts/layers server server/*/ core/protocol ffi
   scripts/plant --check
 }
 
