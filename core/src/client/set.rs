@@ -1,11 +1,11 @@
 //! The SET request.
 use super::call::{Call, Response, check_value, invalid_argument};
 use super::capabilities::permits_conditions;
-use super::{Client, Deadline, Retry, Shared};
-use crate::AsBytes;
+use super::{Client, Deadline, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::lock;
 use crate::request::OutgoingRequest;
+use crate::{AsBytes, Retry};
 use statestore_protocol::{CommandRef, Condition, Hlc, Reply, Version};
 use std::num::NonZeroU64;
 use std::time::Duration;

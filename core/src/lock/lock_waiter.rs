@@ -1,9 +1,9 @@
 //! Waits for a lease.
-use super::contended_locks::ContendedLock;
 use super::guard::Guard;
 use super::lease::{self, Holding};
 use super::options::LockOptions;
 use super::{action, is_transient, renewal_task};
+use crate::client::ContendedLock;
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Entry, Observation, Observer};

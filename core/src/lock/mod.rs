@@ -30,14 +30,12 @@
 
 mod client;
 mod compare_and_set;
-mod contended_locks;
 mod election;
 mod guard;
 mod guarded_write;
 mod holder;
 mod if_version;
 mod lease;
-mod lease_tracker;
 mod lease_validity;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
 mod lock_waiter;
@@ -48,13 +46,11 @@ mod update;
 
 pub(crate) use compare_and_set::token_above;
 pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
-pub(crate) use contended_locks::ContendedLocks;
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;
 pub(crate) use if_version::set_if_version;
 pub use lease::{Acquisition, Holding, Lease};
-pub(crate) use lease_tracker::LeaseTracker;
 pub use observer::{HolderObserver, LeaderObserver, Observable};
 pub use options::{LeaseOptions, LockOptions, Renewal};
 pub use update::{UpdateOptions, UpdateOutcome};

@@ -1,7 +1,6 @@
 //! Updates of a key without a lock.
 use super::compare_and_set::{CompareAndSet, Progress, StepOutcome};
-use super::guard::Guard;
-use super::guarded_write::WRITE_ACTION;
+use super::guard::{Guard, WRITE_ACTION};
 use super::options::{certain_lifetime, check_expiry};
 use super::{action, invalid, is_transient};
 use crate::AsBytes;
