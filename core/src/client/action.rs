@@ -1,20 +1,23 @@
 //! Descriptions of commands for messages.
 use statestore_protocol::{CommandRef, TransactionOperation};
 
+/// Describes an action on a key for messages, with a long key shortened.
+pub(crate) fn key_action(verb: &str, key: &[u8]) -> String {
+    const SHOWN: usize = 64;
+    let dots = if key.len() > SHOWN { "…" } else { "" };
+    let key = key.get(..SHOWN).unwrap_or(key).escape_ascii();
+    format!("{verb} \"{key}{dots}\"")
+}
+
 /// Describes the command for messages, with a long key shortened.
 pub(super) fn action(command: CommandRef<'_>) -> String {
-    const SHOWN: usize = 64;
     match command {
-        CommandRef::Capabilities => return "asking what the store can do".to_owned(),
+        CommandRef::Capabilities => "asking what the store can do".to_owned(),
         CommandRef::Transact { operations } => {
-            return format!("a transaction of {} operations", operations.len());
+            format!("a transaction of {} operations", operations.len())
         }
-        _ => {}
+        _ => key_action(command.verb(), subject(command)),
     }
-    let subject = subject(command);
-    let dots = if subject.len() > SHOWN { "…" } else { "" };
-    let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
-    format!("{} \"{subject}{dots}\"", command.verb())
 }
 
 /// Returns the key or the pattern of a command.

@@ -6,7 +6,7 @@ use super::guard::{Guard, GuardCommand, Release};
 use super::holder::Holder;
 use super::lease_validity::LeaseValidity;
 use super::options::LeaseOptions;
-use super::{action, is_transient, not_a_lock};
+use super::{action, not_a_lock};
 use crate::LostReason;
 use crate::client::LeaseRegistration;
 use crate::client::backoff::Backoff;
@@ -382,7 +382,7 @@ impl RenewalTask {
             };
             may_be_given_back |= error.outcome() == Outcome::Unknown;
             let delay = backoff.next(self.random());
-            if !is_transient(&error) || Instant::now() + delay >= deadline {
+            if !error.is_transient() || Instant::now() + delay >= deadline {
                 return Err(error);
             }
             sleep(delay).await;
