@@ -322,6 +322,13 @@ impl Error {
         }
     }
 
+    /// Returns whether the same request may succeed later, so that a waiting caller continues to wait.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_retryable()
+            || self.outcome() == Outcome::Unknown
+                && !matches!(self.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)
+    }
+
     /// Returns the reason code of the MQTT packet that reported the failure, if there was one.
     pub fn mqtt_reason(&self) -> Option<ReasonCode> {
         self.0.mqtt_reason

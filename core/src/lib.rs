@@ -66,6 +66,7 @@
 
 mod as_bytes;
 mod client;
+mod counters;
 mod error;
 pub mod intents;
 pub mod lock;
@@ -79,11 +80,12 @@ pub use as_bytes::AsBytes;
 /// The version of `bytes` whose types are in the signatures of this crate.
 pub use bytes;
 pub use client::{
-    CancellationRecorder, Client, ConnectionState, Counters, DelOptions, DelOutcome, Entry, Expiry,
-    GetOptions, Observation, ObserveOptions, Observer, Overflow, Retry, Scan, ScanOptions,
-    ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome,
-    TryNextError, VdelOutcome,
+    CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entry, Expiry,
+    GetOptions, Observation, ObserveOptions, Observer, Overflow, Scan, ScanOptions, ScanStream,
+    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, TryNextError,
+    VdelOutcome,
 };
+pub use counters::Counters;
 pub use error::{Error, ErrorKind, Outcome};
 pub use lock::{
     Acquisition, Election, Guard, Holder, HolderObserver, Holding, Leader, LeaderObserver,
@@ -91,6 +93,7 @@ pub use lock::{
     UpdateOutcome,
 };
 pub use lost_reason::LostReason;
+pub use request::Retry;
 #[cfg(feature = "tls")]
 pub use rustls;
 pub use settings::Settings;

@@ -1,9 +1,9 @@
-//! Boundary between C and Rust: errors and panics become a status, and `pthread_cancel` is deferred.
+//! Boundary of exports that return a status: errors and panics become a status and an error object, and `pthread_cancel` is
+//! deferred.
 use crate::cancellation::CancellationGuard;
-use crate::client::sst_client;
 use crate::client_object::ClientObject;
 use crate::error::{self, sst_error};
-use crate::handle;
+use crate::handle::{self, Object};
 use crate::status::sst_status;
 use statestore_core::Outcome;
 use statestore_embed::{Client, Error, ErrorKind};
@@ -24,7 +24,7 @@ pub(crate) fn status(
 /// Runs the body of an export that uses a client. A panic makes the client unusable.
 pub(crate) fn with_client(
     error: Option<&mut MaybeUninit<*mut sst_error>>,
-    client: *const sst_client,
+    client: *const <Client as Object>::Opaque,
     body: impl FnOnce(&Client) -> Result<(), Error>,
 ) -> sst_status {
     status(error, || {
@@ -53,22 +53,6 @@ fn poison_on_panic(client: &Client, body: impl FnOnce() -> Result<(), Error>) ->
         client.poison();
         Err(panicked())
     })
-}
-
-/// Runs the body of an export that returns a value, or `otherwise` if the body fails.
-pub(crate) fn value<T>(otherwise: T, body: impl FnOnce() -> Result<T, Error>) -> T {
-    let _uncancellable = CancellationGuard::begin();
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(_)) | Err(_) => otherwise,
-    }
-}
-
-/// Runs the body of an export that returns nothing.
-pub(crate) fn run(body: impl FnOnce()) {
-    let _uncancellable = CancellationGuard::begin();
-    // Such an export cannot report a panic, and has no state that a panic could leave half done.
-    let _ = catch_unwind(AssertUnwindSafe(body));
 }
 
 fn panicked() -> Error {

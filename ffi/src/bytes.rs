@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input;
 use crate::output::HandleOut;
 use crate::status::sst_status;
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn sst_bytes_new(
 /// Returns the bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(&handle::get::<BytesObject>(bytes)?.0))
     })
 }
@@ -84,7 +85,7 @@ pub extern "C" fn sst_bytes_slice(bytes: *const sst_bytes) -> sst_slice {
 /// Frees bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_bytes_free(bytes: *mut sst_bytes) {
-    boundary::run(|| drop(handle::free::<BytesObject>(bytes)));
+    infallible::run(|| drop(handle::free::<BytesObject>(bytes)));
 }
 
 /// An ordered list of keys. Opaque.
@@ -97,13 +98,13 @@ object!(KeysObject, sst_keys, 4, "keys");
 /// Returns the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_len(keys: *const sst_keys) -> usize {
-    boundary::value(0, || Ok(handle::get::<KeysObject>(keys)?.0.len()))
+    infallible::value(0, || Ok(handle::get::<KeysObject>(keys)?.0.len()))
 }
 
 /// Returns the key at an index. If the index is too large, the slice is empty; a key is never empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         let keys = handle::get::<KeysObject>(keys)?;
         Ok(keys
             .0
@@ -115,5 +116,5 @@ pub extern "C" fn sst_keys_at(keys: *const sst_keys, index: usize) -> sst_slice 
 /// Frees keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_keys_free(keys: *mut sst_keys) {
-    boundary::run(|| drop(handle::free::<KeysObject>(keys)));
+    infallible::run(|| drop(handle::free::<KeysObject>(keys)));
 }

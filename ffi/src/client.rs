@@ -5,6 +5,7 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::{self, sst_error};
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input::{self, deadline, limit};
 use crate::operation::{begin, begin_close, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, HandleOut};
@@ -283,7 +284,7 @@ pub extern "C" fn sst_client_close_async(
 /// during this call and after it. To be sure that none runs any more, call sst_client_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_free(client: *mut sst_client) {
-    boundary::run(|| drop(handle::free::<Client>(client)));
+    infallible::run(|| drop(handle::free::<Client>(client)));
 }
 
 /// Returns the MQTT client id, as UTF-8.

@@ -2,9 +2,9 @@
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
-use crate::lost_reason;
 use crate::status::sst_status;
-use statestore_embed::{Error, HolderResult, StreamEnd};
+use statestore_core::Outcome;
+use statestore_embed::{Error, ErrorKind, HolderResult, StreamEnd};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -31,13 +31,21 @@ where
     });
 }
 
+/// Returns the error that reports an end.
+pub(crate) fn end_error(end: &StreamEnd) -> Error {
+    end.error().unwrap_or_else(|| {
+        let reason = "there is nothing more to come";
+        Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
+    })
+}
+
 /// Reports the end of its stream to a callback, with the reason.
 pub(crate) fn report_end<T, C>(callback: &Callback<C>, end: &StreamEnd)
 where
     T: Object,
     C: Closure<Call = BorrowingFn<T>>,
 {
-    let error = lost_reason::end_error(end);
+    let error = end_error(end);
     error::lend_at_end(Some(&error), end.lost_reason(), |status, error| {
         // SAFETY: the function has that type and gets its own context.
         callback.call(|call, context| unsafe { call(context, status, error, ptr::null()) });

@@ -8,6 +8,7 @@ use crate::error::sst_error;
 use crate::guard::{self, GuardObject, sst_guard, sst_on_guard};
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
+use crate::infallible;
 use crate::input;
 use crate::leader::{LeaderObject, sst_leader, sst_on_leader};
 use crate::lock::{self, sst_lock_options};
@@ -256,5 +257,5 @@ pub extern "C" fn sst_election_observe_async(
 /// Frees an election. If the lead was won, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_election_free(election: *mut sst_election) {
-    boundary::run(|| drop(handle::free::<ElectionObject>(election)));
+    infallible::run(|| drop(handle::free::<ElectionObject>(election)));
 }

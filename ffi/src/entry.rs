@@ -4,6 +4,7 @@ use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
+use crate::infallible;
 use crate::input::{self, FOREVER, UNKNOWN};
 use crate::output::HandleOut;
 use crate::status::sst_status;
@@ -22,7 +23,7 @@ object!(EntryObject, sst_entry, 6, "an entry");
 /// Returns the value.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(
             &handle::get::<EntryObject>(entry)?.0.value,
         ))
@@ -51,7 +52,7 @@ pub extern "C" fn sst_entry_version(
 /// key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
-    boundary::value(UNKNOWN, || {
+    infallible::value(UNKNOWN, || {
         Ok(match handle::get::<EntryObject>(entry)?.0.expires_in {
             Expiry::Never => FOREVER,
             Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
@@ -63,7 +64,7 @@ pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
 /// Returns another handle of the same entry, to keep a borrowed one. The value is not copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
-    boundary::value(ptr::null_mut(), || {
+    infallible::value(ptr::null_mut(), || {
         handle::share::<EntryObject>(Arc::clone(&handle::get::<EntryObject>(entry)?))
     })
 }
@@ -71,7 +72,7 @@ pub extern "C" fn sst_entry_clone(entry: *const sst_entry) -> *mut sst_entry {
 /// Frees an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
-    boundary::run(|| drop(handle::free::<EntryObject>(entry)));
+    infallible::run(|| drop(handle::free::<EntryObject>(entry)));
 }
 
 /// The results of sst_get_many(), in the order of its keys. Opaque.
@@ -84,7 +85,7 @@ object!(EntriesObject, sst_entries, 7, "entries");
 /// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
-    boundary::value(0, || Ok(handle::get::<EntriesObject>(entries)?.0.len()))
+    infallible::value(0, || Ok(handle::get::<EntriesObject>(entries)?.0.len()))
 }
 
 /// Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
@@ -114,5 +115,5 @@ pub extern "C" fn sst_entries_at(
 /// Frees entries. Handles from sst_entries_at() stay valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_free(entries: *mut sst_entries) {
-    boundary::run(|| drop(handle::free::<EntriesObject>(entries)));
+    infallible::run(|| drop(handle::free::<EntriesObject>(entries)));
 }

@@ -1,6 +1,6 @@
 //! Error objects.
-use crate::boundary;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::status::sst_status;
 use statestore_core::{LostReason, Outcome};
 use statestore_embed::Error;
@@ -91,7 +91,7 @@ pub(crate) fn lend_at_end(
 /// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
-    boundary::value(sst_status::SST_INTERNAL, || {
+    infallible::value(sst_status::SST_INTERNAL, || {
         Ok(match handle::get::<ErrorObject>(error) {
             Ok(failure) => failure.error.kind().into(),
             Err(error) => error.kind().into(),
@@ -102,7 +102,7 @@ pub extern "C" fn sst_error_status(error: *const sst_error) -> sst_status {
 /// Returns the message: the action, its object and the reason of the failure, in English, as UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
-    boundary::value(c"".as_ptr(), || {
+    infallible::value(c"".as_ptr(), || {
         Ok(handle::get::<ErrorObject>(error)?.message.as_ptr())
     })
 }
@@ -110,7 +110,7 @@ pub extern "C" fn sst_error_message(error: *const sst_error) -> *const c_char {
 /// Returns whether the failed request may have been executed. A handle that is not an error gives SST_UNKNOWN.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
-    boundary::value(sst_outcome::SST_UNKNOWN, || {
+    infallible::value(sst_outcome::SST_UNKNOWN, || {
         Ok(match handle::get::<ErrorObject>(error)?.error.outcome() {
             Outcome::NotDone => sst_outcome::SST_NOT_DONE,
             Outcome::Unknown => sst_outcome::SST_UNKNOWN,
@@ -123,7 +123,7 @@ pub extern "C" fn sst_error_outcome(error: *const sst_error) -> sst_outcome {
 /// Whether repeating the call is safe depends on the outcome and on the operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
-    boundary::value(false, || {
+    infallible::value(false, || {
         Ok(handle::get::<ErrorObject>(error)?.error.is_retryable())
     })
 }
@@ -131,7 +131,7 @@ pub extern "C" fn sst_error_is_retryable(error: *const sst_error) -> bool {
 /// Returns the reason code of the MQTT packet that caused the failure; -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
-    boundary::value(-1, || {
+    infallible::value(-1, || {
         let failure = handle::get::<ErrorObject>(error)?;
         let reason = failure.error.mqtt_reason();
         Ok(reason.map_or(-1, |reason| i32::from(reason.0)))
@@ -143,7 +143,7 @@ pub extern "C" fn sst_error_mqtt_reason(error: *const sst_error) -> i32 {
 /// Examples are ECONNREFUSED if no process listens at the address, and ENOENT for a missing file.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
-    boundary::value(0, || {
+    infallible::value(0, || {
         let failure = handle::get::<ErrorObject>(error)?;
         Ok(failure.error.os_error().unwrap_or(0))
     })
@@ -153,7 +153,7 @@ pub extern "C" fn sst_error_os_code(error: *const sst_error) -> i32 {
 /// operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
-    boundary::value(-1, || {
+    infallible::value(-1, || {
         let operation = handle::get::<ErrorObject>(error)?.error.operation();
         Ok(operation.map_or(-1, |operation| i64::try_from(operation).unwrap_or(i64::MAX)))
     })
@@ -162,7 +162,7 @@ pub extern "C" fn sst_error_operation(error: *const sst_error) -> i64 {
 /// Returns another handle of the same error, to keep a borrowed one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
-    boundary::value(ptr::null_mut(), || {
+    infallible::value(ptr::null_mut(), || {
         handle::share::<ErrorObject>(Arc::clone(&handle::get::<ErrorObject>(error)?))
     })
 }
@@ -170,5 +170,5 @@ pub extern "C" fn sst_error_clone(error: *const sst_error) -> *mut sst_error {
 /// Frees an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_free(error: *mut sst_error) {
-    boundary::run(|| drop(handle::free::<ErrorObject>(error)));
+    infallible::run(|| drop(handle::free::<ErrorObject>(error)));
 }

@@ -8,6 +8,7 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
+use crate::infallible;
 use crate::input::{deadline, limit};
 use crate::operation::{begin, event, releasing, sst_operation, wait, wait_for_event};
 use crate::outcome::{self, ResultOut};
@@ -106,7 +107,7 @@ pub extern "C" fn sst_guard_token(
 /// Returns the name under which the lease is held: the value of its key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(get(guard)?.inner.holder()?.name()))
     })
 }
@@ -114,7 +115,7 @@ pub extern "C" fn sst_guard_holder(guard: *const sst_guard) -> sst_slice {
 /// Returns whether the lease is certainly still held. Once false, the result stays false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_is_valid(guard: *const sst_guard) -> bool {
-    boundary::value(false, || get(guard)?.inner.is_valid())
+    infallible::value(false, || get(guard)?.inner.is_valid())
 }
 
 /// Reports why the lease is not certainly held any more.
@@ -346,5 +347,5 @@ pub extern "C" fn sst_guard_leave_async(
 /// sst_guard_wait_lost_async() is called then.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_free(guard: *mut sst_guard) {
-    boundary::run(|| drop(handle::free::<GuardObject>(guard)));
+    infallible::run(|| drop(handle::free::<GuardObject>(guard)));
 }

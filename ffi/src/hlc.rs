@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input;
 use crate::output::{self, HandleOut};
 use crate::status::sst_status;
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn sst_hlc_parse(
 /// Returns the text of a timestamp with a NUL at its end, padded with zeros as it is sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
-    boundary::value(c"".as_ptr(), || {
+    infallible::value(c"".as_ptr(), || {
         Ok(handle::get::<TimestampObject>(hlc)?.text.as_ptr())
     })
 }
@@ -75,13 +76,13 @@ pub extern "C" fn sst_hlc_text(hlc: *const sst_hlc) -> *const c_char {
 /// Returns the wall clock time of a timestamp, in milliseconds since 1970-01-01 UTC.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_wall_ms(hlc: *const sst_hlc) -> u64 {
-    boundary::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.wall_ms()))
+    infallible::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.wall_ms()))
 }
 
 /// Returns the counter of a timestamp.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_counter(hlc: *const sst_hlc) -> u64 {
-    boundary::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.counter()))
+    infallible::value(0, || Ok(handle::get::<TimestampObject>(hlc)?.hlc.counter()))
 }
 
 /// Compares two timestamps: first their times, then their counters, then the bytes of their node ids.
@@ -110,7 +111,7 @@ pub extern "C" fn sst_hlc_compare(
 /// Returns another handle of the same timestamp, to keep a borrowed one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
-    boundary::value(std::ptr::null_mut(), || {
+    infallible::value(std::ptr::null_mut(), || {
         handle::share::<TimestampObject>(Arc::clone(&handle::get::<TimestampObject>(hlc)?))
     })
 }
@@ -118,5 +119,5 @@ pub extern "C" fn sst_hlc_clone(hlc: *const sst_hlc) -> *mut sst_hlc {
 /// Frees a timestamp.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_hlc_free(hlc: *mut sst_hlc) {
-    boundary::run(|| drop(handle::free::<TimestampObject>(hlc)));
+    infallible::run(|| drop(handle::free::<TimestampObject>(hlc)));
 }

@@ -5,6 +5,7 @@ use crate::callback::closure;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
+use crate::infallible;
 use crate::output::HandleOut;
 use crate::status::sst_status;
 use statestore_core::Holding;
@@ -27,7 +28,7 @@ impl From<Holding> for HoldingObject {
 /// Returns the name of the holder: the value of the lease's key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_holder(holding: *const sst_holding) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(
             handle::get::<HoldingObject>(holding)?.0.holder.name(),
         ))
@@ -52,7 +53,7 @@ pub extern "C" fn sst_holding_version(
 /// Frees a holding.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_holding_free(holding: *mut sst_holding) {
-    boundary::run(|| drop(handle::free::<HoldingObject>(holding)));
+    infallible::run(|| drop(handle::free::<HoldingObject>(holding)));
 }
 
 /// Callback that receives the holder of a lease.

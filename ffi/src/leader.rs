@@ -1,9 +1,9 @@
 //! Leaders of elections.
-use crate::boundary;
 use crate::bytes::sst_slice;
 use crate::callback::closure;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::status::sst_status;
 use statestore_core::Leader;
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ impl From<Leader> for LeaderObject {
 /// Returns the name of the leader: the value of the lock's key.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(
             handle::get::<LeaderObject>(leader)?.0.holder.name(),
         ))
@@ -34,7 +34,7 @@ pub extern "C" fn sst_leader_holder(leader: *const sst_leader) -> sst_slice {
 /// Returns whether the leader has proclaimed a value yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
-    boundary::value(false, || {
+    infallible::value(false, || {
         Ok(handle::get::<LeaderObject>(leader)?.0.value.is_some())
     })
 }
@@ -42,7 +42,7 @@ pub extern "C" fn sst_leader_has_value(leader: *const sst_leader) -> bool {
 /// Returns the value that the leader proclaims.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         let leader = handle::get::<LeaderObject>(leader)?;
         Ok(leader
             .0
@@ -55,7 +55,7 @@ pub extern "C" fn sst_leader_value(leader: *const sst_leader) -> sst_slice {
 /// Frees a leader object.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_leader_free(leader: *mut sst_leader) {
-    boundary::run(|| drop(handle::free::<LeaderObject>(leader)));
+    infallible::run(|| drop(handle::free::<LeaderObject>(leader)));
 }
 
 /// Callback that receives the leader of an election.

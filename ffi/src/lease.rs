@@ -8,6 +8,7 @@ use crate::error::{self, sst_error};
 use crate::guard::{GuardObject, sst_guard};
 use crate::handle::{self, object};
 use crate::holding::{HoldingObject, sst_holding, sst_on_holding};
+use crate::infallible;
 use crate::input::{self, FOREVER, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::outcome::{self, ResultOut};
@@ -347,5 +348,5 @@ pub extern "C" fn sst_lease_observe_async(
 /// Frees a lease. If it was taken, its guard keeps it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lease_free(lease: *mut sst_lease) {
-    boundary::run(|| drop(handle::free::<LeaseObject>(lease)));
+    infallible::run(|| drop(handle::free::<LeaseObject>(lease)));
 }

@@ -1,7 +1,8 @@
 //! The C ABI of `statestore`. `include/statestore.h` is generated from this crate, and is its documentation.
 //!
 //! - A [`handle`] is a number that looks like a pointer, so that a use after free is an error and no crash.
-//! - Each export is a [`boundary`]: it turns errors and panics into a status and an error object.
+//! - Each export is a [`boundary`], which turns errors and panics into a status and an error object. An export without a
+//!   status is [`infallible`]: errors and panics become a default value.
 //! - The arguments of an export are read in [`input`], its results are written through [`output`]. [`outcome`] converts
 //!   the result of an operation to the enums of the header.
 //! - An object of a client, a [`client_object`], keeps that client. An export looks its object up once. The blocking function and
@@ -38,6 +39,7 @@ mod cancellation;
 mod client_object;
 mod completion;
 mod handle;
+mod infallible;
 mod input;
 mod outcome;
 mod output;

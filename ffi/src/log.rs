@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::error::sst_error;
+use crate::infallible;
 use crate::input;
 use crate::status::sst_status;
 use statestore_embed::log::{self, Level, Record};
@@ -109,5 +110,5 @@ fn report(callback: &Callback<sst_on_log>, record: &Record) {
 /// Thread: any, also in the callback itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_log_off() {
-    boundary::run(log::off);
+    infallible::run(log::off);
 }

@@ -1,12 +1,11 @@
 //! Reasons of an end.
-use crate::boundary;
 use crate::client::{self, sst_client};
 use crate::error::{ErrorObject, sst_error};
 use crate::guard::{self, sst_guard};
 use crate::handle;
+use crate::infallible;
 use crate::observer::{ObserverObject, sst_observer};
-use statestore_core::{LostReason, Outcome};
-use statestore_embed::{Error, ErrorKind, StreamEnd};
+use statestore_core::LostReason;
 use std::ffi::{CStr, c_char};
 
 /// The reason why an observer, a guard or a connection has ended. The numbers and words are the same in every language,
@@ -69,25 +68,17 @@ fn number(reason: Option<LostReason>) -> sst_lost_reason {
     reason.map_or(sst_lost_reason::SST_NOT_LOST, Into::into)
 }
 
-/// Returns the error that reports an end.
-pub(crate) fn end_error(end: &StreamEnd) -> Error {
-    end.error().unwrap_or_else(|| {
-        let reason = "there is nothing more to come";
-        Error::new(ErrorKind::Closed, Outcome::NotDone, "observing", reason)
-    })
-}
-
 /// Returns the word of a reason, as in other languages: "taken_over" for SST_LOST_TAKEN_OVER, "not_lost" for
 /// SST_NOT_LOST, "unknown" for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_lost_reason_word(reason: i32) -> *const c_char {
-    boundary::value(c"unknown".as_ptr(), || Ok(word(reason).as_ptr()))
+    infallible::value(c"unknown".as_ptr(), || Ok(word(reason).as_ptr()))
 }
 
 /// Returns the reason why a client's connection has ended; SST_NOT_LOST while it has not.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_reason {
-    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+    infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         Ok(number(client::get(client)?.lost_reason()?))
     })
 }
@@ -96,7 +87,7 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
 /// SST_NOT_LOST before.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
-    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+    infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         let observer = handle::get::<ObserverObject>(observer)?;
         Ok(number(observer.stream.lost_reason()?))
     })
@@ -105,7 +96,7 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
 /// Returns the reason why a lease is not certainly held any more; SST_NOT_LOST while it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_reason {
-    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+    infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         Ok(number(guard::get(guard)?.inner.lost_reason()?))
     })
 }
@@ -116,7 +107,7 @@ pub extern "C" fn sst_guard_lost_reason(guard: *const sst_guard) -> sst_lost_rea
 /// with SST_ENDED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_error_lost_reason(error: *const sst_error) -> sst_lost_reason {
-    boundary::value(sst_lost_reason::SST_NOT_LOST, || {
+    infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         Ok(number(handle::get::<ErrorObject>(error)?.lost_reason))
     })
 }

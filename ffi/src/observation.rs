@@ -4,6 +4,7 @@ use crate::bytes::sst_slice;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
+use crate::infallible;
 use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_core::{Observation, Outcome};
@@ -41,15 +42,16 @@ pub enum sst_observation_kind {
 pub extern "C" fn sst_observation_kind_of(
     observation: *const sst_observation,
 ) -> sst_observation_kind {
-    boundary::value(sst_observation_kind::SST_NOT_OBSERVED, || {
-        match handle::get::<ObservationObject>(observation)?.0 {
+    infallible::value(
+        sst_observation_kind::SST_NOT_OBSERVED,
+        || match handle::get::<ObservationObject>(observation)?.0 {
             Observation::Set { .. } => Ok(sst_observation_kind::SST_OBSERVED_SET),
             Observation::Deleted { .. } => Ok(sst_observation_kind::SST_OBSERVED_DELETED),
             Observation::Resync => Ok(sst_observation_kind::SST_OBSERVED_RESYNC),
             Observation::Lagged(_) => Ok(sst_observation_kind::SST_OBSERVED_LAGGED),
             _ => Err(unknown()),
-        }
-    })
+        },
+    )
 }
 
 fn unknown() -> Error {
@@ -65,7 +67,7 @@ fn unknown() -> Error {
 /// Returns the value of SST_OBSERVED_SET.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_value(observation: *const sst_observation) -> sst_slice {
-    boundary::value(sst_slice::NONE, || {
+    infallible::value(sst_slice::NONE, || {
         Ok(match &handle::get::<ObservationObject>(observation)?.0 {
             Observation::Set { value, .. } => sst_slice::from_bytes(value),
             _ => sst_slice::NONE,
@@ -98,7 +100,7 @@ pub extern "C" fn sst_observation_version(
 /// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) -> u64 {
-    boundary::value(0, || {
+    infallible::value(0, || {
         Ok(match handle::get::<ObservationObject>(observation)?.0 {
             Observation::Lagged(count) => count,
             _ => 0,
@@ -111,7 +113,7 @@ pub extern "C" fn sst_observation_lagged(observation: *const sst_observation) ->
 pub extern "C" fn sst_observation_clone(
     observation: *const sst_observation,
 ) -> *mut sst_observation {
-    boundary::value(ptr::null_mut(), || {
+    infallible::value(ptr::null_mut(), || {
         handle::share::<ObservationObject>(Arc::clone(&handle::get::<ObservationObject>(
             observation,
         )?))
@@ -121,5 +123,5 @@ pub extern "C" fn sst_observation_clone(
 /// Frees an observation.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observation_free(observation: *mut sst_observation) {
-    boundary::run(|| drop(handle::free::<ObservationObject>(observation)));
+    infallible::run(|| drop(handle::free::<ObservationObject>(observation)));
 }

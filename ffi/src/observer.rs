@@ -6,8 +6,8 @@ use crate::client_object::ClientObject;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input::{self, deadline, milliseconds, sized};
-use crate::lost_reason;
 use crate::observation::{ObservationObject, sst_observation};
 use crate::operation::{begin, event, sst_operation, wait, wait_for_event};
 use crate::output::{self, HandleOut};
@@ -238,7 +238,7 @@ pub extern "C" fn sst_observer_next(
         };
         observer.set_signal();
         let Some(next) = next else {
-            return Err(lost_reason::end_error(observer.stream.end()?));
+            return Err(completion::end_error(observer.stream.end()?));
         };
         to.write(ObservationObject(next))
     })
@@ -358,5 +358,5 @@ pub extern "C" fn sst_observer_close(
 /// keeps the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
-    boundary::run(|| drop(handle::free::<ObserverObject>(observer)));
+    infallible::run(|| drop(handle::free::<ObserverObject>(observer)));
 }

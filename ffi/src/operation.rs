@@ -4,6 +4,7 @@ use crate::callback::{Callback, Closure};
 use crate::completion_callback::CompletionCallback;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::output::{self, HandleOut};
 use crate::revocable_callback::Revoke;
 use crate::status::sst_status;
@@ -70,7 +71,7 @@ pub extern "C" fn sst_operation_close(
 /// operation gives true.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bool {
-    boundary::value(true, || {
+    infallible::value(true, || {
         handle::get::<OperationObject>(operation)?
             .operation
             .has_ended()
@@ -83,7 +84,7 @@ pub extern "C" fn sst_operation_has_ended(operation: *const sst_operation) -> bo
 /// To be sure that it is not called any more, call sst_operation_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_operation_free(operation: *mut sst_operation) {
-    boundary::run(|| drop(handle::free::<OperationObject>(operation)));
+    infallible::run(|| drop(handle::free::<OperationObject>(operation)));
 }
 
 /// The name of an operation, for errors, and the kind of event that it waits for.

@@ -1,7 +1,6 @@
 //! Results of exports: handles and values, written through pointers of the caller.
 use crate::handle::{self, Object};
 use crate::input::{self, SizedStruct};
-use crate::state::sst_state;
 use statestore_embed::Error;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
@@ -13,10 +12,6 @@ pub(crate) trait FailureValue {
 
 impl<T> FailureValue for *mut T {
     const FAILED: Self = ptr::null_mut();
-}
-
-impl FailureValue for sst_state {
-    const FAILED: Self = Self::SST_STATE_UNKNOWN;
 }
 
 /// Initializes a result with the value after a failure, since a call may fail before it uses its results.

@@ -2,6 +2,7 @@
 use crate::boundary;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input;
 use crate::output::{self, HandleOut};
 use crate::status::sst_status;
@@ -99,7 +100,7 @@ pub extern "C" fn sst_queue_run(
 /// Blocks: for a moment if a client is left that was not closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_queue_free(queue: *mut sst_queue) {
-    boundary::run(|| {
+    infallible::run(|| {
         if let Some(queue) = handle::free::<Queue>(queue) {
             // Closing fails in a forked child, where there is nothing to do.
             let _ = queue.close();

@@ -4,6 +4,7 @@ use crate::del::sst_del_result;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::sst_hlc;
+use crate::infallible;
 use crate::input;
 use crate::outcome::ResultOut;
 use crate::set::sst_set_result;
@@ -60,13 +61,13 @@ fn wrong_kind(function: &str) -> Error {
 /// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_len(results: *const sst_results) -> usize {
-    boundary::value(0, || Ok(handle::get::<WriteResultsObject>(results)?.len()))
+    infallible::value(0, || Ok(handle::get::<WriteResultsObject>(results)?.len()))
 }
 
 /// Returns the number of results that are errors.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_failed(results: *const sst_results) -> usize {
-    boundary::value(0, || {
+    infallible::value(0, || {
         Ok(handle::get::<WriteResultsObject>(results)?.failed())
     })
 }
@@ -116,5 +117,5 @@ pub extern "C" fn sst_results_del_at(
 /// Frees results.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_results_free(results: *mut sst_results) {
-    boundary::run(|| drop(handle::free::<WriteResultsObject>(results)));
+    infallible::run(|| drop(handle::free::<WriteResultsObject>(results)));
 }

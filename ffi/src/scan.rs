@@ -7,6 +7,7 @@ use crate::client_object::WithClient;
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, HandleOut};
@@ -204,5 +205,5 @@ pub extern "C" fn sst_scan_next_async(
 /// Frees a scan.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_scan_free(scan: *mut sst_scan) {
-    boundary::run(|| drop(handle::free::<ScanObject>(scan)));
+    infallible::run(|| drop(handle::free::<ScanObject>(scan)));
 }

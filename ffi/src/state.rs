@@ -3,7 +3,7 @@ use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
 use crate::error::{self, sst_error};
-use crate::output;
+use crate::output::{self, FailureValue};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use statestore_core::ConnectionState;
@@ -25,6 +25,10 @@ pub enum sst_state {
     SST_RECONNECTING = 3,
     /// The connection has ended; every request fails.
     SST_ENDED = 4,
+}
+
+impl FailureValue for sst_state {
+    const FAILED: Self = Self::SST_STATE_UNKNOWN;
 }
 
 fn state_and_error(state: &ConnectionState) -> (sst_state, Option<Error>) {

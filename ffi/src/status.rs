@@ -1,5 +1,5 @@
 //! Status codes.
-use crate::boundary;
+use crate::infallible;
 use statestore_embed::ErrorKind;
 use std::ffi::{CStr, c_char};
 
@@ -157,7 +157,7 @@ table! {
 /// Returns the name of a status, as in other languages: "TimedOut" for SST_TIMED_OUT, "unknown" for an unknown number.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_status_name(status: i32) -> *const c_char {
-    boundary::value(c"unknown".as_ptr(), || Ok(name(status).as_ptr()))
+    infallible::value(c"unknown".as_ptr(), || Ok(name(status).as_ptr()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::callback::{Callback, closure};
 use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_embed::{Client, Error, EventStream, StreamEnd, Subscription};
@@ -113,5 +114,5 @@ pub(crate) fn subscribe_and_report<T: Send + 'static>(
 /// To be sure that it is not called any more, call sst_subscription_close() first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_subscription_free(subscription: *mut sst_subscription) {
-    boundary::run(|| drop(handle::free::<Subscription>(subscription)));
+    infallible::run(|| drop(handle::free::<Subscription>(subscription)));
 }

@@ -1,6 +1,6 @@
 //! Threads of the library.
-use crate::boundary;
 use crate::callback::{Callback, closure};
+use crate::infallible;
 use statestore_embed::on_thread_start;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +41,7 @@ closure!(
 pub extern "C" fn sst_thread_set(callback: sst_on_thread) {
     let is_none = callback.call.is_none();
     let callback = Mutex::new(Callback::new(callback));
-    boundary::run(move || {
+    infallible::run(move || {
         if is_none {
             on_thread_start(None);
             return;

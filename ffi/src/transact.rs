@@ -6,6 +6,7 @@ use crate::completion;
 use crate::error::sst_error;
 use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
+use crate::infallible;
 use crate::input::{self, milliseconds, sized};
 use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, HandleOut};
@@ -71,7 +72,7 @@ object!(
 pub extern "C" fn sst_transaction_outcome_is_applied(
     outcome: *const sst_transaction_outcome,
 ) -> bool {
-    boundary::value(false, || {
+    infallible::value(false, || {
         Ok(handle::get::<TransactionOutcomeObject>(outcome)?
             .0
             .is_applied())
@@ -81,7 +82,7 @@ pub extern "C" fn sst_transaction_outcome_is_applied(
 /// Returns the number of operations that were executed: all, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_len(outcome: *const sst_transaction_outcome) -> usize {
-    boundary::value(0, || {
+    infallible::value(0, || {
         match &handle::get::<TransactionOutcomeObject>(outcome)?.0 {
             TransactionOutcome::Applied(versions) => Ok(versions.len()),
             TransactionOutcome::NotApplied { .. } => Ok(0),
@@ -119,7 +120,7 @@ pub extern "C" fn sst_transaction_outcome_version_at(
 pub extern "C" fn sst_transaction_outcome_operation(
     outcome: *const sst_transaction_outcome,
 ) -> i64 {
-    boundary::value(-1, || {
+    infallible::value(-1, || {
         match handle::get::<TransactionOutcomeObject>(outcome)?.0 {
             TransactionOutcome::Applied(_) => Ok(-1),
             TransactionOutcome::NotApplied { operation, .. } => {
@@ -153,7 +154,7 @@ pub extern "C" fn sst_transaction_outcome_version(
 /// Frees the outcome of a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_outcome_free(outcome: *mut sst_transaction_outcome) {
-    boundary::run(|| drop(handle::free::<TransactionOutcomeObject>(outcome)));
+    infallible::run(|| drop(handle::free::<TransactionOutcomeObject>(outcome)));
 }
 
 /// Callback that receives the outcome of a transaction.

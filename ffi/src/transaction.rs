@@ -3,6 +3,7 @@ use crate::boundary;
 use crate::del::{self, sst_del_options};
 use crate::error::sst_error;
 use crate::handle::{self, object};
+use crate::infallible;
 use crate::input;
 use crate::output::HandleOut;
 use crate::set::{self, sst_set_options};
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn sst_transaction_del(
 /// Returns the number of operations.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> usize {
-    boundary::value(0, || {
+    infallible::value(0, || {
         Ok(handle::get::<TransactionObject>(transaction)?
             .operations()
             .len())
@@ -146,5 +147,5 @@ pub extern "C" fn sst_transaction_len(transaction: *const sst_transaction) -> us
 /// Frees a transaction. A call that is executing it continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_transaction_free(transaction: *mut sst_transaction) {
-    boundary::run(|| drop(handle::free::<TransactionObject>(transaction)));
+    infallible::run(|| drop(handle::free::<TransactionObject>(transaction)));
 }

@@ -1,12 +1,14 @@
 //! The client.
+use crate::convert::{StateOutput, number};
 use crate::election::NativeElection;
 use crate::event_loop_waker::EventLoopWaker;
-use crate::event_stream::{NativeEventStream, TypedStream};
+use crate::event_stream::NativeEventStream;
 use crate::failure::throw;
 use crate::lease::NativeLease;
 use crate::operation_table::{BeginResult, OperationTable};
 use crate::options::{self, DelInput, LockInput, SetInput, TransactInput, UpdateInput};
-use crate::reply::{Reply, StateOutput, number};
+use crate::reply::{Reply, TypedStream};
+use crate::result_batch;
 use crate::scan::NativeScan;
 use crate::settings::SettingsInput;
 use bytes::Bytes;
@@ -90,7 +92,7 @@ impl NativeClient {
 
     #[napi]
     pub fn drain<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
-        self.operations.drain(env)
+        result_batch::drain(env, &self.operations)
     }
 
     #[napi]

@@ -1,7 +1,6 @@
 //! Elections.
-use crate::event_stream::TypedStream;
 use crate::operation_table::{BeginResult, OperationTable};
-use crate::reply::Reply;
+use crate::reply::{Reply, TypedStream};
 use bytes::Bytes;
 use napi_derive::napi;
 use statestore_embed::{Election, OperationDescriptor};

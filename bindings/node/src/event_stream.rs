@@ -2,22 +2,14 @@
 use crate::failure::Failure;
 use crate::operation_table::{BeginResult, OperationTable};
 use crate::options::time;
-use crate::reply::Reply;
+use crate::reply::{Reply, TypedStream};
 use napi_derive::napi;
-use statestore::{ConnectionState, Holding, Leader, LostReason, Observation, Outcome};
-use statestore_embed::{Error, ErrorKind, EventStream, OperationDescriptor};
+use statestore::{LostReason, Outcome};
+use statestore_embed::{Error, ErrorKind, OperationDescriptor};
 use std::rc::Rc;
 use std::time::Duration;
 
 const WAITING: &str = "waiting for what happens";
-
-/// The streams that there are.
-pub(crate) enum TypedStream {
-    Observations(EventStream<Observation>),
-    States(EventStream<ConnectionState>),
-    Holders(EventStream<Result<Option<Holding>, Error>>),
-    Leaders(EventStream<Result<Option<Leader>, Error>>),
-}
 
 /// A stream. Its items wait in the library, with a bound, until they are fetched.
 #[napi]

@@ -1,8 +1,9 @@
 //! A held lease: a lock, or the leadership of an election.
+use crate::convert;
 use crate::failure::{Failure, throw};
 use crate::operation_table::{BeginResult, OperationTable};
 use crate::options::{self, DelInput, SetInput, UpdateInput};
-use crate::reply::{self, Reply};
+use crate::reply::Reply;
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either};
 use napi::{Env, Result};
@@ -32,7 +33,7 @@ impl NativeGuard {
     #[napi]
     pub fn holder<'env>(&self, env: &'env Env) -> Result<Array<'env>> {
         let holder = self.guard.holder().map_err(|error| throw(env, error))?;
-        reply::holder(env, holder)
+        convert::holder(env, holder)
     }
 
     #[napi]

@@ -1,7 +1,6 @@
 //! Leases.
-use crate::event_stream::TypedStream;
 use crate::operation_table::{BeginResult, OperationTable};
-use crate::reply::Reply;
+use crate::reply::{Reply, TypedStream};
 use napi_derive::napi;
 use statestore_embed::Lease;
 use std::rc::Rc;

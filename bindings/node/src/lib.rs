@@ -26,6 +26,7 @@
 )]
 
 mod client;
+mod convert;
 mod election;
 mod event_loop_waker;
 mod event_stream;
@@ -37,5 +38,6 @@ mod log;
 mod operation_table;
 mod options;
 mod reply;
+mod result_batch;
 mod scan;
 mod settings;

@@ -3,8 +3,7 @@ use crate::event_loop_waker::EventLoopWaker;
 use crate::failure::Failure;
 use crate::reply::Reply;
 use bytes::Bytes;
-use napi::bindgen_prelude::{Array, Either};
-use napi::{Env, Result};
+use napi::bindgen_prelude::Either;
 use slab::Slab;
 use statestore::{Entry, UpdateOutcome};
 use statestore_embed::{Client, Error, Guard, Mailbox, Operation, OperationDescriptor};
@@ -13,35 +12,28 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// Maximum number of results that are converted to JavaScript values at a time. Settling a promise runs its continuations, a
-/// few microseconds of foreign code each. The event loop therefore runs again after about a millisecond.
-const MAX_RESULTS: usize = 128;
-/// Results between two looks at the clock.
-const RESULTS_PER_CHECK: usize = 16;
-/// The longest time for turning results into values; large ones take long.
-const MAX_DRAIN_TIME: Duration = Duration::from_millis(1);
-/// Number of slots for each result in the array of [`OperationTable::drain`].
-const SLOTS_PER_RESULT: u32 = 4;
 
 /// The number of an operation that has begun, or why it could not begin.
 pub(crate) type BeginResult = Either<u32, Failure>;
 /// Channel for the answer to the question of an update.
 type ValueSender = oneshot::Sender<Option<Bytes>>;
-type UpdateFuture = Pin<Box<dyn Future<Output = std::result::Result<UpdateOutcome, Error>> + Send>>;
+type UpdateFuture = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 
 /// A message that the runtime posts.
 pub(crate) struct MailboxItem {
     operation: usize,
     event: OperationEvent,
+    /// The channel for the answer, if the event is a question.
+    value_sender: Option<ValueSender>,
 }
 
-enum OperationEvent {
-    Done(std::result::Result<Reply, Error>),
+/// An event of an operation.
+pub(crate) enum OperationEvent {
+    Done(Result<Reply, Error>),
     /// An update asks for the new value.
-    ValueRequest(Option<Entry>, ValueSender),
+    ValueRequest(Option<Entry>),
 }
 
 /// Where operations begin and their results are fetched, both on the thread of the event loop.
@@ -70,7 +62,7 @@ impl OperationTable {
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         action: impl Into<OperationDescriptor>,
-        future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> BeginResult {
         self.begin(action, |_| future, reply)
@@ -80,7 +72,7 @@ impl OperationTable {
     pub(crate) fn submit_return<T: Send + 'static>(
         &self,
         action: impl Into<OperationDescriptor>,
-        future: impl Future<Output = std::result::Result<T, Error>> + Send + 'static,
+        future: impl Future<Output = Result<T, Error>> + Send + 'static,
         reply: impl FnOnce(T) -> Reply + Send + 'static,
     ) -> BeginResult {
         self.register(|operation| {
@@ -102,9 +94,12 @@ impl OperationTable {
         let update = |operation| -> UpdateFuture {
             let change = move |old| {
                 let (sender, receiver) = oneshot::channel();
-                let event = OperationEvent::ValueRequest(old, sender);
                 // A mailbox that was closed drops the question, which leaves the key as it is.
-                let _ = mailbox.post(MailboxItem { operation, event });
+                let _ = mailbox.post(MailboxItem {
+                    operation,
+                    event: OperationEvent::ValueRequest(old),
+                    value_sender: Some(sender),
+                });
                 async move { receiver.await.unwrap_or_default() }
             };
             match guard {
@@ -131,7 +126,7 @@ impl OperationTable {
     ) -> BeginResult
     where
         T: Send + 'static,
-        F: Future<Output = std::result::Result<T, Error>> + Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         self.register(|operation| {
             let complete = completion(operation, reply);
@@ -141,10 +136,7 @@ impl OperationTable {
     }
 
     /// Assigns a number to an operation.
-    fn register(
-        &self,
-        submit: impl FnOnce(usize) -> std::result::Result<Operation, Error>,
-    ) -> BeginResult {
+    fn register(&self, submit: impl FnOnce(usize) -> Result<Operation, Error>) -> BeginResult {
         let mut operations = self.operations.borrow_mut();
         let place = operations.vacant_entry();
         let operation = place.key();
@@ -178,60 +170,28 @@ impl OperationTable {
         }
     }
 
-    /// Returns the results that have arrived, up to a limit. The first element says whether more are left. Four slots follow
-    /// for each result: the number of the operation; the failure, `true` for a question, or nothing; and two slots of its
-    /// [reply](Reply).
-    pub(crate) fn drain<'env>(self: &Rc<Self>, env: &'env Env) -> Result<Array<'env>> {
-        let mut array = env.create_array(0)?;
-        let began = Instant::now();
-        let (mut taken, mut has_more) = (0, true);
-        let mut outcome = Ok(());
-        while has_more && taken < MAX_RESULTS && outcome.is_ok() && began.elapsed() < MAX_DRAIN_TIME
-        {
-            has_more = self
-                .mailbox
-                .drain(RESULTS_PER_CHECK.min(MAX_RESULTS - taken), |item| {
-                    let slot = 1 + u32::try_from(taken).unwrap_or(u32::MAX) * SLOTS_PER_RESULT;
-                    taken += 1;
-                    if outcome.is_ok() {
-                        outcome = self.write(env, item, &mut array, slot);
-                    }
-                });
-        }
-        outcome?;
-        array.set(0, has_more)?;
-        Ok(array)
-    }
-
-    fn write(
-        self: &Rc<Self>,
-        env: &Env,
-        item: MailboxItem,
-        array: &mut Array<'_>,
-        slot: u32,
-    ) -> Result<()> {
-        let MailboxItem { operation, event } = item;
-        array.set(slot, u32::try_from(operation).unwrap_or(u32::MAX))?;
-        match event {
-            OperationEvent::ValueRequest(old, answer) => {
-                self.value_requests.borrow_mut().insert(operation, answer);
-                array.set(slot + 1, true)?;
-                Reply::Remaining(old).write(env, self, array, slot + 2)
-            }
-            OperationEvent::Done(result) => {
-                // Both have ended with it.
+    /// Passes up to `max` events that have arrived to `take`, with the numbers of their operations; returns whether more are left.
+    pub(crate) fn take_events(
+        &self,
+        max: usize,
+        mut take: impl FnMut(u32, OperationEvent),
+    ) -> bool {
+        self.mailbox.drain(max, |item| {
+            let MailboxItem {
+                operation,
+                event,
+                value_sender,
+            } = item;
+            if let Some(sender) = value_sender {
+                self.value_requests.borrow_mut().insert(operation, sender);
+            } else {
+                // The operation has ended, and with it its unanswered question.
                 let ended = self.operations.borrow_mut().try_remove(operation);
                 let question = self.value_requests.borrow_mut().remove(&operation);
                 drop((ended, question));
-                match result {
-                    Ok(reply) => {
-                        array.set(slot + 1, ())?;
-                        reply.write(env, self, array, slot + 2)
-                    }
-                    Err(error) => array.set(slot + 1, Failure::from(error)),
-                }
             }
-        }
+            take(u32::try_from(operation).unwrap_or(u32::MAX), event);
+        })
     }
 
     /// Drops further results, and lets the process end.
@@ -245,9 +205,10 @@ impl OperationTable {
 fn completion<T>(
     operation: usize,
     reply: impl FnOnce(T) -> Reply + Send + 'static,
-) -> impl FnOnce(std::result::Result<T, Error>) -> MailboxItem + Send + 'static {
+) -> impl FnOnce(Result<T, Error>) -> MailboxItem + Send + 'static {
     move |result| MailboxItem {
         operation,
         event: OperationEvent::Done(result.map(reply)),
+        value_sender: None,
     }
 }

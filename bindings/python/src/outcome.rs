@@ -1,4 +1,4 @@
-//! Results of calls, as the classes of `statestore._results`.
+//! Results of calls, as the classes of `statestore._results` and `statestore._state`.
 use crate::codec::Codec;
 use crate::error;
 use crate::hlc::Hlc;
@@ -17,9 +17,12 @@ type ObjectResult = PyResult<Py<PyAny>>;
 
 /// A class, or an object that is the only one of its kind.
 macro_rules! result {
-    ($py:expr, $name:literal) => {{
+    ($py:expr, $name:literal) => {
+        result!($py, "statestore._results", $name)
+    };
+    ($py:expr, $module:literal, $name:literal) => {{
         static OBJECT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        OBJECT.import($py, "statestore._results", $name)
+        OBJECT.import($py, $module, $name)
     }};
 }
 
@@ -223,7 +226,7 @@ pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> ObjectResult {
     let reason = reason
         .map(|reason| error::exception(py, &reason.clone().into()))
         .transpose()?;
-    let made = result!(py, "State")?.invoke((kind, reason, lost_reason))?;
+    let made = result!(py, "statestore._state", "State")?.invoke((kind, reason, lost_reason))?;
     Ok(made.unbind())
 }
 

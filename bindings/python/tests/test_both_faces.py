@@ -10,7 +10,7 @@ from typing import get_type_hints
 import pytest
 
 import statestore
-from statestore import _errors, _results, aio
+from statestore import _errors, _results, _state, aio
 from statestore.options import LeaseOptions, LockOptions, Settings
 
 CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction"]
@@ -99,5 +99,5 @@ def test_the_types_of_asyncio_are_made_from_the_blocking_ones():
 
 def test_everything_public_is_exported():
     hiding_builtins = {"ConnectionRefusedError", "SyntaxError"}
-    assert set(statestore.__all__) >= {*_errors.__all__, *_results.__all__, *aio.__all__} - hiding_builtins
+    assert set(statestore.__all__) >= {*_errors.__all__, *_results.__all__, *_state.__all__, *aio.__all__} - hiding_builtins
     assert all(hasattr(statestore, name) for name in statestore.__all__)

@@ -14,7 +14,7 @@ import statestore
 FOUND = [module.name for module in pkgutil.walk_packages(statestore.__path__, "statestore.")]
 MODULES = ["statestore", *(name for name in FOUND if not name.rpartition(".")[2].startswith("_"))]
 # Files with attributes and aliases of types, whose docstrings are only in the source.
-FILES = ["_results.py", "_errors.py", "options.py"]
+FILES = ["_results.py", "_state.py", "_errors.py", "options.py"]
 
 
 def exported(module):

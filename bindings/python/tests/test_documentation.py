@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def documented():
-    classes = [statestore.Hlc, *(getattr(_results, name) for name in _results.__all__ if name != "Observation")]
+    classes = [statestore.Hlc, statestore.State, *(getattr(_results, name) for name in _results.__all__ if name != "Observation")]
     for name in ("Client", "Observer", "Scan", "Lease", "Guard", "Election", "Leadership"):
         cls = getattr(statestore, name)
         classes.append(cls)

@@ -1,5 +1,5 @@
 //! Which extensions of the protocol a store has.
-use super::{Reply, command::MAX_OPERATIONS};
+use super::command::MAX_OPERATIONS;
 
 /// Conditions on a version.
 const CONDITIONS: &[u8] = b"IFV";
@@ -66,25 +66,5 @@ impl Capabilities {
             (TRANSACTIONS, self.transactions.unwrap_or(0)),
             (EVENTUAL, self.eventual.into()),
         ]
-    }
-}
-
-impl Reply {
-    /// Returns the capabilities in a reply to `CAPS`; `None` for any other reply.
-    ///
-    /// A single name and its number look like a value and its remaining time; this form is recognized as well.
-    pub fn capabilities(&self) -> Option<Capabilities> {
-        match self {
-            Self::Capabilities(capabilities) => Some(*capabilities),
-            Self::ValueAndTime {
-                value,
-                expires_in_ms: Some(number),
-            } => {
-                let mut capabilities = Capabilities::default();
-                capabilities.record(value, *number);
-                Some(capabilities)
-            }
-            _ => None,
-        }
     }
 }

@@ -332,6 +332,24 @@ impl Reply {
             Self::Error(error) => error.encoded_len(),
         }
     }
+
+    /// Returns the capabilities in a reply to `CAPS`; `None` for any other reply.
+    ///
+    /// A single name and its number look like a value and its remaining time; this form is recognized as well.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        match self {
+            Self::Capabilities(capabilities) => Some(*capabilities),
+            Self::ValueAndTime {
+                value,
+                expires_in_ms: Some(number),
+            } => {
+                let mut capabilities = Capabilities::default();
+                capabilities.record(value, *number);
+                Some(capabilities)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Appends the encoding of [`Reply::Value`] with the same bytes, without owning them.

@@ -1,14 +1,16 @@
 //! A request and its response, as a future.
+use super::action::{action, operation_action, subject};
 use super::cancellation_recorder;
 use super::deadline::rounded_to_ms;
 use super::shared::Shared;
 use super::trace::Trace;
-use super::transact::refused;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::{Completion, EncodedRequest, Failure, OutgoingRequest, RequestId};
 use statestore_protocol::mqtt::Publish;
 use statestore_protocol::property::{ResponseProperties, RpcError};
-use statestore_protocol::{CommandRef, Condition, Hlc, Rejection, Reply};
+use statestore_protocol::{
+    CommandRef, Condition, Hlc, Rejection, Reply, ServiceError, TransactionOperation,
+};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -254,34 +256,10 @@ pub(crate) fn check_value(
     ))
 }
 
-/// Describes the command for messages, with a long key shortened.
-pub(super) fn action(command: CommandRef<'_>) -> String {
-    const SHOWN: usize = 64;
-    match command {
-        CommandRef::Capabilities => return "asking what the store can do".to_owned(),
-        CommandRef::Transact { operations } => {
-            return format!("a transaction of {} operations", operations.len());
-        }
-        _ => {}
-    }
-    let subject = subject(command);
-    let dots = if subject.len() > SHOWN { "…" } else { "" };
-    let subject = subject.get(..SHOWN).unwrap_or(subject).escape_ascii();
-    format!("{} \"{subject}{dots}\"", command.verb())
-}
-
-/// Returns the key or the pattern of a command.
-fn subject(command: CommandRef<'_>) -> &[u8] {
-    match command {
-        CommandRef::Set { key, .. }
-        | CommandRef::Get { key, .. }
-        | CommandRef::Del { key, .. }
-        | CommandRef::Vdel { key, .. }
-        | CommandRef::Watch { key }
-        | CommandRef::Unwatch { key } => key,
-        CommandRef::Scan { pattern, .. } => pattern,
-        CommandRef::Capabilities | CommandRef::Transact { .. } => &[],
-    }
+/// Returns the error for an operation that the store rejected, so that nothing was done.
+fn refused(operations: &[TransactionOperation], operation: u64, error: ServiceError) -> Error {
+    let operation = usize::try_from(operation).unwrap_or(usize::MAX);
+    Error::refused(operation_action(operations, operation), error).with_operation(operation)
 }
 
 /// Returns whether a request may have been executed although the RPC layer reported an error.

@@ -1,54 +1,12 @@
 //! Query of the optional capabilities of a store.
 use super::Client;
-use super::call::{Call, action};
+use super::action::action;
+use super::call::Call;
 use super::deadline::{Deadline, rounded_to_ms};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::OutgoingRequest;
 use statestore_protocol::{Capabilities, CommandRef, ServiceError};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Known capabilities of the store.
-#[derive(Debug, Default)]
-pub(super) struct CapabilitiesCache {
-    /// Number of connections so far. The store behind the next connection may be another one.
-    connections: AtomicU64,
-    /// Capabilities of the store, with the number of the connection on which they were reported.
-    capabilities: Mutex<Option<(u64, Capabilities)>>,
-    /// Lock held during a query, so that concurrent callers do not send their own.
-    query_lock: tokio::sync::Mutex<()>,
-}
-
-impl CapabilitiesCache {
-    /// Counts a new connection, which invalidates the known capabilities.
-    pub(super) fn connected(&self) {
-        self.connections.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Result<Capabilities, u64> {
-        let connection = self.connections.load(Ordering::Relaxed);
-        match *self.lock() {
-            Some((of, capabilities)) if of == connection => Ok(capabilities),
-            _ => Err(connection),
-        }
-    }
-
-    fn insert(&self, connection: u64, capabilities: Capabilities) {
-        *self.lock() = Some((connection, capabilities));
-    }
-
-    /// Discards the capabilities, because the store was replaced.
-    fn invalidate(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(u64, Capabilities)>> {
-        self.capabilities
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Client {
     /// Returns the optional capabilities of the store. A store that does not know the query has none of them.

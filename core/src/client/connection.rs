@@ -6,7 +6,7 @@ use super::input::Input;
 use super::output::{Output, WriteProgress};
 use super::shared::Shared;
 use crate::request::ReceivedBatch;
-use crate::settings::Credentials;
+use crate::transport::Credentials;
 use bytes::BytesMut;
 use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::mqtt::session::SessionError;

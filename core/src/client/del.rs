@@ -1,10 +1,10 @@
 //! The DEL request.
 use super::call::{Call, Response, invalid_argument};
 use super::capabilities::permits_conditions;
-use super::{Client, Deadline, Retry};
-use crate::AsBytes;
+use super::{Client, Deadline};
 use crate::error::Error;
 use crate::request::OutgoingRequest;
+use crate::{AsBytes, Retry};
 use statestore_protocol::{CommandRef, Hlc, Reply, Version};
 use std::time::Duration;
 

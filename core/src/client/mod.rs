@@ -1,12 +1,15 @@
 //! The client: one connection and any number of concurrent requests.
+mod action;
 pub(crate) mod backoff;
 mod batch;
 mod call;
 pub(crate) mod cancellation_recorder;
 mod capabilities;
+mod capabilities_cache;
+mod compare_and_set;
 mod connection;
 mod connection_error;
-mod counters;
+mod contended_locks;
 mod deadline;
 mod deadline_timer;
 mod del;
@@ -17,12 +20,14 @@ mod expiry;
 mod foreign_protocol;
 mod get;
 mod get_many;
+mod if_version;
 mod input;
+mod lease_tracker;
+mod observation_queue;
 mod observe;
 mod observer;
 mod outage;
 mod output;
-mod retry;
 pub(crate) mod runtime_handle;
 mod scan;
 mod scan_stream;
@@ -37,18 +42,24 @@ mod transaction;
 #[cfg(feature = "serde")]
 mod value_format;
 mod vdel;
+mod watch_task;
 mod watches;
 
+pub(crate) use action::key_action;
 pub use cancellation_recorder::CancellationRecorder;
 pub(crate) use capabilities::is_unsupported_request;
-pub use counters::Counters;
+pub(crate) use compare_and_set::token_above;
+pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
+pub(crate) use contended_locks::ContendedLock;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};
 pub use expiry::Expiry;
+pub(crate) use expiry::{MIN_EXPIRY, certain_lifetime, check_expiry};
 pub use get::{Entry, GetOptions};
+pub(crate) use lease_tracker::LeaseRegistration;
+pub use observation_queue::{Observation, Overflow};
 pub use observe::ObserveOptions;
-pub use observer::{Observation, Observer, Overflow, TryNextError};
-pub use retry::Retry;
+pub use observer::{Observer, TryNextError};
 pub use scan::{Scan, ScanOptions};
 pub use scan_stream::ScanStream;
 pub use set::{SetOptions, SetOutcome};
@@ -60,7 +71,7 @@ pub use vdel::VdelOutcome;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::{Exchange, RequestTable};
 use crate::settings::check_client_id;
-use crate::{LostReason, Settings};
+use crate::{Counters, LostReason, Settings};
 use bytes::Bytes;
 pub(crate) use runtime_handle::RuntimeHandle;
 pub(crate) use shared::Shared;
@@ -168,7 +179,7 @@ impl Client {
         let (first, connected) = oneshot::channel();
         let platform = &shared.settings.platform;
         platform.spawn(Box::pin(driver::run(shared.clone(), first)));
-        platform.spawn(Box::pin(watches::run(shared.clone())));
+        platform.spawn(Box::pin(watch_task::run(shared.clone())));
         if let Some(token) = token {
             platform.spawn(Box::pin(token.run()));
         }

@@ -1,7 +1,9 @@
 //! Observation of keys.
 use super::Client;
+use super::action::action;
 use super::call::invalid_argument;
-use super::observer::{ObservationQueue, Observer, Overflow};
+use super::observation_queue::{ObservationQueue, Overflow};
+use super::observer::Observer;
 use super::shared::saturating_after;
 use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
@@ -66,8 +68,7 @@ impl Client {
         if key.as_ref().is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        self.shared()
-            .check_fail_fast(|| super::call::action(command))?;
+        self.shared().check_fail_fast(|| action(command))?;
         let denied = |core: &super::shared::ClientState| {
             core.exchange
                 .session()
@@ -82,7 +83,7 @@ impl Client {
             let error = Error::new(
                 ErrorKind::Rejected,
                 Outcome::NotDone,
-                super::call::action(command),
+                action(command),
                 explanation,
             );
             return Err(error.with_mqtt_reason(Some(reason)));
@@ -108,13 +109,13 @@ impl Client {
             Ok(Err(_)) => Err(Error::new(
                 ErrorKind::Closed,
                 Outcome::NotDone,
-                super::call::action(CommandRef::Watch { key: &key }),
+                action(CommandRef::Watch { key: &key }),
                 "the client was closed",
             )),
             Err(_) => Err(Error::new(
                 ErrorKind::TimedOut,
                 Outcome::Unknown,
-                super::call::action(CommandRef::Watch { key: &key }),
+                action(CommandRef::Watch { key: &key }),
                 match self.shared().outage() {
                     Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
                     None => format!("the watch did not begin within {timeout:?}"),

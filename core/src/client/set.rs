@@ -1,12 +1,10 @@
 //! The SET request.
 use super::call::{Call, Response, check_value, invalid_argument};
-use super::capabilities::permits_conditions;
-use super::{Client, Deadline, Retry, Shared};
-use crate::AsBytes;
-use crate::error::{Error, ErrorKind};
-use crate::lock;
+use super::{Client, Shared};
+use crate::error::Error;
 use crate::request::OutgoingRequest;
-use statestore_protocol::{CommandRef, Condition, Hlc, Reply, Version};
+use crate::{AsBytes, Retry};
+use statestore_protocol::{CommandRef, Condition, Hlc, Reply};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -171,39 +169,6 @@ impl Client {
         self.shared()
             .send_set(key.as_ref(), value.as_ref(), options)
             .await
-    }
-
-    /// Stores a value if the key has this version. On a store without conditions, the client does what [`update`](Self::update)
-    /// does.
-    async fn set_if_version(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        version: Version,
-        options: &SetOptions,
-    ) -> Result<SetOutcome, Error> {
-        // Invalid arguments are rejected before any request is sent.
-        drop(self.shared().start_set(key, value, options, None)?);
-        let command = CommandRef::Set {
-            key,
-            value,
-            options: statestore_protocol::SetOptions::default(),
-        };
-        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
-        let set = |timeout, ()| {
-            let options = options.clone().timeout(timeout);
-            async move { self.shared().send_set(key, value, &options).await }
-        };
-        let permits = permits_conditions(command);
-        let result = self
-            .call_if_supported(&deadline, !options.at_once, command, permits, set)
-            .await;
-        match result {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                lock::set_if_version(self, key, value, version, options, &deadline).await
-            }
-            result => result,
-        }
     }
 }
 

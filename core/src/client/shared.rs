@@ -1,13 +1,13 @@
 //! State shared by a client's handles, requests and tasks.
-use super::capabilities::CapabilitiesCache;
+use super::ConnectionState;
+use super::capabilities_cache::CapabilitiesCache;
+use super::contended_locks::ContendedLocks;
+use super::lease_tracker::LeaseTracker;
 use super::runtime_handle::RuntimeHandle;
 use super::watches::Watches;
-use super::{ConnectionState, Counters};
-use crate::LostReason;
-use crate::Settings;
-use crate::lock::{ContendedLocks, LeaseTracker};
 use crate::platform::Platform;
 use crate::request::Exchange;
+use crate::{Counters, LostReason, Settings};
 use smol_str::SmolStr;
 use statestore_protocol::{Clock, Hlc, HlcError};
 use std::future::poll_fn;

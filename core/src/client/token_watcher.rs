@@ -1,8 +1,7 @@
 //! The task that sends the broker each newer service account token over the open connection.
 use super::ConnectionState;
 use super::shared::Shared;
-use crate::settings::read_token;
-use crate::transport::{BlockingSlot, FileWatch, TransportError};
+use crate::transport::{BlockingSlot, FileWatch, TransportError, read_token};
 use bytes::Bytes;
 use std::io;
 use std::path::PathBuf;

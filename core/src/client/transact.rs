@@ -1,13 +1,13 @@
 //! The TXN request.
-use super::call::{Call, action, check_value, invalid_argument};
+use super::action::{operation_action, operation_command};
+use super::call::{Call, check_value, invalid_argument};
 use super::capabilities::unsupported;
-use super::{Client, Deadline, Retry, Transaction};
+use super::{Client, Deadline, Transaction};
+use crate::Retry;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents;
 use crate::request::OutgoingRequest;
-use statestore_protocol::{
-    Capabilities, CommandRef, Hlc, Rejection, Reply, ServiceError, TransactionOperation,
-};
+use statestore_protocol::{Capabilities, CommandRef, Hlc, Rejection, Reply, TransactionOperation};
 use std::time::Duration;
 
 /// Options of [`Client::transact_with`].
@@ -127,7 +127,7 @@ impl Client {
         let operations = &transaction.operations;
         let command = CommandRef::Transact { operations };
         if let Some((operation, reason)) = transaction.first_invalid {
-            let action = action_of(operations, operation);
+            let action = operation_action(operations, operation);
             let error = Error::new(ErrorKind::InvalidArgument, Outcome::NotDone, action, reason);
             return Err(error.with_operation(operation));
         }
@@ -136,7 +136,7 @@ impl Client {
         }
         for (index, operation) in operations.iter().enumerate() {
             if let TransactionOperation::Set { value, .. } = operation {
-                check_value(self.shared(), borrowed(operation), value)
+                check_value(self.shared(), operation_command(operation), value)
                     .map_err(|error| error.with_operation(index))?;
             }
         }
@@ -195,46 +195,5 @@ impl Client {
             }),
             _ => Err(transact.invalid("the response is not one to TXN")),
         }
-    }
-}
-
-/// Returns the error for an operation that the store rejected, so that nothing was done.
-pub(super) fn refused(
-    operations: &[TransactionOperation],
-    operation: u64,
-    error: ServiceError,
-) -> Error {
-    let operation = usize::try_from(operation).unwrap_or(usize::MAX);
-    Error::refused(action_of(operations, operation), error).with_operation(operation)
-}
-
-/// Describes an operation of a transaction for messages.
-fn action_of(operations: &[TransactionOperation], operation: usize) -> String {
-    let description = operations.get(operation).map(borrowed).map(action);
-    format!(
-        "operation {operation} of a transaction, {}",
-        description.unwrap_or_default()
-    )
-}
-
-/// Converts the operation to the command that it would be outside of a transaction.
-fn borrowed(operation: &TransactionOperation) -> CommandRef<'_> {
-    match operation {
-        TransactionOperation::Set {
-            key,
-            value,
-            options,
-            ..
-        } => CommandRef::Set {
-            key,
-            value,
-            options: *options,
-        },
-        TransactionOperation::Del {
-            key, if_version, ..
-        } => CommandRef::Del {
-            key,
-            if_version: *if_version,
-        },
     }
 }

@@ -5,7 +5,7 @@ use super::settle::{self, SettledKey};
 use super::{DONE_RETENTION, Set, Store, TOMBSTONE};
 use crate::client::cancellation_recorder::UnknownOutcomeGuard;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::lock::{is_transient, token_above};
+use crate::lock::token_above;
 use crate::{Condition, Entry, Hlc, SetOutcome, TransactionOutcome, Version};
 use bytes::Bytes;
 use statestore_protocol::TransactionOperation;
@@ -405,7 +405,7 @@ impl<'a> KeyState<'a> {
 /// Returns whether another request may succeed. A rejection by the store is final at once, while there is time to restore the
 /// old values.
 fn is_retryable(error: &Error) -> bool {
-    is_transient(error) && error.service_error().is_none()
+    error.is_transient() && error.service_error().is_none()
 }
 
 fn not_done(error: Error) -> Error {

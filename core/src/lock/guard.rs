@@ -1,9 +1,8 @@
 //! A held lease.
 use super::action;
-use super::contended_locks::ContendedLock;
 use super::holder::Holder;
 use super::lease_validity::LeaseValidity;
-use super::renewal_task::Command;
+use crate::client::ContendedLock;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Hlc, LostReason};
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 const WORK_ACTION: &str = "working under the lock";
+pub(super) const WRITE_ACTION: &str = "writing under the lease";
 
 /// Result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub enum Release {
     Released,
     /// The lease was no longer held: it had expired, or another client holds it.
     NotHeld,
+}
+
+/// A command of the guard to the task of its lease. A closed channel means: release the lease.
+#[derive(Debug)]
+pub(super) enum GuardCommand {
+    /// Renew now.
+    Renew(oneshot::Sender<Result<Hlc, Error>>),
+    /// Stop renewing, release the lease.
+    Release(oneshot::Sender<Result<Release, Error>>),
+    /// Stop renewing, keep the lease as it is.
+    Leave,
 }
 
 /// A held lease, which detects when it is lost.
@@ -39,7 +50,7 @@ pub struct Guard {
     holder: Holder,
     token: Hlc,
     validity: Arc<LeaseValidity>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<GuardCommand>,
     /// Present if other clients wanted the lock.
     contended_lock: Option<ContendedLock>,
     /// Held by the running update, on a store without conditions on versions.
@@ -53,7 +64,7 @@ impl Guard {
         holder: Holder,
         token: Hlc,
         validity: Arc<LeaseValidity>,
-        commands: mpsc::Sender<Command>,
+        commands: mpsc::Sender<GuardCommand>,
     ) -> Self {
         Self {
             client,
@@ -129,7 +140,7 @@ impl Guard {
     /// Returns the error of the request, which does not mean that the lease is lost, or [`ErrorKind::LockLost`] if it is.
     pub async fn renew(&self) -> Result<Hlc, Error> {
         let (reply, renewed) = oneshot::channel();
-        if self.commands.send(Command::Renew(reply)).await.is_ok()
+        if self.commands.send(GuardCommand::Renew(reply)).await.is_ok()
             && let Ok(result) = renewed.await
         {
             return result;
@@ -161,7 +172,11 @@ impl Guard {
         let limit = timeout.min(left);
         let (reply, released) = oneshot::channel();
         let release = async {
-            if self.commands.send(Command::Release(reply)).await.is_ok()
+            if self
+                .commands
+                .send(GuardCommand::Release(reply))
+                .await
+                .is_ok()
                 && let Ok(result) = released.await
             {
                 return result;
@@ -235,7 +250,7 @@ impl Guard {
     /// Dropping the future before it completes releases the lease, as dropping the guard does.
     pub async fn leave(self) {
         // If no task receives the command, there is nothing to stop.
-        let _ = self.commands.send(Command::Leave).await;
+        let _ = self.commands.send(GuardCommand::Leave).await;
     }
 
     /// Returns the client that took the lease.

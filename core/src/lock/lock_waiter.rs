@@ -1,9 +1,9 @@
 //! Waits for a lease.
-use super::contended_locks::ContendedLock;
 use super::guard::Guard;
 use super::lease::{self, Holding};
 use super::options::LockOptions;
-use super::{action, is_transient, renewal_task};
+use super::{action, renewal_task};
+use crate::client::ContendedLock;
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Entry, Observation, Observer};
@@ -92,7 +92,7 @@ impl LockWaiter<'_> {
         let timers = &self.client.shared().runtime;
         match timers.timeout_at(deadline, holding).await {
             Ok(Ok(holding)) => self.last_holding = holding,
-            Ok(Err(error)) if !is_transient(&error) => return Err(error),
+            Ok(Err(error)) if !error.is_transient() => return Err(error),
             Ok(Err(_)) | Err(_) => {}
         }
         Err(self.lock_held_error(Duration::ZERO))
@@ -115,7 +115,7 @@ impl LockWaiter<'_> {
                     self.last_error = None;
                     backoff.reset();
                 }
-                Err(error) if is_transient(&error) => {
+                Err(error) if error.is_transient() => {
                     let known = self.last_error.as_ref().map(Error::kind);
                     if known != Some(error.kind()) {
                         tracing::warn!(kind = ?error.kind(), "a lock cannot be asked for; it is tried again");

@@ -29,15 +29,11 @@
 //! See `docs/locks.md` for the reasoning and the limits.
 
 mod client;
-mod compare_and_set;
-mod contended_locks;
 mod election;
 mod guard;
 mod guarded_write;
 mod holder;
-mod if_version;
 mod lease;
-mod lease_tracker;
 mod lease_validity;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
 mod lock_waiter;
@@ -46,28 +42,18 @@ mod options;
 mod renewal_task;
 mod update;
 
-pub(crate) use compare_and_set::token_above;
-pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
-pub(crate) use contended_locks::ContendedLocks;
+pub(crate) use crate::client::token_above;
+pub use crate::client::{CompareAndSet, Progress, Step, StepOutcome};
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;
-pub(crate) use if_version::set_if_version;
 pub use lease::{Acquisition, Holding, Lease};
-pub(crate) use lease_tracker::LeaseTracker;
 pub use observer::{HolderObserver, LeaderObserver, Observable};
 pub use options::{LeaseOptions, LockOptions, Renewal};
 pub use update::{UpdateOptions, UpdateOutcome};
 
+use crate::client::key_action as action;
 use crate::error::{Error, ErrorKind, Outcome};
-
-/// Describes an action on a lock for messages, with a long name shortened.
-fn action(verb: &str, name: &[u8]) -> String {
-    const SHOWN: usize = 64;
-    let dots = if name.len() > SHOWN { "…" } else { "" };
-    let name = name.get(..SHOWN).unwrap_or(name).escape_ascii();
-    format!("{verb} \"{name}{dots}\"")
-}
 
 fn invalid(verb: &str, name: &[u8], reason: impl Into<String>) -> Error {
     Error::new(
@@ -86,11 +72,4 @@ fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
         action("the lease", name),
         reason,
     )
-}
-
-/// Returns whether the same request may succeed later, so that a waiting caller continues to wait.
-pub(crate) fn is_transient(error: &Error) -> bool {
-    error.is_retryable()
-        || error.outcome() == Outcome::Unknown
-            && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)
 }

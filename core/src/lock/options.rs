@@ -1,45 +1,15 @@
 //! Options of leases and locks.
 use super::{holder, invalid};
 use crate::Client;
+use crate::client::{MIN_EXPIRY, certain_lifetime};
 use crate::error::Error;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Minimum duration of a lease, and minimum expiry of a key that is written in several steps.
-const MIN_LEASE: Duration = Duration::from_millis(100);
 /// Maximum duration of a lease; renew it if you need it for longer.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
-/// Fixed part of the safety margin: the store counts whole milliseconds, and a write takes time to leave the process.
-const FIXED_MARGIN: Duration = Duration::from_millis(10);
-/// Divisor of the lease for the maximum drift between the clocks of client and store.
-const DRIFT_DIVISOR: u32 = 100;
 /// Minimum time between renewals.
 const MIN_RENEWAL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Returns the time for which a key that expires `after` this duration certainly exists, counted from when its request was
-/// sent.
-pub(super) fn certain_lifetime(after: Duration) -> Duration {
-    after
-        .saturating_sub(after / DRIFT_DIVISOR)
-        .saturating_sub(FIXED_MARGIN)
-}
-
-/// Rejects an expiry that is too short for a read and a write, before any request is sent.
-pub(super) fn check_expiry(
-    verb: &str,
-    key: &[u8],
-    expires_in: Option<Duration>,
-) -> Result<(), Error> {
-    match expires_in {
-        Some(after) if after < MIN_LEASE => {
-            let reason = format!(
-                "an expiry of {after:?} is too short, because the key may expire before it is written; use at least {MIN_LEASE:?}"
-            );
-            Err(invalid(verb, key, reason))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Times at which a guard renews its lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -177,9 +147,9 @@ impl LeaseOptions {
         if name.is_empty() {
             return refuse("the name is empty".into());
         }
-        if self.duration < MIN_LEASE {
+        if self.duration < MIN_EXPIRY {
             return refuse(format!(
-                "a lease of {:?} is too short; it lasts at least {MIN_LEASE:?}",
+                "a lease of {:?} is too short; it lasts at least {MIN_EXPIRY:?}",
                 self.duration
             ));
         }

@@ -2,13 +2,13 @@
 //!
 //! Because one task does all three, no renewal is under way when the lease is released. The caller may give up waiting, drop
 //! the guard or panic: the task notices and cleans up.
-use super::guard::{Guard, Release};
+use super::guard::{Guard, GuardCommand, Release};
 use super::holder::Holder;
-use super::lease_tracker::LeaseRegistration;
 use super::lease_validity::LeaseValidity;
 use super::options::LeaseOptions;
-use super::{action, is_transient, not_a_lock};
+use super::{action, not_a_lock};
 use crate::LostReason;
+use crate::client::LeaseRegistration;
 use crate::client::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{
@@ -26,17 +26,6 @@ const RELEASE_RETRY_DELAY: (Duration, Duration) =
     (Duration::from_millis(50), Duration::from_secs(1));
 /// Bounds of the delay after a failed renewal, as divisors of the renewal interval.
 const RETRY_DIVISORS: (u32, u32) = (32, 4);
-
-/// A command of the guard. A closed channel means: release the lease.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// Renew now.
-    Renew(oneshot::Sender<Result<Hlc, Error>>),
-    /// Stop renewing, release the lease.
-    Release(oneshot::Sender<Result<Release, Error>>),
-    /// Stop renewing, keep the lease as it is.
-    Leave,
-}
 
 /// Makes one attempt to take a lease. Returns `None` if another client holds it.
 ///
@@ -168,7 +157,7 @@ impl RenewalTask {
     async fn renew_until_lost(
         mut self,
         validity: &LeaseValidity,
-        mut commands: mpsc::Receiver<Command>,
+        mut commands: mpsc::Receiver<GuardCommand>,
         taken: Instant,
     ) {
         let interval = self.options.renewal_interval();
@@ -187,8 +176,8 @@ impl RenewalTask {
                     return self.release_in_background().await;
                 }
                 command = commands.recv() => match command {
-                    Some(Command::Renew(reply)) => answer = Some(reply),
-                    Some(Command::Release(reply)) => {
+                    Some(GuardCommand::Renew(reply)) => answer = Some(reply),
+                    Some(GuardCommand::Release(reply)) => {
                         let released = self.error(ErrorKind::LockLost, "it was released");
                         validity.invalidate(LostReason::Released, Some(released));
                         let released = self.release().await;
@@ -196,7 +185,7 @@ impl RenewalTask {
                         let _ = reply.send(released);
                         return self.release_after_reconnect().await;
                     }
-                    Some(Command::Leave) => return validity.invalidate(LostReason::Released, None),
+                    Some(GuardCommand::Leave) => return validity.invalidate(LostReason::Released, None),
                     None => {
                         validity.invalidate(LostReason::Released, None);
                         return self.release_in_background().await;
@@ -393,7 +382,7 @@ impl RenewalTask {
             };
             may_be_given_back |= error.outcome() == Outcome::Unknown;
             let delay = backoff.next(self.random());
-            if !is_transient(&error) || Instant::now() + delay >= deadline {
+            if !error.is_transient() || Instant::now() + delay >= deadline {
                 return Err(error);
             }
             sleep(delay).await;

@@ -1,12 +1,11 @@
 //! Updates of a key without a lock.
-use super::compare_and_set::{CompareAndSet, Progress, StepOutcome};
-use super::guard::Guard;
-use super::guarded_write::WRITE_ACTION;
-use super::options::{certain_lifetime, check_expiry};
-use super::{action, invalid, is_transient};
+use super::guard::{Guard, WRITE_ACTION};
+use super::{action, invalid};
 use crate::AsBytes;
 use crate::client::backoff::Backoff;
-use crate::client::{Deadline, is_unsupported_request};
+use crate::client::{
+    CompareAndSet, Deadline, Progress, certain_lifetime, check_expiry, is_unsupported_request,
+};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents::{ClientStore, SettledKey, TOMBSTONE, has_record_prefix};
 use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
@@ -232,7 +231,7 @@ impl Update<'_> {
                         }
                     };
                 }
-                Err(error) if is_transient(&error) || is_unsupported_request(&error) => {
+                Err(error) if error.is_transient() || is_unsupported_request(&error) => {
                     retry_reason = RetryReason::Failed(error);
                 }
                 Err(error) => return Err(error),
@@ -338,7 +337,7 @@ impl Update<'_> {
             Err(error) => {
                 self.invalidate_capabilities_if_unsupported(&error);
                 let is_certain = error.outcome() == Outcome::NotDone;
-                if is_certain && (is_transient(&error) || is_unsupported_request(&error)) {
+                if is_certain && (error.is_transient() || is_unsupported_request(&error)) {
                     return Ok(AttemptOutcome::Retry(RetryReason::Failed(error)));
                 }
                 Err(error)
@@ -394,7 +393,7 @@ impl Update<'_> {
                 ..SetOptions::default()
             };
             let result = self.client.set_with(self.key, &step.value, &options).await;
-            return match (steps.handle_outcome(step_outcome(&result)), result) {
+            return match (steps.handle_outcome((&result).into()), result) {
                 (Progress::Continue, _) => {
                     fence_ends = expires_in.map(|after| sent + certain_lifetime(after));
                     continue;
@@ -467,16 +466,4 @@ fn remaining_since(time: Duration, since: Instant) -> Duration {
     let left = time.saturating_sub(since.elapsed());
     let ms = (left + Duration::from_micros(500)).as_millis().max(1);
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
-}
-
-pub(super) fn step_outcome(result: &Result<SetOutcome, Error>) -> StepOutcome {
-    match result {
-        Ok(SetOutcome::Applied { version }) => StepOutcome::Applied(version.clone()),
-        Ok(SetOutcome::NotApplied { .. }) => StepOutcome::NotApplied,
-        Err(error) if error.kind() == ErrorKind::FencingTokenLower => StepOutcome::Refused,
-        Err(error) => StepOutcome::Failed {
-            outcome: error.outcome(),
-            may_pass: is_transient(error),
-        },
-    }
 }

@@ -5,7 +5,7 @@ use super::{
     Admission, Completion, EncodedRequest, Failure, NewRequest, OutgoingRequest, RequestId,
     RequestStatus, RequestTable, ResendPolicy,
 };
-use crate::client::Counters;
+use crate::Counters;
 use crate::error::{ErrorKind, Outcome};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::session::{Event, PublishOptions, Session, SessionError};

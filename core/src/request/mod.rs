@@ -9,16 +9,17 @@ mod encoded_request;
 mod exchange;
 mod outgoing_request;
 mod request_table;
+mod retry;
 mod sending;
 
 pub(crate) use delayed_acks::MAX_ACK_DELAY_MS;
 pub(crate) use encoded_request::EncodedRequest;
 pub(crate) use exchange::{Exchange, Message, ReceivedBatch};
-pub(crate) use outgoing_request::OutgoingRequest;
+pub(crate) use outgoing_request::{OutgoingRequest, ResendPolicy};
 pub(crate) use request_table::{
-    Admission, Completion, NewRequest, RequestId, RequestStatus, RequestTable, ResendPolicy,
-    SendCapacity,
+    Admission, Completion, NewRequest, RequestId, RequestStatus, RequestTable, SendCapacity,
 };
+pub use retry::Retry;
 
 use crate::error::{ErrorKind, Outcome};
 use statestore_protocol::mqtt::ReasonCode;

@@ -1,7 +1,16 @@
 //! A request as passed by its caller.
-use super::ResendPolicy;
-use crate::client::Retry;
+use super::Retry;
 use statestore_protocol::CommandRef;
+
+/// Whether a request is sent again in another session, if the outcome of the first time is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResendPolicy {
+    Never,
+    /// Sent again: executing it twice has the effect of executing it once.
+    Idempotent,
+    /// Sent again, even though it may be executed twice.
+    Risky,
+}
 
 /// A request to send.
 #[derive(Debug, Clone, Copy)]

@@ -1,16 +1,9 @@
-//! Credentials sent over MQTT: a user name and password, or a Kubernetes service account token.
+//! Sources of credentials: a user name and password, or a Kubernetes service account token.
 use super::{Endpoint, Settings};
-use crate::transport::{TransportError, file};
 use bytes::Bytes;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-
-/// Authentication method of a service account token (MQTT 5, section 4.12; the token is the authentication data).
-pub(crate) const SAT_METHOD: &str = "K8S-SAT";
-
-/// Maximum length of binary data in MQTT, in bytes.
-const MAX_BYTES: usize = 65_535;
+use std::path::PathBuf;
 
 /// Sources of the credentials.
 #[derive(Clone, Default)]
@@ -19,15 +12,6 @@ pub(crate) struct CredentialSources {
     pub(crate) password: Option<Bytes>,
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) sat_file: Option<PathBuf>,
-}
-
-/// The credentials of one CONNECT.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) user_name: Option<String>,
-    pub(crate) password: Option<Bytes>,
-    /// Method and data of the enhanced authentication.
-    pub(crate) authentication: Option<(String, Bytes)>,
 }
 
 impl Settings {
@@ -140,36 +124,10 @@ impl CredentialSources {
         self.password.is_some() || self.password_file.is_some()
     }
 
-    /// Returns whether [`read`](Self::read) reads files.
+    /// Returns whether the credentials are in files.
     pub(crate) fn has_files(&self) -> bool {
         self.password_file.is_some() || self.sat_file.is_some()
     }
-
-    /// Returns the current credentials. Blocks if they are in files.
-    pub(crate) fn read(&self) -> Result<Credentials, TransportError> {
-        let password = match &self.password_file {
-            Some(path) => {
-                let password = file::read_secret("password file", path, MAX_BYTES)?;
-                Some(Bytes::from_owner(password))
-            }
-            None => self.password.clone(),
-        };
-        let authentication = match &self.sat_file {
-            Some(path) => Some((SAT_METHOD.to_owned(), read_token(path)?)),
-            None => None,
-        };
-        Ok(Credentials {
-            user_name: self.user_name.clone(),
-            password,
-            authentication,
-        })
-    }
-}
-
-/// Reads a service account token. Blocks.
-pub(crate) fn read_token(path: &Path) -> Result<Bytes, TransportError> {
-    let token = file::read_secret("service account token file", path, MAX_BYTES)?;
-    Ok(Bytes::from_owner(token))
 }
 
 impl fmt::Debug for CredentialSources {
@@ -180,20 +138,6 @@ impl fmt::Debug for CredentialSources {
             .field("password", &self.password.is_some())
             .field("password_file", &self.password_file)
             .field("sat_file", &self.sat_file)
-            .finish()
-    }
-}
-
-impl fmt::Debug for Credentials {
-    /// Omits the password and the token.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("user_name", &self.user_name)
-            .field("password", &self.password.is_some())
-            .field(
-                "authentication",
-                &self.authentication.as_ref().map(|(method, _)| method),
-            )
             .finish()
     }
 }

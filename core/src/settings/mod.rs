@@ -8,13 +8,12 @@ mod parsers;
 mod tls;
 mod url;
 
-pub(crate) use credentials::{Credentials, read_token};
+pub(crate) use credentials::CredentialSources;
 pub(crate) use endpoint::{Endpoint, without_zone};
 pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::platform::{Platform, System};
-use credentials::CredentialSources;
 use statestore_protocol::mqtt::Limits;
 use statestore_protocol::topic;
 use std::fmt;

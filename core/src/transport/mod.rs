@@ -1,25 +1,25 @@
 //! Byte streams to the broker.
 mod blocking_slot;
+mod credentials;
 mod error;
-pub(crate) mod file;
+mod file;
 mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
 mod watch;
-#[cfg(feature = "ws")]
-mod websocket;
 
 pub(crate) use blocking_slot::BlockingSlot;
+pub(crate) use credentials::{Credentials, read_token};
 pub(crate) use error::TransportError;
 pub(crate) use stream::Stream;
 pub(crate) use watch::FileWatch;
 
 use crate::Settings;
 use crate::error::ErrorKind;
+use crate::settings::Endpoint;
 #[cfg(feature = "ws")]
 use crate::settings::without_zone;
-use crate::settings::{Credentials, Endpoint};
 use std::io;
 use std::net::SocketAddr;
 
@@ -61,7 +61,7 @@ pub(crate) async fn connect(
                 Some(path) => {
                     let host = without_zone(host).to_owned();
                     let host = Endpoint::Tcp { host, port: *port }.to_string();
-                    let socket = websocket::WebSocket::connect(stream, &host, path);
+                    let socket = stream::WebSocket::connect(stream, &host, path);
                     Stream::WebSocket(Box::new(socket.await?))
                 }
                 _ => stream,

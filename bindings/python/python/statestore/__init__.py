@@ -27,6 +27,7 @@ from statestore._native import Hlc, IfVersion, __version__, if_version
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from statestore._results import *  # noqa: F403
+    from statestore._state import *  # noqa: F403
 
 __all__ = [
     "Absent",
@@ -115,9 +116,9 @@ if not TYPE_CHECKING:
         """The classes of results, which come with the first client: what they are made of takes longest to import."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from statestore import _results
+        from statestore import _results, _state
 
-        found = getattr(_results, name)
+        found = getattr(_state if name in _state.__all__ else _results, name)
         globals()[name] = found
         return found
 

@@ -189,7 +189,8 @@ def _settings(args, kwargs):
     except TypeError as error:
         raise (_argument_error(args, kwargs) or error) from None
     # What calls return, so that the first one need not wait for it.
-    import statestore._results  # noqa: F401
+    import statestore._results
+    import statestore._state  # noqa: F401
 
     return settings
 

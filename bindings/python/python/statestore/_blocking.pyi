@@ -30,10 +30,10 @@ from statestore._results import (
     Observation,
     Release,
     SetOutcome,
-    State,
     TransactionOutcome,
     Unchanged,
 )
+from statestore._state import State
 
 _V = TypeVarWithDefault("_V", bytes, str, default=bytes)
 _T = TypeVar("_T")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, Union
+from typing import Generic, Literal, TypeVar, Union
 
 from statestore._native import Hlc
-
-if TYPE_CHECKING:
-    from statestore._errors import StateStoreError
 
 __all__ = [
     "Absent",
@@ -31,7 +28,6 @@ __all__ = [
     "Resync",
     "Set",
     "SetOutcome",
-    "State",
     "TransactionOutcome",
     "Unchanged",
 ]
@@ -253,18 +249,6 @@ LostReason = Literal["closed", "taken_over", "gave_up", "refused", "released", "
 
 The last three are of guards alone.
 """
-
-
-@dataclass(frozen=True)
-class State:
-    """How a connection is."""
-
-    kind: Literal["connecting", "connected", "reconnecting", "closed"]
-    """State of the connection."""
-    reason: StateStoreError | None
-    """Why it is reconnecting or closed, in detail."""
-    lost_reason: LostReason | None = None
-    """Why it is closed: ``"closed"``, ``"taken_over"`` or ``"gave_up"``."""
 
 
 @dataclass(frozen=True)

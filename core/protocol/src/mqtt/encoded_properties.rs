@@ -1,5 +1,5 @@
 //! Properties of a PUBLISH that are encoded before the packet is.
-use super::{EncodeError, PublishHeader};
+use super::EncodeError;
 use bytes::BufMut;
 
 /// Properties that are the same in many packets, encoded once.
@@ -7,22 +7,10 @@ use bytes::BufMut;
 pub struct EncodedProperties {
     pub(super) bytes: Vec<u8>,
     /// Where the value of the last user property begins, with its length.
-    last_value: usize,
+    pub(super) last_value: usize,
 }
 
 impl EncodedProperties {
-    /// Encodes the properties of `header`; its other fields do not matter.
-    pub fn new(header: &PublishHeader<'_>) -> Result<Self, EncodeError> {
-        let mut out = Vec::with_capacity(header.properties_len());
-        header.put_properties(&mut out)?;
-        let last_value = header.user_properties.last();
-        let last_value = last_value.map_or(0, |(_, value)| 2 + value.len());
-        Ok(Self {
-            last_value: out.len() - last_value,
-            bytes: out,
-        })
-    }
-
     /// Sets the value of the last user property, at the very end, to the text that `write` appends: UTF-8 without U+0000.
     pub(crate) fn rewrite_last_value(
         &mut self,

@@ -9,7 +9,6 @@
 
 pub mod alias;
 pub mod auth;
-mod auth_exchange;
 pub mod checked_topic;
 pub mod connack;
 pub mod connect;

@@ -333,7 +333,7 @@ impl PublishHeader<'_> {
     }
 
     #[inline]
-    pub(super) fn properties_len(&self) -> usize {
+    fn properties_len(&self) -> usize {
         let field = |len: Option<usize>| len.map_or(0, |len| 3 + len);
         let ids = self.subscription_identifiers.iter();
         let users = self.user_properties.iter();
@@ -354,7 +354,7 @@ impl PublishHeader<'_> {
     }
 
     #[inline]
-    pub(super) fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
+    fn put_properties(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
         if let Some(encoded) = self.encoded {
             out.put_slice(&encoded.bytes);
         }
@@ -402,6 +402,20 @@ impl PublishHeader<'_> {
             out.put_slice(&encoded.bytes);
         }
         Ok(())
+    }
+}
+
+impl EncodedProperties {
+    /// Encodes the properties of `header`; its other fields do not matter.
+    pub fn new(header: &PublishHeader<'_>) -> Result<Self, EncodeError> {
+        let mut out = Vec::with_capacity(header.properties_len());
+        header.put_properties(&mut out)?;
+        let last_value = header.user_properties.last();
+        let last_value = last_value.map_or(0, |(_, value)| 2 + value.len());
+        Ok(Self {
+            last_value: out.len() - last_value,
+            bytes: out,
+        })
     }
 }
 

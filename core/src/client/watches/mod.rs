@@ -1,6 +1,7 @@
 //! The watched keys: the observers of each, and the requests that the store needs for it.
 //!
-//! One task keeps the store's watches in line with the observers. For each key it sends one of these requests at a time:
+//! One [task](super::watch_task) keeps the store's watches in line with the observers. For each key it sends one of these
+//! requests at a time:
 //!
 //! - KEYNOTIFY, when the key gets its first observer or its watch ended with the connection;
 //! - GET, to read the changes that were missed;
@@ -9,11 +10,9 @@
 //! Notifications are verified, since a broker may let other clients publish on the topic. A notification is not delivered if
 //! its version is lower than the previous one, or too far ahead of the local clock. The same applies to the same version with
 //! another value. The task reads the key instead, at most once per [`MIN_READ_INTERVAL`], and the response decides.
-mod task;
+mod response;
 
-pub(super) use task::run;
-
-use super::observer::{EndReason, Observation, ObservationQueue};
+use super::observation_queue::{EndReason, Observation, ObservationQueue};
 use super::{Counters, Handle, detach};
 use crate::LostReason;
 use crate::error::Error;
@@ -43,23 +42,23 @@ struct WatchWaiter {
 pub(super) struct Watches {
     registry: Mutex<Registry>,
     /// Notifies the task that a key needs a request.
-    changed: Notify,
+    pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Registry {
+pub(super) struct Registry {
     /// Watches by key; ordered, so that they are renewed in the same order each time.
     keys: BTreeMap<Bytes, Watch>,
     /// Keys that need a request; each at most once.
-    due: VecDeque<Bytes>,
+    pub(super) due: VecDeque<Bytes>,
     /// Keys that were read because of a doubt, with the time before which that is not repeated; ordered by time.
     recently_read: VecDeque<(Instant, Bytes)>,
     /// Number of the connection. Responses on an earlier one are void.
     connection: u64,
-    closed: bool,
+    pub(super) closed: bool,
     notifications: u64,
     stale: u64,
-    malformed: u64,
+    pub(super) malformed: u64,
 }
 
 // Each flag is independent of the others.
@@ -99,7 +98,7 @@ struct Watch {
 
 /// The next request for a key.
 #[derive(Debug, Clone, Copy)]
-enum WatchRequest {
+pub(super) enum WatchRequest {
     /// Start the watch. `until` is when the last of the waiting callers gives up.
     Start {
         until: Option<Instant>,
@@ -213,7 +212,11 @@ impl Watches {
     }
 
     /// Handles a notification. `merge` merges its version into the clock, unless it is too far ahead.
-    fn handle_notification(&self, notification: Notification, merge: impl FnOnce(&Hlc) -> bool) {
+    pub(super) fn handle_notification(
+        &self,
+        notification: Notification,
+        merge: impl FnOnce(&Hlc) -> bool,
+    ) {
         let mut registry = self.registry();
         let Notification {
             key,
@@ -294,14 +297,14 @@ impl Watches {
         counters.malformed_messages = registry.malformed;
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Registry {
     /// Marks a key that needs a request.
-    fn mark_due(&mut self, key: &Bytes) {
+    pub(super) fn mark_due(&mut self, key: &Bytes) {
         if let Some(watch) = self.keys.get_mut(key)
             && !watch.is_due
             && !watch.in_flight
@@ -312,7 +315,7 @@ impl Registry {
     }
 
     /// Makes keys eligible for another read once [`MIN_READ_INTERVAL`] has passed. Returns the time for the next key.
-    fn expire_recent_reads(&mut self) -> Option<Instant> {
+    pub(super) fn expire_recent_reads(&mut self) -> Option<Instant> {
         let now = Instant::now();
         loop {
             match self.recently_read.front() {
@@ -329,7 +332,7 @@ impl Registry {
     }
 
     /// Returns the next key with its step. Removes keys without observers.
-    fn next_request(&mut self) -> Option<(Bytes, WatchRequest, u64)> {
+    pub(super) fn next_request(&mut self) -> Option<(Bytes, WatchRequest, u64)> {
         while let Some(key) = self.due.pop_front() {
             let Some(watch) = self.keys.get_mut(&key) else {
                 continue;

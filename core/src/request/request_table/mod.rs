@@ -5,9 +5,9 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use slot::{Completion, RequestId, ResendPolicy};
+pub(crate) use slot::{Completion, RequestId};
 
-use super::{EncodedRequest, Failure};
+use super::{EncodedRequest, Failure, ResendPolicy};
 use crate::error::{ErrorKind, Outcome};
 use slot::{Slot, State};
 use statestore_protocol::mqtt::PacketId;

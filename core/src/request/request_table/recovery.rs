@@ -1,6 +1,6 @@
 //! Recovery of requests after the loss of their connection or session.
-use super::super::{EncodedRequest, Failure};
-use super::{Completion, RequestId, RequestTable, ResendPolicy, Slot, State};
+use super::super::{EncodedRequest, Failure, ResendPolicy};
+use super::{Completion, RequestId, RequestTable, Slot, State};
 use crate::error::{ErrorKind, Outcome};
 use std::task::Waker;
 

@@ -1,5 +1,5 @@
 //! A request of the ledger: its id, its state and its result.
-use super::super::{EncodedRequest, Failure};
+use super::super::{EncodedRequest, Failure, ResendPolicy};
 use statestore_protocol::mqtt::{PacketId, Publish};
 use std::task::Waker;
 
@@ -19,16 +19,6 @@ pub(crate) enum Completion {
         repeated: bool,
     },
     Failed(Failure),
-}
-
-/// Whether a request is sent again in another session, if the outcome of the first time is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResendPolicy {
-    Never,
-    /// Sent again: executing it twice has the effect of executing it once.
-    Idempotent,
-    /// Sent again, even though it may be executed twice.
-    Risky,
 }
 
 /// State of a request.

@@ -1,5 +1,5 @@
 //! Private keys that are encrypted with a password.
-use super::identity::KEY;
+use super::KEY_FILE;
 use crate::transport::error::TransportError;
 use crate::transport::file;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
@@ -17,14 +17,14 @@ pub(super) fn decrypt(
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
     let malformed = |error: &dyn fmt::Display| {
-        TransportError::file(KEY, path, format!("is not a well-formed key: {error}"))
+        TransportError::file(KEY_FILE, path, format!("is not a well-formed key: {error}"))
     };
     let (_, document) = SecretDocument::from_pem(pem).map_err(|error| malformed(&error))?;
     let unsupported = |error: &dyn fmt::Display| {
         let problem = format!(
             "is encrypted in a way that is not supported ({error}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
         );
-        TransportError::file(KEY, path, problem)
+        TransportError::file(KEY_FILE, path, problem)
     };
     let key = match EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()) {
         Ok(key) => key,

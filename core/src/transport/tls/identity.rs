@@ -1,7 +1,7 @@
 //! The client's own certificate and private key.
-use super::crypto_provider;
 use super::encrypted_key::decrypt;
 use super::root_store::{certificates, pem_problem};
+use super::{KEY_FILE, crypto_provider};
 use crate::settings::TlsSettings;
 use crate::transport::error::TransportError;
 use crate::transport::file;
@@ -14,7 +14,6 @@ use std::path::Path;
 use std::str;
 use zeroize::Zeroizing;
 
-pub(super) const KEY: &str = "key file";
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
@@ -35,7 +34,7 @@ pub(super) fn load(
         Err(RustlsError::InconsistentKeys(_)) => {
             let certificate = cert_file.display();
             let problem = format!("does not match the first certificate in `{certificate}`");
-            Err(TransportError::file(KEY, key_file, problem))
+            Err(TransportError::file(KEY_FILE, key_file, problem))
         }
         Err(RustlsError::InvalidCertificate(error)) => {
             let problem = format!("begins with a certificate that cannot be used: {error}");
@@ -44,7 +43,7 @@ pub(super) fn load(
         Err(error) => {
             let problem =
                 format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
-            Err(TransportError::file(KEY, key_file, problem))
+            Err(TransportError::file(KEY_FILE, key_file, problem))
         }
     }
 }
@@ -67,18 +66,18 @@ fn private_key(
     path: &Path,
     password_file: Option<&Path>,
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
-    let bytes = file::read(KEY, path, MAX_KEY_BYTES)?;
+    let bytes = file::read(KEY_FILE, path, MAX_KEY_BYTES)?;
     let text = str::from_utf8(&bytes).unwrap_or_default();
     if let Some(pem) = encrypted_section(text) {
         let Some(password_file) = password_file else {
             let problem = "is encrypted, and no key password file is given";
-            return Err(TransportError::file(KEY, path, problem));
+            return Err(TransportError::file(KEY_FILE, path, problem));
         };
         return decrypt(path, pem, password_file);
     }
     if text.contains("Proc-Type: 4,ENCRYPTED") {
         let problem = "is encrypted in OpenSSL's old format; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`";
-        return Err(TransportError::file(KEY, path, problem));
+        return Err(TransportError::file(KEY_FILE, path, problem));
     }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map(Zeroizing::new);
     key.map_err(|error| {
@@ -91,7 +90,7 @@ fn private_key(
             }
             (error, _) => pem_problem(&error),
         };
-        TransportError::file(KEY, path, problem)
+        TransportError::file(KEY_FILE, path, problem)
     })
 }
 

@@ -23,6 +23,9 @@ use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
+/// Description of the file with the private key, for errors.
+const KEY_FILE: &str = "key file";
+
 /// State of one handshake: the certificates and keys are read and checked, but no byte is sent yet.
 pub(crate) struct Tls {
     connector: TlsConnector,

@@ -1,5 +1,5 @@
 //! Private keys that are encrypted with a password, in a build that cannot decrypt them.
-use super::identity::KEY;
+use super::KEY_FILE;
 use crate::transport::error::TransportError;
 use rustls::pki_types::PrivateKeyDer;
 use std::path::Path;
@@ -11,5 +11,5 @@ pub(super) fn decrypt(
     _password_file: &Path,
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let problem = "is encrypted, which this build cannot open (feature `encrypted-keys`); take the password off with `openssl pkcs8`";
-    Err(TransportError::file(KEY, path, problem))
+    Err(TransportError::file(KEY_FILE, path, problem))
 }

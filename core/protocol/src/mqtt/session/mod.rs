@@ -9,6 +9,7 @@
 //! - [`connection_lost`](Session::connection_lost) when the transport is gone or a call returned an error.
 //!
 //! All times are milliseconds on one clock that never jumps.
+mod auth_exchange;
 mod drain;
 mod error;
 mod event;
@@ -24,13 +25,13 @@ pub use subscriptions::Subscriptions;
 pub use unacknowledged_publish::PublishOptions;
 
 use super::alias::{InboundAliases, OutboundAliases, TopicName};
-use super::auth_exchange::AuthExchange;
 use super::keep_alive::{ClientKeepAlive, KeepAliveAction};
 use super::outbox::Outbox;
 use super::{
     Connect, Decoder, Disconnect, EncodeError, Limits, PacketId, PacketIds, PubAck, PublishHeader,
     ReasonCode, Window, encode_pingreq,
 };
+use auth_exchange::AuthExchange;
 use bytes::{Bytes, BytesMut};
 use drain::DrainState;
 use unacknowledged_publish::UnacknowledgedPublish;

@@ -16,13 +16,13 @@ struct State {
 
 /// Registration of one task that holds or releases a lease.
 #[derive(Debug)]
-pub(super) struct LeaseRegistration {
+pub(crate) struct LeaseRegistration {
     state: Arc<watch::Sender<State>>,
 }
 
 impl LeaseTracker {
     /// Registers a task. Returns `None` once the client is closing.
-    pub(super) fn register(&self) -> Option<LeaseRegistration> {
+    pub(crate) fn register(&self) -> Option<LeaseRegistration> {
         let entered = self.state.send_if_modified(|state| {
             state.tasks += usize::from(!state.is_closing);
             !state.is_closing
@@ -43,7 +43,7 @@ impl LeaseTracker {
 
 impl LeaseRegistration {
     /// Waits until the client is closing and the lease must be released.
-    pub(super) fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn closing(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut state = self.state.subscribe();
         async move {
             // The sender lives as long as the entry.

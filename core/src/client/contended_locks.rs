@@ -16,7 +16,7 @@ pub(crate) struct ContendedLocks {
 
 impl ContendedLocks {
     /// Returns whether this client released the lock a moment ago while other clients wanted it.
-    pub(super) fn was_just_released(&self, name: &Bytes) -> bool {
+    pub(crate) fn was_just_released(&self, name: &Bytes) -> bool {
         let now = Instant::now();
         let ended = self.released();
         let mut of_name = ended.iter().filter(|(other, _)| other == name);
@@ -37,9 +37,9 @@ impl ContendedLocks {
 
 /// Marker of a held lock that other clients want; dropped with the guard.
 #[derive(Debug)]
-pub(super) struct ContendedLock {
-    pub(super) client: Client,
-    pub(super) lock_name: Bytes,
+pub(crate) struct ContendedLock {
+    pub(crate) client: Client,
+    pub(crate) lock_name: Bytes,
 }
 
 impl Drop for ContendedLock {

@@ -1,16 +1,13 @@
 //! The task that keeps the store's watches in line with the observers.
-use super::super::call::Call;
-use super::super::detach;
-use super::super::observer::EndReason;
-use super::super::shared::Shared;
-use super::{WatchRequest, WatchWaiter};
+use super::call::Call;
+use super::detach;
+use super::shared::Shared;
+use super::watches::WatchRequest;
 use crate::Entry;
-use crate::LostReason;
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::Error;
 use crate::intents;
 use crate::request::{Message, OutgoingRequest};
 use bytes::Bytes;
-use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +21,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Handles a message to this client id that is not a response.
-    pub(in super::super) fn handle_notification(&self, message: &Message, client_id: &str) {
+    pub(super) fn handle_notification(&self, message: &Message, client_id: &str) {
         let timestamp = message
             .publish
             .user_properties()
@@ -91,99 +88,10 @@ impl Shared {
             _ => Err(call.invalid("the response is not one to this command")),
         }
     }
-
-    /// Handles the response to a step. Returns whether to repeat the step after a pause.
-    fn handle_watch_response(
-        &self,
-        key: &Bytes,
-        step: WatchRequest,
-        connection: u64,
-        answer: Result<Option<(Bytes, Hlc)>, Error>,
-    ) -> bool {
-        let mut registry = self.watches.registry();
-        let current = registry.connection == connection;
-        let Some(watch) = registry.keys.get_mut(key) else {
-            return false;
-        };
-        watch.in_flight = false;
-        let caught_up = std::mem::take(&mut watch.catching_up);
-        let mut retry = false;
-        match (step, answer) {
-            (WatchRequest::Start { .. }, Ok(_)) => {
-                watch.started = current;
-                if current {
-                    for caller in watch.waiters.drain(..) {
-                        // The receiver is gone if the caller gave up.
-                        let _ = caller.started.send(Ok(()));
-                    }
-                }
-            }
-            (WatchRequest::Read { observed, missed }, Ok(state)) => {
-                if current {
-                    watch.handle_read(state, observed, missed, caught_up);
-                }
-            }
-            // After an error the watch may continue at the store. That is harmless: its notifications are ignored, and a second
-            // KEYNOTIFY has no further effect.
-            (WatchRequest::Stop, _) => {}
-            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
-                if watch.gap && is_transient(&error) =>
-            {
-                retry = true;
-            }
-            // The client is closed, and its observers end for the same reason.
-            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error))
-                if error.kind() == ErrorKind::Closed =>
-            {
-                return false;
-            }
-            // The last observation may still be true. After a transient failure, the key is read again.
-            (WatchRequest::Read { missed, .. }, Err(error)) if !watch.gap => {
-                watch.needs_read |= is_transient(&error);
-                watch.distrusted |= missed;
-            }
-            (WatchRequest::Start { .. }, Err(error)) if error.kind() == ErrorKind::TimedOut => {
-                // Each caller ends at its own time. For later callers, the store is asked again.
-                let now = Instant::now();
-                let is_wanted =
-                    |caller: &WatchWaiter| !caller.started.is_closed() && caller.until > now;
-                if !watch.observers.is_empty() && !watch.waiters.iter().any(is_wanted) {
-                    return false;
-                }
-            }
-            (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error)) => {
-                // Without the full error, which names the key.
-                tracing::warn!(kind = ?error.kind(), "a watch ends");
-                for caller in watch.waiters.drain(..) {
-                    // The receiver is gone if the caller gave up.
-                    let _ = caller.started.send(Err(error.clone()));
-                }
-                for queue in watch.observers.drain(..) {
-                    queue.close(EndReason {
-                        lost_reason: LostReason::Refused,
-                        error: Some(error.clone()),
-                    });
-                }
-            }
-        }
-        if !retry {
-            registry.mark_due(key);
-        }
-        retry
-    }
-}
-
-/// Returns whether a watch that was allowed before may be allowed again. After a rejection with 0x83, it would be rejected
-/// again. That is the reason code if the response exceeds the Maximum Packet Size of this client.
-fn is_transient(error: &Error) -> bool {
-    if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
-        return false;
-    }
-    error.is_retryable() || error.outcome() == Outcome::Unknown && error.kind() != ErrorKind::Closed
 }
 
 /// Keeps the store's watches in line with the observers until the client is closed.
-pub(in super::super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<Shared>) {
     let mut steps = JoinSet::new();
     loop {
         while steps.len() < MAX_CONCURRENT {
@@ -194,7 +102,10 @@ pub(in super::super) async fn run(shared: Arc<Shared>) {
             let shared = shared.clone();
             steps.spawn(async move {
                 let answer = shared.send_watch_request(&key, step).await;
-                if shared.handle_watch_response(&key, step, connection, answer) {
+                if shared
+                    .watches
+                    .handle_response(&key, step, connection, answer)
+                {
                     tokio::time::sleep(RETRY_DELAY).await;
                     shared.watches.registry().mark_due(&key);
                 }

@@ -1,7 +1,7 @@
 //! The client's side of enhanced authentication (MQTT 5, section 4.12). It supports methods in which a single message
 //! carries all of the client's data, such as a token.
-use super::session::SessionError;
-use super::{Auth, ReasonCode};
+use super::super::{Auth, ReasonCode};
+use super::error::SessionError;
 use bytes::Bytes;
 use std::fmt;
 

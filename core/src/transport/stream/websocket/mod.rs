@@ -6,7 +6,7 @@
 mod handshake;
 
 use super::Stream;
-use super::error::TransportError;
+use crate::transport::error::TransportError;
 use bytes::{Buf, BytesMut};
 use statestore_protocol::websocket::{FrameDecoder, Opcode, Role, put_frame};
 use std::io;
@@ -33,7 +33,7 @@ pub(crate) struct WebSocket {
 
 impl WebSocket {
     /// Performs the handshake over a connection. `host` is in the form used in URLs.
-    pub(super) async fn connect(
+    pub(in crate::transport) async fn connect(
         mut transport: Stream,
         host: &str,
         path: &str,

@@ -1,6 +1,6 @@
 //! Compare-and-set by a fencing token, as a sequence of requests without I/O.
-use crate::error::Outcome;
-use crate::{Condition, Entry, Hlc};
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Condition, Entry, Hlc, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::hlc;
 
@@ -67,6 +67,20 @@ pub enum StepOutcome {
         /// Whether another attempt may succeed.
         may_pass: bool,
     },
+}
+
+impl From<&Result<SetOutcome, Error>> for StepOutcome {
+    fn from(result: &Result<SetOutcome, Error>) -> Self {
+        match result {
+            Ok(SetOutcome::Applied { version }) => Self::Applied(version.clone()),
+            Ok(SetOutcome::NotApplied { .. }) => Self::NotApplied,
+            Err(error) if error.kind() == ErrorKind::FencingTokenLower => Self::Refused,
+            Err(error) => Self::Failed {
+                outcome: error.outcome(),
+                may_pass: error.is_transient(),
+            },
+        }
+    }
 }
 
 /// State after a response.

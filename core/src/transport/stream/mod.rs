@@ -1,4 +1,10 @@
 //! A connection over any kind of transport.
+#[cfg(feature = "ws")]
+mod websocket;
+
+#[cfg(feature = "ws")]
+pub(super) use websocket::WebSocket;
+
 use super::error::TransportError;
 use crate::platform::Duplex;
 use std::io;
@@ -17,7 +23,7 @@ pub(crate) enum Stream {
     #[cfg(feature = "tls")]
     Tls(Box<super::tls::TlsStream>),
     #[cfg(feature = "ws")]
-    WebSocket(Box<super::websocket::WebSocket>),
+    WebSocket(Box<WebSocket>),
     /// Created by the [`Platform`](crate::platform::Platform).
     Other(Box<dyn Duplex>),
 }

@@ -1,20 +1,56 @@
-//! SET with a condition on the version, for stores without such conditions.
+//! SET with a condition on the version, also for stores without such conditions.
+use super::Deadline;
+use super::action::key_action;
+use super::capabilities::permits_conditions;
 use super::compare_and_set::{CompareAndSet, Progress};
-use super::options::{certain_lifetime, check_expiry};
-use super::update::step_outcome;
-use crate::client::Deadline;
+use super::expiry::{certain_lifetime, check_expiry};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::intents::ClientStore;
 use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
-use statestore_protocol::Version;
+use statestore_protocol::{CommandRef, Version};
 use std::time::Duration;
 use tokio::time::Instant;
 
 const SETTING: &str = "SET";
 
+impl Client {
+    /// Stores a value if the key has this version. On a store without conditions, the client does what [`update`](Self::update)
+    /// does.
+    pub(super) async fn set_if_version(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: Version,
+        options: &SetOptions,
+    ) -> Result<SetOutcome, Error> {
+        // Invalid arguments are rejected before any request is sent.
+        drop(self.shared().start_set(key, value, options, None)?);
+        let command = CommandRef::Set {
+            key,
+            value,
+            options: statestore_protocol::SetOptions::default(),
+        };
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
+        let set = |timeout, ()| {
+            let options = options.clone().timeout(timeout);
+            async move { self.shared().send_set(key, value, &options).await }
+        };
+        let permits = permits_conditions(command);
+        let result = self
+            .call_if_supported(&deadline, !options.at_once, command, permits, set)
+            .await;
+        match result {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                compare_and_set(self, key, value, version, options, &deadline).await
+            }
+            result => result,
+        }
+    }
+}
+
 /// Replaces the value that the key had at this version, by the steps of [`CompareAndSet`].
-pub(crate) async fn set_if_version(
+async fn compare_and_set(
     client: &Client,
     key: &[u8],
     value: &[u8],
@@ -44,7 +80,7 @@ pub(crate) async fn set_if_version(
 }
 
 fn error(kind: ErrorKind, key: &[u8], reason: impl Into<String>) -> Error {
-    Error::new(kind, Outcome::NotDone, super::action(SETTING, key), reason)
+    Error::new(kind, Outcome::NotDone, key_action(SETTING, key), reason)
 }
 
 struct VersionedSet<'a> {
@@ -140,7 +176,7 @@ impl VersionedSet<'_> {
                 .shared()
                 .send_set(self.key, &step.value, &options)
                 .await;
-            match (steps.handle_outcome(step_outcome(&result)), result) {
+            match (steps.handle_outcome((&result).into()), result) {
                 (Progress::Continue, _) => {
                     fence_ends = self
                         .options
