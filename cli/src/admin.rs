@@ -29,10 +29,10 @@ pub(crate) struct Admin {
 
 const EXAMPLES: &str = "\
 Examples:
-  statestore admin --token-file token reload                 reload the configuration
-  statestore admin --token-file token backup store.backup    write a backup to a file
-  statestore admin --token-file token disconnect gateway-1   disconnect a client, which may reconnect
-  statestore admin --token-file token log info,statestored_broker=debug   log more, until the next reload
+  statestore admin reload --token-file token                 reload the configuration
+  statestore admin backup store.backup --token-file token    write a backup to a file
+  statestore admin disconnect gateway-1 --token-file token   disconnect a client, which may reconnect
+  statestore admin log info,statestored_broker=debug --token-file token   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]

@@ -24,6 +24,7 @@ pub(crate) struct AdminPort {
     #[arg(
         id = "admin",
         long = "admin",
+        global = true,
         value_name = "URL",
         env = "STATESTORE_ADMIN",
         default_value = "http://127.0.0.1:9883"
@@ -31,7 +32,12 @@ pub(crate) struct AdminPort {
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     url: Uri,
     /// File with the token of the server
-    #[arg(long, value_name = "FILE", env = "STATESTORE_ADMIN_TOKEN_FILE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "STATESTORE_ADMIN_TOKEN_FILE"
+    )]
     token_file: Option<PathBuf>,
 }
 

@@ -323,6 +323,35 @@ fn health_has_exit_codes() {
 }
 
 #[test]
+fn options_are_accepted_before_and_after_the_action() {
+    let watched = AdminFixture::start();
+    let (url, token) = (watched.store.admin_url(), watched.path("token"));
+    let options = ["--admin", &url, "--token-file", token.to_str().unwrap()];
+    let backup = watched.path("store.backup");
+    for action in [
+        &["status"][..],
+        &["reload"],
+        &["log"],
+        &["backup", backup.to_str().unwrap()],
+        &["delete", "key"],
+        &["disconnect", "nobody"],
+    ] {
+        for arguments in [[action, &options].concat(), [&options[..], action].concat()] {
+            let ended = run(statestore([&["admin"][..], &arguments].concat()), b"");
+            let words = match action[0] {
+                "delete" => "'key' is absent",
+                "disconnect" => "no such client",
+                _ => "",
+            };
+            assert!(ended.stderr.contains(words), "{ended:?}");
+            let code = i32::from(!words.is_empty());
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+        }
+        let _ = std::fs::remove_file(&backup);
+    }
+}
+
+#[test]
 fn top_prints_once_without_a_terminal() {
     let watched = AdminFixture::start();
     watched.store.ok(["set", "key", "value"]);
