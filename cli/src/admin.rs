@@ -1,11 +1,10 @@
 //! `statestore admin`.
 use crate::{
     admin_port::AdminPort, arguments::GlobalOptions, escape::escape, exit::Exit, failure::Failure,
-    key, output::Output,
+    key, output::Output, record::json_line,
 };
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -70,22 +69,33 @@ enum AdminCommand {
 impl Admin {
     /// Runs the subcommand.
     pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
-        let mut stdout = Output::stdout();
-        let line = match &self.task {
+        let (document, text, exit) = self.execute(global).await?;
+        let line = if global.json {
+            json_line(&document)
+        } else {
+            text.into_bytes()
+        };
+        Output::stdout().print(&line).await?;
+        Ok(exit)
+    }
+
+    /// Returns the document of the server, its text for people, and the exit code.
+    async fn execute(&self, global: &GlobalOptions) -> Result<(Value, String, Exit), Failure> {
+        let (document, text) = match &self.task {
             AdminCommand::Status => {
-                let status = self.port.get_json("/api/status", global.timeout);
-                format!("{:#}\n", status.await?)
+                let document = self.port.get_json("/api/status", global.timeout).await?;
+                let text = format!("{document:#}\n");
+                (document, text)
             }
             AdminCommand::Reload => {
-                let done = self.change("/api/reload", &Value::Null, global).await?;
-                let (line, exit) = reload_result(&done);
-                stdout.print(line.as_bytes()).await?;
-                return Ok(exit);
+                let document = self.change("/api/reload", &Value::Null, global).await?;
+                let (text, exit) = reload_result(&document);
+                return Ok((document, text, exit));
             }
             AdminCommand::Disconnect { client } => {
                 let request = json!({ "client": client });
-                self.change("/api/disconnect", &request, global).await?;
-                "disconnected\n".into()
+                let document = self.change("/api/disconnect", &request, global).await?;
+                (document, "disconnected\n".into())
             }
             AdminCommand::Delete { key, fence } => {
                 let key = key::from_argument(key, global.escaped)?;
@@ -93,11 +103,11 @@ impl Admin {
                     Ok(text) => json!({ "key": text, "fence": fence }),
                     Err(_) => json!({ "hex": format!("{key:x}"), "fence": fence }),
                 };
-                let done = self.change("/api/delete", &request, global).await?;
-                if done["deleted"] == 0 {
-                    return Ok(key::report_absent(&key));
+                let document = self.change("/api/delete", &request, global).await?;
+                if document["deleted"] == 0 {
+                    return Ok((document, String::new(), key::report_absent(&key)));
                 }
-                "deleted\n".into()
+                (document, "deleted\n".into())
             }
             AdminCommand::Log { filter } => {
                 let document = match filter {
@@ -107,15 +117,15 @@ impl Admin {
                     }
                     None => self.port.get_json("/api/log", global.timeout).await?,
                 };
-                format!("{}\n", document["filter"].as_str().unwrap_or_default())
+                let text = format!("{}\n", document["filter"].as_str().unwrap_or_default());
+                (document, text)
             }
             AdminCommand::Backup { file } => {
                 let bytes = self.backup(file, global).await?;
-                format!("{bytes} bytes\n")
+                (json!({ "bytes": bytes }), format!("{bytes} bytes\n"))
             }
         };
-        stdout.print(line.as_bytes()).await?;
-        Ok(Exit::Done)
+        Ok((document, text, Exit::Done))
     }
 
     async fn change(
@@ -125,10 +135,9 @@ impl Admin {
         global: &GlobalOptions,
     ) -> Result<Value, Failure> {
         let body = Bytes::from(request.to_string());
-        let answer = self.port.send(Method::POST, path, body, global.timeout);
+        let answer = self.port.post(path, body, global.timeout);
         let answer = answer.await?.error_for_status(global.timeout).await?;
-        let text = answer.text(global.timeout).await?;
-        Ok(serde_json::from_slice(&text).unwrap_or_default())
+        answer.json(global.timeout).await
     }
 
     /// Writes a temporary file beside the target first, so that the target is complete or absent.
@@ -137,10 +146,7 @@ impl Admin {
         if tokio::fs::try_exists(file).await.map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let (path, timeout) = ("/api/backup", global.timeout);
-        let request = self
-            .port
-            .send_long_running(Method::POST, path, Bytes::new(), timeout);
+        let request = self.port.post_long_running("/api/backup", global.timeout);
         let mut answer = request.await?.error_for_status(global.timeout).await?;
         let (partial, mut to) = PartialFile::create(file)?;
         let mut bytes = 0;

@@ -90,6 +90,18 @@ pub(crate) enum Verb {
     Supervise(Supervise),
 }
 
+impl Verb {
+    /// Returns the reason why a subcommand has no JSON output; `None` if it has.
+    pub(crate) fn why_no_json(&self) -> Option<&'static str> {
+        match self {
+            Self::Lock(_) => Some("'lock' prints the output of its command"),
+            Self::Top(_) => Some("'top' is a screen; use 'statestore admin status --json'"),
+            Self::Completions(_) => Some("'completions' prints a script"),
+            _ => None,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   statestore set greeting hello          store a value; prints its version

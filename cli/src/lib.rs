@@ -72,6 +72,9 @@ pub fn run() -> ExitCode {
 }
 
 async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
+    if let (true, Some(reason)) = (global.json, verb.why_no_json()) {
+        return Err(Failure::usage(format!("--json is not possible: {reason}")));
+    }
     let exit = match &verb {
         Verb::Lock(_) | Verb::Elect(_) | Verb::Supervise(_) => run_verb(verb, &global).await,
         Verb::Watch(_) => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
