@@ -1,7 +1,7 @@
 //! `statestore admin`.
 use crate::{
     admin_port::AdminPort, arguments::GlobalOptions, escape::escape, exit::Exit, failure::Failure,
-    key, output::Output, record::json_line,
+    key, message, output::Output, record::json_line,
 };
 use bytes::Bytes;
 use clap::{Args, Subcommand};
@@ -122,7 +122,8 @@ impl Admin {
             }
             AdminCommand::Backup { file } => {
                 let bytes = self.backup(file, global).await?;
-                (json!({ "bytes": bytes }), format!("{bytes} bytes\n"))
+                let text = message::count(bytes, "byte") + "\n";
+                (json!({ "bytes": bytes }), text)
             }
         };
         Ok((document, text, Exit::Done))
@@ -168,14 +169,13 @@ impl Admin {
 
 /// Returns the result of a reload, and the exit code, which depends on whether all of it took effect.
 fn reload_result(done: &Value) -> (String, Exit) {
-    let users = match &done["users"] {
-        Value::Null => String::new(),
-        users => format!("{users} users; "),
+    let users = match done["users"].as_u64() {
+        None => String::new(),
+        Some(users) => message::count(users, "user") + "; ",
     };
-    let line = format!(
-        "reloaded; {users}{} clients disconnected\n",
-        done["disconnected"]
-    );
+    let disconnected = done["disconnected"].as_u64().unwrap_or_default();
+    let clients = message::count(disconnected, "client");
+    let line = format!("reloaded; {users}{clients} disconnected\n");
     let needs_restart = done["needs_restart"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);

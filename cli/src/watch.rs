@@ -142,7 +142,8 @@ fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
         }
         Observation::Lagged(missed) => {
             message::print_line(&format!(
-                "{missed} changes of {name} were missed: the output is too slow"
+                "missed {} of {name}: the output is too slow",
+                message::count(*missed, "change")
             ));
             (record.event("lagged").missed(*missed), None)
         }

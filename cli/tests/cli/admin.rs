@@ -279,6 +279,24 @@ fn a_long_backup_is_awaited_while_the_server_answers_health_checks() {
 }
 
 #[test]
+fn a_single_user_or_client_is_counted_in_the_singular() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    for (users, disconnected, expected) in [
+        ("1", "1", "reloaded; 1 user; 1 client disconnected\n"),
+        ("0", "2", "reloaded; 0 users; 2 clients disconnected\n"),
+    ] {
+        let child = statestore(["admin", "reload", "--admin", &url]).spawn();
+        let (mut stream, _) = request(&listener);
+        let body = format!(r#"{{"users":{users},"disconnected":{disconnected}}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let ended = Run::from(child.unwrap().wait_with_output().unwrap());
+        assert_eq!(String::from_utf8(ended.stdout).unwrap(), expected);
+    }
+}
+
+#[test]
 fn keys_of_any_bytes_can_be_deleted() {
     let watched = AdminFixture::start();
     for key in [r"a\x00\\", r"a\xff"] {

@@ -1,7 +1,7 @@
 //! `statestored check`: checks that all files are as they were written.
-use super::ToolError;
 use super::progress::Progress;
 use super::source::open_backup;
+use super::{ToolError, record_count};
 use clap::Args;
 use serde::Serialize;
 use statestored_storage::durable::{self, CheckReport};
@@ -189,7 +189,8 @@ impl Check {
         let path = self.path.display();
         match checked.records {
             Some(records) => say(format_args!(
-                "{path} is as it was written: {records} records"
+                "{path} is as it was written: {}",
+                record_count(records)
             )),
             None => say(format_args!("{path} is damaged")),
         }

@@ -330,6 +330,17 @@ fn an_interrupted_restore_leaves_nothing() {
 }
 
 #[test]
+fn a_single_record_is_counted_in_the_singular() {
+    let place = TestFolder::new();
+    let data = place.fill("data", 1);
+    let backup = place.text("backup");
+    let said = run(&["backup", "--data-dir", &data, &backup]);
+    assert_eq!(said, format!("1 record is in {backup}\n"));
+    let said = run(&["check", &backup]);
+    assert_eq!(said, format!("{backup} is as it was written: 1 record\n"));
+}
+
+#[test]
 fn existing_files_are_not_overwritten() {
     let place = TestFolder::new();
     let data = place.fill("data", 2);
