@@ -378,7 +378,7 @@ fn json_is_the_response_of_the_server() {
     let watched = AdminFixture::start();
     let json = |arguments: &[&str]| {
         let run = run(watched.command(&[&["--json"][..], arguments].concat()), b"");
-        let lines = run.stdout.iter().filter(|byte| **byte == b'\n').count();
+        let lines = String::from_utf8_lossy(&run.stdout).lines().count();
         assert_eq!(lines, 1, "{run:?}");
         (run.code.unwrap(), run.json())
     };
