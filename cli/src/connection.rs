@@ -219,7 +219,9 @@ fn advice(error: &Error) -> Option<&'static str> {
         ErrorKind::FencingTokenRequired => "give its fencing token, as with --fence TOKEN",
         ErrorKind::FencingTokenLower => "take the lease again and use its new token",
         ErrorKind::NotALock => "choose another name",
-        ErrorKind::QuotaExceeded => "delete keys, or raise the quota of the store",
+        ErrorKind::QuotaExceeded => {
+            "delete keys or raise the quota of the store; if its etcd is full, compact and defragment it and disarm its alarm"
+        }
         ErrorKind::NotAuthorized => "ask the operator of the store for the right",
         ErrorKind::UnknownCommand => "this store does not support the subcommand",
         _ => return None,

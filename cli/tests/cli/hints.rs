@@ -96,7 +96,7 @@ fn advice_about_a_quota_names_what_it_limits() {
     let store = Store::with(config);
     store
         .run(["set", "k", "v"])
-        .assert_error(4, "; delete keys, or raise the quota");
+        .assert_error(4, "; delete keys or raise the quota");
     for verb in [&["watch", "k"][..], &["elect", "k", "--watch"]] {
         store
             .run(verb)
