@@ -1,7 +1,7 @@
 //! `statestore admin`.
 use crate::{
-    admin_port::AdminPort, arguments::GlobalOptions, escape::escape, exit::Exit, failure::Failure,
-    key, message, output::Output, record::json_line,
+    admin_port::AdminPort, escape::escape, exit::Exit, failure::Failure,
+    global_options::GlobalOptions, key, message, output::Output, record::json_line,
 };
 use bytes::Bytes;
 use clap::{Args, Subcommand};

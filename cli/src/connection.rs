@@ -1,18 +1,16 @@
 //! The connection to the store, and the meaning of its errors for a user of the command line.
-use crate::{arguments::GlobalOptions, exit::Exit, failure::Failure};
+use crate::{
+    exit::Exit, failure::Failure, global_options::GlobalOptions, open_clients::DISCONNECT_TIMEOUT,
+};
 use statestore::rustls::{self, CertificateError};
 use statestore::{Client, Error, ErrorKind, Outcome, ReasonCode, Settings};
 use std::env::{self, VarError};
 use std::error::Error as _;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// Variable that names the store if no argument does.
 pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
-/// Time limit for disconnecting.
-const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
 #[derive(Debug)]
@@ -46,31 +44,6 @@ impl Connection {
     /// Disconnects from the broker. The work is done, so a failure has no effect, and the wait is short.
     pub(crate) async fn close(&self) {
         let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, self.client.close()).await;
-    }
-}
-
-/// All connections of the program.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OpenClients(Arc<Mutex<Vec<Client>>>);
-
-impl OpenClients {
-    fn add(&self, client: &Client) {
-        self.all().push(client.clone());
-    }
-
-    /// Disconnects all connections from the broker, however the program ends.
-    pub(crate) async fn close(&self) {
-        let clients = std::mem::take(&mut *self.all());
-        let close = async {
-            for client in clients {
-                client.close_within(Duration::ZERO).await;
-            }
-        };
-        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, close).await;
-    }
-
-    fn all(&self) -> MutexGuard<'_, Vec<Client>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

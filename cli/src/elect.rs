@@ -1,10 +1,10 @@
 //! `statestore elect`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure, watch_failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key,
     lock::LockArgs,
     message,

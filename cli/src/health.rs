@@ -1,7 +1,7 @@
 //! `statestore health`.
 use crate::{
-    admin_port::AdminPort, arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output,
-    record::json_line,
+    admin_port::AdminPort, exit::Exit, failure::Failure, global_options::GlobalOptions,
+    output::Output, record::json_line,
 };
 use clap::Args;
 use hyper::StatusCode;

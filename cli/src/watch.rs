@@ -1,10 +1,10 @@
 //! `statestore watch`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, watch_failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key, message,
     output::Output,
     record::Record,
