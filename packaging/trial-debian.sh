@@ -34,7 +34,7 @@ server=$!
 exec 3<ready
 read -r line <&3
 read -r http <&3
-statestore health "${http#http on }"
+statestore health --admin "${http#http on }"
 STATESTORE_URL="mqtt://${line#listening on tcp://}"
 export STATESTORE_URL
 

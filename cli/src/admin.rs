@@ -1,11 +1,10 @@
 //! `statestore admin`.
 use crate::{
-    admin_port::AdminPort, arguments::GlobalOptions, escape::escape, exit::Exit, failure::Failure,
-    key, output::Output,
+    admin_port::AdminPort, escape::escape, exit::Exit, failure::Failure,
+    global_options::GlobalOptions, key, message, output::Output, record::json_line,
 };
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
@@ -29,10 +28,10 @@ pub(crate) struct Admin {
 
 const EXAMPLES: &str = "\
 Examples:
-  statestore admin --token-file token reload                 reload the configuration
-  statestore admin --token-file token backup store.backup    write a backup to a file
-  statestore admin --token-file token disconnect gateway-1   disconnect a client, which may reconnect
-  statestore admin --token-file token log info,statestored_broker=debug   log more, until the next reload
+  statestore admin reload --token-file token                 reload the configuration
+  statestore admin backup store.backup --token-file token    write a backup to a file
+  statestore admin disconnect gateway-1 --token-file token   disconnect a client, which may reconnect
+  statestore admin log info,statestored_broker=debug --token-file token   log more, until the next reload
   STATESTORE_ADMIN=http://edge:9883 statestore admin status";
 
 #[derive(Debug, Subcommand)]
@@ -70,22 +69,33 @@ enum AdminCommand {
 impl Admin {
     /// Runs the subcommand.
     pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
-        let mut stdout = Output::stdout();
-        let line = match &self.task {
+        let (document, text, exit) = self.execute(global).await?;
+        let line = if global.json {
+            json_line(&document)
+        } else {
+            text.into_bytes()
+        };
+        Output::stdout().print(&line).await?;
+        Ok(exit)
+    }
+
+    /// Returns the document of the server, its text for people, and the exit code.
+    async fn execute(&self, global: &GlobalOptions) -> Result<(Value, String, Exit), Failure> {
+        let (document, text) = match &self.task {
             AdminCommand::Status => {
-                let status = self.port.get_json("/api/status", global.timeout);
-                format!("{:#}\n", status.await?)
+                let document = self.port.get_json("/api/status", global.timeout).await?;
+                let text = format!("{document:#}\n");
+                (document, text)
             }
             AdminCommand::Reload => {
-                let done = self.change("/api/reload", &Value::Null, global).await?;
-                let (line, exit) = reload_result(&done);
-                stdout.print(line.as_bytes()).await?;
-                return Ok(exit);
+                let document = self.change("/api/reload", &Value::Null, global).await?;
+                let (text, exit) = reload_result(&document);
+                return Ok((document, text, exit));
             }
             AdminCommand::Disconnect { client } => {
                 let request = json!({ "client": client });
-                self.change("/api/disconnect", &request, global).await?;
-                "disconnected\n".into()
+                let document = self.change("/api/disconnect", &request, global).await?;
+                (document, "disconnected\n".into())
             }
             AdminCommand::Delete { key, fence } => {
                 let key = key::from_argument(key, global.escaped)?;
@@ -93,11 +103,11 @@ impl Admin {
                     Ok(text) => json!({ "key": text, "fence": fence }),
                     Err(_) => json!({ "hex": format!("{key:x}"), "fence": fence }),
                 };
-                let done = self.change("/api/delete", &request, global).await?;
-                if done["deleted"] == 0 {
-                    return Ok(key::report_absent(&key));
+                let document = self.change("/api/delete", &request, global).await?;
+                if document["deleted"] == 0 {
+                    return Ok((document, String::new(), key::report_absent(&key)));
                 }
-                "deleted\n".into()
+                (document, "deleted\n".into())
             }
             AdminCommand::Log { filter } => {
                 let document = match filter {
@@ -107,15 +117,16 @@ impl Admin {
                     }
                     None => self.port.get_json("/api/log", global.timeout).await?,
                 };
-                format!("{}\n", document["filter"].as_str().unwrap_or_default())
+                let text = format!("{}\n", document["filter"].as_str().unwrap_or_default());
+                (document, text)
             }
             AdminCommand::Backup { file } => {
                 let bytes = self.backup(file, global).await?;
-                format!("{bytes} bytes\n")
+                let text = message::count(bytes, "byte") + "\n";
+                (json!({ "bytes": bytes }), text)
             }
         };
-        stdout.print(line.as_bytes()).await?;
-        Ok(Exit::Done)
+        Ok((document, text, Exit::Done))
     }
 
     async fn change(
@@ -125,10 +136,9 @@ impl Admin {
         global: &GlobalOptions,
     ) -> Result<Value, Failure> {
         let body = Bytes::from(request.to_string());
-        let answer = self.port.send(Method::POST, path, body, global.timeout);
+        let answer = self.port.post(path, body, global.timeout);
         let answer = answer.await?.error_for_status(global.timeout).await?;
-        let text = answer.text(global.timeout).await?;
-        Ok(serde_json::from_slice(&text).unwrap_or_default())
+        answer.json(global.timeout).await
     }
 
     /// Writes a temporary file beside the target first, so that the target is complete or absent.
@@ -137,10 +147,7 @@ impl Admin {
         if tokio::fs::try_exists(file).await.map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let (path, timeout) = ("/api/backup", global.timeout);
-        let request = self
-            .port
-            .send_long_running(Method::POST, path, Bytes::new(), timeout);
+        let request = self.port.post_long_running("/api/backup", global.timeout);
         let mut answer = request.await?.error_for_status(global.timeout).await?;
         let (partial, mut to) = PartialFile::create(file)?;
         let mut bytes = 0;
@@ -162,14 +169,13 @@ impl Admin {
 
 /// Returns the result of a reload, and the exit code, which depends on whether all of it took effect.
 fn reload_result(done: &Value) -> (String, Exit) {
-    let users = match &done["users"] {
-        Value::Null => String::new(),
-        users => format!("{users} users; "),
+    let users = match done["users"].as_u64() {
+        None => String::new(),
+        Some(users) => message::count(users, "user") + "; ",
     };
-    let line = format!(
-        "reloaded; {users}{} clients disconnected\n",
-        done["disconnected"]
-    );
+    let disconnected = done["disconnected"].as_u64().unwrap_or_default();
+    let clients = message::count(disconnected, "client");
+    let line = format!("reloaded; {users}{clients} disconnected\n");
     let needs_restart = done["needs_restart"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Incoming,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
 use std::{path::PathBuf, time::Duration};
@@ -24,6 +24,7 @@ pub(crate) struct AdminPort {
     #[arg(
         id = "admin",
         long = "admin",
+        global = true,
         value_name = "URL",
         env = "STATESTORE_ADMIN",
         default_value = "http://127.0.0.1:9883"
@@ -31,7 +32,12 @@ pub(crate) struct AdminPort {
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     url: Uri,
     /// File with the token of the server
-    #[arg(long, value_name = "FILE", env = "STATESTORE_ADMIN_TOKEN_FILE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "STATESTORE_ADMIN_TOKEN_FILE"
+    )]
     token_file: Option<PathBuf>,
 }
 
@@ -43,43 +49,43 @@ pub(crate) struct HttpResponse {
 }
 
 impl AdminPort {
-    /// Creates a port that needs no token.
-    pub(crate) fn open(url: Uri) -> Self {
-        Self {
-            url,
-            token_file: None,
-        }
+    /// Requests a document of this media type.
+    pub(crate) async fn get(
+        &self,
+        path: &'static str,
+        media_type: &'static str,
+        timeout: Duration,
+    ) -> Result<HttpResponse, Failure> {
+        let mut request = self.request(Method::GET, path, Bytes::new()).await?;
+        let accepted = HeaderValue::from_static(media_type);
+        request.headers_mut().insert(ACCEPT, accepted);
+        self.exchange_within(request, timeout).await
     }
 
-    /// Sends a request for a path, with a body if there is one.
-    pub(crate) async fn send(
+    /// Posts a JSON document.
+    pub(crate) async fn post(
         &self,
-        method: Method,
         path: &'static str,
         body: Bytes,
         timeout: Duration,
     ) -> Result<HttpResponse, Failure> {
-        let request = self.request(method, path, body).await?;
-        let answer = tokio::time::timeout(timeout, self.exchange(request)).await;
-        answer.unwrap_or_else(|_| Err(self.no_response("no answer in time")))
+        let request = self.request(Method::POST, path, body).await?;
+        self.exchange_within(request, timeout).await
     }
 
-    /// Sends a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
-    pub(crate) async fn send_long_running(
+    /// Posts a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
+    pub(crate) async fn post_long_running(
         &self,
-        method: Method,
         path: &'static str,
-        body: Bytes,
         timeout: Duration,
     ) -> Result<HttpResponse, Failure> {
-        let request = self.request(method, path, body).await?;
+        let request = self.request(Method::POST, path, Bytes::new()).await?;
         let mut exchange = std::pin::pin!(self.exchange(request));
         loop {
             if let Ok(answer) = tokio::time::timeout(timeout, &mut exchange).await {
                 return answer;
             }
-            self.send(Method::GET, "/healthz", Bytes::new(), timeout)
-                .await?;
+            self.get("/healthz", "text/plain", timeout).await?;
         }
     }
 
@@ -89,16 +95,9 @@ impl AdminPort {
         path: &'static str,
         timeout: Duration,
     ) -> Result<serde_json::Value, Failure> {
-        let response = self.send(Method::GET, path, Bytes::new(), timeout);
-        let text = response
-            .await?
-            .error_for_status(timeout)
-            .await?
-            .text(timeout)
-            .await?;
-        serde_json::from_slice(&text).map_err(|error| {
-            self.no_response(&format!("this is not an HTTP port of statestored: {error}"))
-        })
+        let response = self.get(path, "application/json", timeout).await?;
+        let response = response.error_for_status(timeout).await?;
+        response.json(timeout).await
     }
 
     async fn request(
@@ -158,6 +157,15 @@ impl AdminPort {
                 path.display()
             ))),
         }
+    }
+
+    async fn exchange_within(
+        &self,
+        request: Request<Full<Bytes>>,
+        timeout: Duration,
+    ) -> Result<HttpResponse, Failure> {
+        let answer = tokio::time::timeout(timeout, self.exchange(request)).await;
+        answer.unwrap_or_else(|_| Err(self.no_response("no answer in time")))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<HttpResponse, Failure> {
@@ -224,6 +232,17 @@ impl HttpResponse {
             }
         }
         Ok(text.into())
+    }
+
+    /// Reads the whole body as JSON.
+    pub(crate) async fn json(self, timeout: Duration) -> Result<serde_json::Value, Failure> {
+        let text = self.text(timeout).await?;
+        serde_json::from_slice(&text).map_err(|error| {
+            Failure::new(
+                Exit::NoResponse,
+                format!("this is not an HTTP port of statestored: {error}"),
+            )
+        })
     }
 
     /// Returns the next part of the body; `None` at its end.

@@ -1,6 +1,6 @@
 //! `statestore completions`.
-use crate::{arguments::Arguments, exit::Exit, failure::Failure, output::Output};
-use clap::{Args, CommandFactory as _};
+use crate::{exit::Exit, failure::Failure, output::Output};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Print a script for the completion of this command line in a shell
@@ -18,15 +18,10 @@ Examples:
   statestore completions fish > ~/.config/fish/completions/statestore.fish";
 
 impl Completions {
-    /// Runs the subcommand.
-    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+    /// Prints the script for this command line.
+    pub(crate) async fn run(self, mut command: Command) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(
-            self.shell,
-            &mut Arguments::command(),
-            "statestore",
-            &mut script,
-        );
+        clap_complete::generate(self.shell, &mut command, "statestore", &mut script);
         Output::stdout().print(&script).await?;
         Ok(Exit::Done)
     }

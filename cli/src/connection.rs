@@ -1,15 +1,16 @@
 //! The connection to the store, and the meaning of its errors for a user of the command line.
-use crate::{arguments::GlobalOptions, exit::Exit, failure::Failure};
-use statestore::{Client, Error, ErrorKind, Outcome, Settings};
+use crate::{
+    exit::Exit, failure::Failure, global_options::GlobalOptions, open_clients::DISCONNECT_TIMEOUT,
+};
+use statestore::rustls::{self, CertificateError};
+use statestore::{Client, Error, ErrorKind, Outcome, ReasonCode, Settings};
 use std::env::{self, VarError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::error::Error as _;
+use std::io;
 
 /// Variable that names the store if no argument does.
 pub(crate) const URL_VARIABLE: &str = "STATESTORE_URL";
 const DEFAULT_URL: &str = "mqtt://127.0.0.1:1883";
-/// Time limit for disconnecting.
-const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection.
 #[derive(Debug)]
@@ -43,31 +44,6 @@ impl Connection {
     /// Disconnects from the broker. The work is done, so a failure has no effect, and the wait is short.
     pub(crate) async fn close(&self) {
         let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, self.client.close()).await;
-    }
-}
-
-/// All connections of the program.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OpenClients(Arc<Mutex<Vec<Client>>>);
-
-impl OpenClients {
-    fn add(&self, client: &Client) {
-        self.all().push(client.clone());
-    }
-
-    /// Disconnects all connections from the broker, however the program ends.
-    pub(crate) async fn close(&self) {
-        let clients = std::mem::take(&mut *self.all());
-        let close = async {
-            for client in clients {
-                client.close_within(Duration::ZERO).await;
-            }
-        };
-        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, close).await;
-    }
-
-    fn all(&self) -> MutexGuard<'_, Vec<Client>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,7 +113,24 @@ fn without_password(url: String) -> String {
 
 /// Returns the failure of a subcommand for an error of the client.
 pub(crate) fn failure(error: &Error) -> Failure {
-    let text = match advice(error.kind()) {
+    failure_with_advice(error, advice(error))
+}
+
+/// Returns the failure of a watch, which counts against other quotas than an entry.
+pub(crate) fn watch_failure(error: &Error) -> Failure {
+    failure_with_advice(
+        error,
+        match error.kind() {
+            ErrorKind::QuotaExceeded => {
+                Some("end other watches, or raise the limit of watches of the store")
+            }
+            _ => advice(error),
+        },
+    )
+}
+
+fn failure_with_advice(error: &Error, advice: Option<&str>) -> Failure {
+    let text = match advice {
         Some(advice) => format!("{error}; {advice}"),
         None => error.to_string(),
     };
@@ -171,34 +164,60 @@ pub(crate) fn exit(kind: ErrorKind) -> Exit {
     }
 }
 
-/// Returns advice for an error whose message has none.
-fn advice(kind: ErrorKind) -> Option<&'static str> {
-    Some(match kind {
+/// Returns advice for the cause of an error, if its message has none.
+fn advice(error: &Error) -> Option<&'static str> {
+    Some(match error.kind() {
         ErrorKind::InvalidSettings => {
-            "correct --url or STATESTORE_URL, or with --env the AIO_ variables"
+            "correct --url, STATESTORE_URL or --client-id, or with --env the AIO_ variables"
         }
-        ErrorKind::Unreachable => {
+        // A broker that sends a reason code runs, and is at this address.
+        ErrorKind::Unreachable if error.mqtt_reason().is_none() => {
             "start statestored, or say where the store is with --url or STATESTORE_URL"
         }
-        ErrorKind::NotAuthenticated => {
-            "name the user in the URL, and a file with the password: mqtt://USER@HOST:PORT?password_file=FILE"
-        }
-        ErrorKind::Untrusted => {
-            "if its authority is unknown, name the file of the authority with ?ca_file=FILE in the URL"
-        }
+        ErrorKind::NotAuthenticated => match error.mqtt_reason()? {
+            ReasonCode::BAD_USER_NAME_OR_PASSWORD | ReasonCode::BAD_AUTHENTICATION_METHOD => {
+                "name the user in the URL, and a file with the password: mqtt://USER@HOST:PORT?password_file=FILE"
+            }
+            ReasonCode::NOT_AUTHORIZED => {
+                "connect as a user who has this right, or ask the operator of the broker for it"
+            }
+            _ => return None,
+        },
+        ErrorKind::Untrusted => return certificate_advice(error),
         ErrorKind::NoStore => {
             "check that the state store and its storage run, or try another --url"
         }
         ErrorKind::TimedOut | ErrorKind::SessionLost => "try again, or wait longer with --timeout",
         ErrorKind::TooLarge => "store it in parts, or raise the limit of the broker",
-        ErrorKind::FencingTokenRequired => "give it with --fence TOKEN",
+        ErrorKind::FencingTokenRequired => "give its fencing token, as with --fence TOKEN",
         ErrorKind::FencingTokenLower => "take the lease again and use its new token",
         ErrorKind::NotALock => "choose another name",
-        ErrorKind::QuotaExceeded => "delete keys, or raise the quota of the store",
+        ErrorKind::QuotaExceeded => {
+            "delete keys or raise the quota of the store; if its etcd is full, compact and defragment it and disarm its alarm"
+        }
         ErrorKind::NotAuthorized => "ask the operator of the store for the right",
-        ErrorKind::UnknownCommand => "the store is too old for this subcommand",
+        ErrorKind::UnknownCommand => "this store does not support the subcommand",
         _ => return None,
     })
+}
+
+/// Returns advice for a certificate of the broker that is not trusted.
+fn certificate_advice(error: &Error) -> Option<&'static str> {
+    let source = error.source()?.downcast_ref::<io::Error>()?.get_ref()?;
+    let rustls::Error::InvalidCertificate(problem) = source.downcast_ref()? else {
+        return None;
+    };
+    match problem {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Some("name the file of its authority with ?ca_file=FILE in the URL")
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some(
+                "connect by a name in the certificate, or expect one with ?server_name=NAME in the URL",
+            )
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

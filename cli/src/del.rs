@@ -1,9 +1,9 @@
 //! `statestore del`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure},
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key,
     output::{Output, print_result},
     record::Record,

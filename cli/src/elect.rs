@@ -1,10 +1,10 @@
 //! `statestore elect`.
 use crate::{
-    arguments::GlobalOptions,
-    connection::{Connection, failure},
+    connection::{Connection, failure, watch_failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key,
     lock::LockArgs,
     message,
@@ -114,13 +114,16 @@ impl Elect {
 
 /// Prints the leader whenever it changes, until the connection ends for good.
 async fn watch(election: &Election, name: &[u8], json: bool) -> Result<Exit, Failure> {
-    let mut leaders = election.observe().await.map_err(|error| failure(&error))?;
+    let mut leaders = election
+        .observe()
+        .await
+        .map_err(|error| watch_failure(&error))?;
     let mut stdout = Output::stdout();
     while let Some(leader) = leaders.next().await {
         match leader {
             Ok(leader) => stdout.print(&line(name, leader.as_ref(), json)).await?,
             Err(error) if error.is_retryable() => message::print_line(&error.to_string()),
-            Err(error) => return Err(failure(&error)),
+            Err(error) => return Err(watch_failure(&error)),
         }
     }
     Err(Failure::new(

@@ -1,10 +1,10 @@
 //! `statestore health`.
 use crate::{
-    admin_port::AdminPort, arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output,
+    admin_port::AdminPort, exit::Exit, failure::Failure, global_options::GlobalOptions,
+    output::Output, record::json_line,
 };
-use bytes::Bytes;
 use clap::Args;
-use hyper::{Method, StatusCode, Uri};
+use hyper::StatusCode;
 
 /// Check whether a server is alive, or ready for clients
 ///
@@ -12,14 +12,8 @@ use hyper::{Method, StatusCode, Uri};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Health {
-    /// The HTTP port of the server: http://HOST:PORT
-    #[arg(
-        env = "STATESTORE_ADMIN",
-        default_value = "http://127.0.0.1:9883",
-        value_name = "ADMIN_URL"
-    )]
-    #[allow(clippy::doc_markdown, reason = "help is plain text")]
-    admin_url: Uri,
+    #[command(flatten)]
+    port: AdminPort,
     /// Check whether the server is ready for clients
     #[arg(long)]
     ready: bool,
@@ -29,15 +23,18 @@ const EXAMPLES: &str = "\
 Examples:
   statestore health                           alive?
   statestore health --ready                   ready for clients?
-  statestore health http://[::1]:9883 --timeout 3s";
+  statestore health --admin http://[::1]:9883 --timeout 3s";
 
 impl Health {
     /// Runs the subcommand.
     pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
-        let port = AdminPort::open(self.admin_url);
-        let request = port.send(Method::GET, path, Bytes::new(), global.timeout);
-        let answer = request.await?;
+        let media_type = if global.json {
+            "application/json"
+        } else {
+            "text/plain"
+        };
+        let answer = self.port.get(path, media_type, global.timeout).await?;
         let exit = match answer.status {
             StatusCode::OK => Exit::Done,
             StatusCode::SERVICE_UNAVAILABLE => Exit::NegativeResult,
@@ -51,7 +48,11 @@ impl Health {
                     }));
             }
         };
-        let text = answer.text(global.timeout).await?;
+        let text = if global.json {
+            json_line(&answer.json(global.timeout).await?)
+        } else {
+            answer.text(global.timeout).await?.to_vec()
+        };
         Output::stdout().print(&text).await?;
         Ok(exit)
     }

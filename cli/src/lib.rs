@@ -16,12 +16,14 @@ mod escape;
 mod exit;
 mod failure;
 mod get;
+mod global_options;
 mod health;
 mod ignored_signals;
 mod key;
 mod lease;
 mod lock;
 mod message;
+mod open_clients;
 mod output;
 mod record;
 mod scan;
@@ -34,10 +36,11 @@ mod value;
 mod vdel;
 mod watch;
 
-use arguments::{Arguments, GlobalOptions, Verb};
+use arguments::{Arguments, Verb};
 use clap::{CommandFactory as _, Parser as _};
 use exit::Exit;
 use failure::Failure;
+use global_options::GlobalOptions;
 use std::process::ExitCode;
 use supervised_command::{TerminationSignal, signals};
 
@@ -72,6 +75,9 @@ pub fn run() -> ExitCode {
 }
 
 async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Failure> {
+    if let (true, Some(reason)) = (global.json, verb.why_no_json()) {
+        return Err(Failure::usage(format!("--json is not possible: {reason}")));
+    }
     let exit = match &verb {
         Verb::Lock(_) | Verb::Elect(_) | Verb::Supervise(_) => run_verb(verb, &global).await,
         Verb::Watch(_) => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
@@ -111,7 +117,7 @@ async fn run_verb(verb: Verb, global: &GlobalOptions) -> Result<Exit, Failure> {
         Verb::Admin(admin) => admin.run(global).await,
         Verb::Health(health) => health.run(global).await,
         Verb::Top(top) => top.run(global).await,
-        Verb::Completions(completions) => completions.run().await,
+        Verb::Completions(completions) => completions.run(command()).await,
         Verb::Supervise(supervisor) => supervisor.run().await,
     }
 }

@@ -1,11 +1,11 @@
 //! `statestore lock`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, URL_VARIABLE, failure, store_url_without_password},
     duration,
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     ignored_signals::IgnoredSignals,
     key, message,
     supervised_command::{SupervisedCommand, signals},

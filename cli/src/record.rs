@@ -142,15 +142,21 @@ impl<'a> Record<'a> {
 
     /// Returns the line, with its newline.
     pub(crate) fn line(&self) -> Vec<u8> {
-        let mut line = Vec::new();
-        self.serialize(&mut Serializer::with_formatter(
+        json_line(self)
+    }
+}
+
+/// Returns a document as one line of JSON, with its newline. It has no character that would control a terminal.
+pub(crate) fn json_line(document: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::new();
+    document
+        .serialize(&mut Serializer::with_formatter(
             &mut line,
             TerminalSafeFormatter,
         ))
-        .expect("a record of strings and numbers is always JSON");
-        line.push(b'\n');
-        line
-    }
+        .expect("strings, numbers and lists of them are always JSON");
+    line.push(b'\n');
+    line
 }
 
 /// A compact JSON format that escapes characters which JSON leaves as they are: DEL, C1, and those that reorder text.

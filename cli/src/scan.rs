@@ -1,10 +1,10 @@
 //! `statestore scan`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key,
     output::Output,
     record::Record,

@@ -1,10 +1,10 @@
 //! `statestore set`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure},
     duration,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key, message,
     output::print_result,
     record::Record,

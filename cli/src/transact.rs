@@ -1,10 +1,10 @@
 //! `statestore transact`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure},
     duration,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key,
     output::{Output, print_result},
     record::Record,

@@ -1,11 +1,11 @@
 //! `statestore vdel`.
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, failure},
     del,
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key, message,
     output::print_result,
     record::Record,

@@ -1,10 +1,10 @@
 //! `statestore watch`.
 use crate::{
-    arguments::GlobalOptions,
-    connection::{Connection, failure},
+    connection::{Connection, watch_failure},
     escape::escape,
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
     key, message,
     output::Output,
     record::Record,
@@ -96,7 +96,7 @@ async fn observe(
     let (sender, receiver) = mpsc::channel(1);
     for key in keys {
         let observer = connection.client.observe_with(key, &options).await;
-        let observer = observer.map_err(|error| failure(&error))?;
+        let observer = observer.map_err(|error| watch_failure(&error))?;
         tokio::spawn(forward(key.clone(), observer, sender.clone()));
     }
     Ok(receiver)
@@ -109,7 +109,7 @@ async fn forward(key: Bytes, mut observer: Observer, sender: mpsc::Sender<Event>
         }
     }
     let failure = match observer.error() {
-        Some(error) => failure(&error),
+        Some(error) => watch_failure(&error),
         None => Failure::new(Exit::NoResponse, "the connection has ended for good"),
     };
     // the receiver is gone if the program ends
@@ -142,7 +142,8 @@ fn line(key: &[u8], observation: &Observation, json: bool) -> Option<Vec<u8>> {
         }
         Observation::Lagged(missed) => {
             message::print_line(&format!(
-                "{missed} changes of {name} were missed: the output is too slow"
+                "missed {} of {name}: the output is too slow",
+                message::count(*missed, "change")
             ));
             (record.event("lagged").missed(*missed), None)
         }

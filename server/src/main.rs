@@ -17,13 +17,20 @@ use statestored::config::{
     Arguments, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
 };
 use statestored::{Server, ServerHandle, single_threaded_runtime};
+use statestored_access::read_tracker::ReadTracker;
 use statestored_broker::audit;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Time in which `--check` reads the files. The writer of a pipe may come late.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[global_allocator]
 static ALLOCATOR: ReservingAllocator = ReservingAllocator::new();
@@ -35,7 +42,16 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error),
     };
     let layers = ConfigLayers::new(std::env::args_os());
-    let mut arguments = match layers.read() {
+    let read = if std::env::args_os().any(|argument| argument == "--check") {
+        let layers = layers.clone();
+        match read_in_time(move || layers.read()) {
+            Ok(read) => read,
+            Err(error) => return fail(&*error),
+        }
+    } else {
+        layers.read()
+    };
+    let mut arguments = match read {
         Ok(arguments) => arguments,
         Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
@@ -68,9 +84,25 @@ fn fail(error: &dyn Error) -> ExitCode {
 
 /// Checks the configuration and the files that it names, without serving.
 fn check(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    arguments.into_config()?.check()?;
+    read_in_time(|| arguments.into_config())??.check()?;
     writeln!(std::io::stdout(), "the configuration can be used")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads files on a thread of its own, which continues if a file never ends.
+fn read_in_time<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Box<dyn Error>> {
+    let (sender, result) = mpsc::channel();
+    let reading = ReadTracker::default();
+    let observed = reading.clone();
+    thread::Builder::new().spawn(move || sender.send(observed.track(read)))?;
+    result.recv_timeout(CHECK_TIMEOUT).map_err(|_| {
+        let seconds = CHECK_TIMEOUT.as_secs();
+        let problem =
+            "it is a pipe without a writer, has no end, or its file system does not answer";
+        format!("cannot read {reading} within {seconds} s: {problem}").into()
+    })
 }
 
 fn run(

@@ -129,7 +129,7 @@ def test_a_full_engine_is_reported(begin, connect):
     replies = [store.reply("SET", f"large{number}", value) for number in range(30)]
     assert replies[0] == b"+OK\r\n"
     assert replies[-1].startswith(b"-ERR") and b"quota" in replies[-1], replies[-1]
-    server.logs("the storage is full: entries can be read but not changed")
+    server.logs("the storage is full: entries can be read but not changed; compact and defragment etcd and disarm its alarm")
     assert server.metric(FAILED) == sum(reply != b"+OK\r\n" for reply in replies)
     assert store.reply("GET", "small") == b"$4\r\nkept\r\n"
 

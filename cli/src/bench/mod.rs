@@ -8,7 +8,7 @@ mod report;
 mod worker;
 mod workload_mix;
 
-use crate::{arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output};
+use crate::{exit::Exit, failure::Failure, global_options::GlobalOptions, output::Output};
 use benchmark_plan::{BenchPhase, BenchmarkPlan, Limit};
 use clap::{Args, value_parser};
 use keys::{Keys, MAX_KEYS};

@@ -1,5 +1,6 @@
 //! The output of the benchmark.
 use super::{latency::LatencySummary, phase_metrics::PhaseMetrics, workload_mix::Verb};
+use crate::message;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
 
@@ -130,8 +131,10 @@ impl fmt::Display for PhaseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} operations in {:.3} s, {:.0} per second",
-            self.operations, self.seconds, self.operations_per_second
+            "{} in {:.3} s, {:.0} per second",
+            message::count(self.operations, "operation"),
+            self.seconds,
+            self.operations_per_second
         )?;
         if self.absent > 0 {
             write!(f, ", {} of absent keys", self.absent)?;

@@ -7,10 +7,10 @@ use super::{
     workload_mix::Verb,
 };
 use crate::{
-    arguments::GlobalOptions,
     connection::{Connection, exit},
     exit::Exit,
     failure::Failure,
+    global_options::GlobalOptions,
 };
 use statestore::DelOutcome;
 use std::{cell::RefCell, rc::Rc, time::Instant};

@@ -3,7 +3,8 @@ mod terminal_screen;
 mod view;
 
 use crate::{
-    admin_port::AdminPort, arguments::GlobalOptions, exit::Exit, failure::Failure, output::Output,
+    admin_port::AdminPort, exit::Exit, failure::Failure, global_options::GlobalOptions,
+    output::Output,
 };
 use clap::Args;
 use serde_json::Value;

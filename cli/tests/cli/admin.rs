@@ -2,6 +2,7 @@
 #[cfg(target_os = "linux")]
 use crate::disk::Disk;
 use crate::harness::{Run, Store, interrupt, run, statestore, terminate};
+use serde_json::json;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::{Config, ConfigLayers, ConfigSource, LogControl};
 use std::{
@@ -278,6 +279,24 @@ fn a_long_backup_is_awaited_while_the_server_answers_health_checks() {
 }
 
 #[test]
+fn a_single_user_or_client_is_counted_in_the_singular() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    for (users, disconnected, expected) in [
+        ("1", "1", "reloaded; 1 user; 1 client disconnected\n"),
+        ("0", "2", "reloaded; 0 users; 2 clients disconnected\n"),
+    ] {
+        let child = statestore(["admin", "reload", "--admin", &url]).spawn();
+        let (mut stream, _) = request(&listener);
+        let body = format!(r#"{{"users":{users},"disconnected":{disconnected}}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let ended = Run::from(child.unwrap().wait_with_output().unwrap());
+        assert_eq!(String::from_utf8(ended.stdout).unwrap(), expected);
+    }
+}
+
+#[test]
 fn keys_of_any_bytes_can_be_deleted() {
     let watched = AdminFixture::start();
     for key in [r"a\x00\\", r"a\xff"] {
@@ -295,22 +314,25 @@ fn keys_of_any_bytes_can_be_deleted() {
 fn health_has_exit_codes() {
     let watched = AdminFixture::start();
     let url = watched.store.admin_url();
-    let alive = run(statestore(["health", &url]), b"");
+    let alive = run(statestore(["health", "--admin", &url]), b"");
     assert_eq!(
         (alive.code, alive.stdout.as_slice()),
         (Some(0), &b"alive\n"[..])
     );
-    let ready = run(statestore(["health", "--ready", &url]), b"");
+    let ready = run(statestore(["health", "--ready", "--admin", &url]), b"");
     assert_eq!(
         (ready.code, ready.stdout.as_slice()),
         (Some(0), &b"ready\n"[..])
     );
     watched.store.stop();
-    run(statestore(["health", &url]), b"").assert_error(3, "cannot ask");
+    run(statestore(["health", "--admin", &url]), b"").assert_error(3, "cannot ask");
     // A server that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let nothing = run(statestore(["health", &url, "--timeout", "200ms"]), b"");
+    let nothing = run(
+        statestore(["health", "--admin", &url, "--timeout", "200ms"]),
+        b"",
+    );
     nothing.assert_error(3, "no answer in time");
     for bad in [
         "https://127.0.0.1:1",
@@ -318,7 +340,77 @@ fn health_has_exit_codes() {
         "http://a@b:1",
         "http://a:1/x",
     ] {
-        run(statestore(["health", bad]), b"").assert_error(2, "expected http://");
+        run(statestore(["health", "--admin", bad]), b"").assert_error(2, "expected http://");
+    }
+}
+
+#[test]
+fn options_are_accepted_before_and_after_the_action() {
+    let watched = AdminFixture::start();
+    let (url, token) = (watched.store.admin_url(), watched.path("token"));
+    let options = ["--admin", &url, "--token-file", token.to_str().unwrap()];
+    let backup = watched.path("store.backup");
+    for action in [
+        &["status"][..],
+        &["reload"],
+        &["log"],
+        &["backup", backup.to_str().unwrap()],
+        &["delete", "key"],
+        &["disconnect", "nobody"],
+    ] {
+        for arguments in [[action, &options].concat(), [&options[..], action].concat()] {
+            let ended = run(statestore([&["admin"][..], &arguments].concat()), b"");
+            let words = match action[0] {
+                "delete" => "'key' is absent",
+                "disconnect" => "no such client",
+                _ => "",
+            };
+            assert!(ended.stderr.contains(words), "{ended:?}");
+            let code = i32::from(!words.is_empty());
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+        }
+        let _ = std::fs::remove_file(&backup);
+    }
+}
+
+#[test]
+fn json_is_the_response_of_the_server() {
+    let watched = AdminFixture::start();
+    let json = |arguments: &[&str]| {
+        let run = run(watched.command(&[&["--json"][..], arguments].concat()), b"");
+        let lines = String::from_utf8_lossy(&run.stdout).lines().count();
+        assert_eq!(lines, 1, "{run:?}");
+        (run.code.unwrap(), run.json())
+    };
+    let reasons = json!([]);
+    let alive = json!({"status": "alive", "reasons": reasons});
+    assert_eq!(json(&["health"]), (0, alive));
+    let ready = json!({"status": "ready", "reasons": reasons});
+    assert_eq!(json(&["health", "--ready"]), (0, ready));
+    watched.store.ok(["set", "key", "value"]);
+    let (code, status) = json(&["admin", "status"]);
+    assert_eq!((code, &status["counts"]["keys"]), (0, &json!(1)));
+    let reloaded = json!({"users": null, "disconnected": 0, "needs_restart": []});
+    assert_eq!(json(&["admin", "reload"]), (0, reloaded));
+    assert_eq!(
+        json(&["admin", "delete", "key"]),
+        (0, json!({"deleted": 1}))
+    );
+    assert_eq!(
+        json(&["admin", "delete", "key"]),
+        (1, json!({"deleted": 0}))
+    );
+    let backup = watched.path("store.backup");
+    let (_, written) = json(&["admin", "backup", backup.to_str().unwrap()]);
+    let length = std::fs::metadata(&backup).unwrap().len();
+    assert_eq!(written, json!({"bytes": length}));
+    for arguments in [
+        &["top"][..],
+        &["lock", "nightly", "--", "true"],
+        &["completions", "bash"],
+    ] {
+        let rejected = run(watched.command(&[&["--json"][..], arguments].concat()), b"");
+        rejected.assert_error(2, "--json is not possible");
     }
 }
 

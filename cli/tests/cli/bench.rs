@@ -56,6 +56,8 @@ fn keep_leaves_the_keys_in_the_store() {
     ]);
     assert!(report.contains("fill      50 operations"), "{report}");
     assert_eq!(store.ok(["scan", "bench:*"]).lines().count(), 50);
+    let report = store.ok(["bench", "--ops", "1", "--keys", "50"]);
+    assert!(report.contains("load      1 operation in "), "{report}");
 }
 
 #[test]

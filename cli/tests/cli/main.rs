@@ -13,6 +13,7 @@ mod descendants;
 mod disk;
 mod extensions;
 mod harness;
+mod hints;
 mod keys;
 mod locks;
 #[cfg(target_os = "linux")]

@@ -215,9 +215,10 @@ impl EngineHealth {
             Some(EngineProblem::Replaced) => tracing::error!(
                 "the storage was replaced by another one: all requests are rejected until you restart the server"
             ),
-            Some(EngineProblem::Full) => {
-                tracing::error!("the storage is full: entries can be read but not changed");
-            }
+            Some(EngineProblem::Full) => tracing::error!(
+                "the storage is full: entries can be read but not changed; compact and defragment etcd and disarm its alarm with etcdctl, or \
+                 give Redis more memory or disk"
+            ),
             Some(EngineProblem::Unreplicated) => tracing::error!(
                 "the storage has too few replicas: entries can be read but not changed"
             ),

@@ -59,7 +59,8 @@ const STORAGE_REPLACED: Reason = Reason {
 };
 const STORAGE_FULL: Reason = Reason {
     code: "storage_full",
-    text: "the storage is full: entries can be read but not changed",
+    text: "the storage is full: entries can be read but not changed; compact and defragment etcd and disarm its alarm with etcdctl, or \
+           give Redis more memory or disk",
 };
 const STORAGE_UNREPLICATED: Reason = Reason {
     code: "storage_unreplicated",

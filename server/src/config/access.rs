@@ -49,7 +49,7 @@ pub(super) struct AccessOptions {
     jwt_leeway: u64,
 
     /// Accept clients by their certificate alone, with this part of it as user name
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", requires = "tls_client_ca")]
     tls_user: Option<CertificateName>,
 
     /// File of authorization rules, in YAML, in the format of `BrokerAuthorization`; requests that no rule allows are rejected

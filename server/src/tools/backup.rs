@@ -1,7 +1,7 @@
 //! `statestored backup`: backs up the store of a server that does not run.
-use super::ToolError;
 use super::progress::Progress;
 use super::source::open_store;
+use super::{ToolError, print_record_count};
 use clap::Args;
 use statestored_storage::backup::{self, NewFile};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Backup {
         let header = backup::write(&mut *store, &mut file, &|| progress.should_continue())?;
         file.persist()?;
         drop(progress);
-        println!("{} records are in {}", header.records, self.file.display());
+        print_record_count(header.records, self.file.display());
         Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! `statestored check`: checks that all files are as they were written.
-use super::ToolError;
 use super::progress::Progress;
-use super::source::open_backup;
+use super::source::open_file;
+use super::{ToolError, record_count};
 use clap::Args;
 use serde::Serialize;
+use statestored_storage::backup::BackupReader;
 use statestored_storage::durable::{self, CheckReport};
 use statestored_storage::{Damage, RecordReceiver, RecordView, StorageError};
 use std::fs;
@@ -124,8 +125,9 @@ impl Check {
     }
 
     fn check_backup(&self) -> Result<CheckReport, ToolError> {
-        let mut checked = CheckReport::for_single_file();
-        let Some((backup, length)) = checked.record_damage(open_backup(&self.path))? else {
+        let (file, length) = open_file(&self.path)?;
+        let mut checked = CheckReport::for_single_file(length.unwrap_or_default());
+        let Some(backup) = checked.record_damage(BackupReader::new(&self.path, file))? else {
             return Ok(checked);
         };
         let mut reading = CountingReceiver {
@@ -139,7 +141,8 @@ impl Check {
         {
             checked.records = Some(records);
         }
-        checked.bytes = reading.bytes;
+        // The length of a pipe is known only after it was read.
+        checked.bytes = checked.bytes.max(reading.bytes);
         Ok(checked)
     }
 
@@ -189,7 +192,8 @@ impl Check {
         let path = self.path.display();
         match checked.records {
             Some(records) => say(format_args!(
-                "{path} is as it was written: {records} records"
+                "{path} is as it was written: {}",
+                record_count(records)
             )),
             None => say(format_args!("{path} is damaged")),
         }

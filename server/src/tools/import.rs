@@ -1,7 +1,7 @@
 //! `statestored import`: creates a data folder from lines of text, or adds them to it.
-use super::ToolError;
 use super::progress::{Progress, ProgressReceiver};
 use super::source::open_file;
+use super::{ToolError, print_record_count};
 use clap::Args;
 use siphasher::sip128::SipHasher13;
 use statestored_storage::durable::is_store;
@@ -51,7 +51,7 @@ impl Import {
         } else {
             self.fill()?
         };
-        println!("{records} records are in {}", self.data_dir.display());
+        print_record_count(records, self.data_dir.display());
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use crate::config_error::ConfigError;
 use clap::Subcommand;
 use statestored_storage::StorageError;
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
@@ -83,6 +84,17 @@ impl ToolCommand {
 
 /// Exit code of an interrupted process.
 const INTERRUPTED: u8 = 130;
+
+/// Returns a number of records as text.
+fn record_count(records: u64) -> String {
+    format!("{records} record{}", if records == 1 { "" } else { "s" })
+}
+
+/// Prints how many records a file or a store contains.
+fn print_record_count(records: u64, place: impl Display) {
+    let verb = if records == 1 { "is" } else { "are" };
+    println!("{} {verb} in {place}", record_count(records));
+}
 
 fn exit_code(done: Result<(), ToolError>) -> Result<ExitCode, ToolError> {
     done.map(|()| ExitCode::SUCCESS)

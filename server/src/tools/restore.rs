@@ -1,7 +1,7 @@
 //! `statestored restore`: creates a data folder from a backup, or fills an engine with it.
-use super::ToolError;
 use super::progress::{Progress, ProgressReceiver};
 use super::source::open_backup;
+use super::{ToolError, print_record_count};
 use crate::engines;
 use crate::storage_config::{EngineOptions, StorageConfig};
 use clap::Args;
@@ -56,7 +56,7 @@ impl Restore {
             _ => fill_folder(self.data_dir, header.salt, fill)?,
         };
         drop(progress);
-        println!("{} records are in {place}", header.records);
+        print_record_count(header.records, place);
         Ok(())
     }
 }

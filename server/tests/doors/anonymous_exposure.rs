@@ -50,6 +50,16 @@ fn required_client_certificates_permit_a_network_listener() {
 }
 
 #[test]
+fn a_certificate_is_no_user_name_without_authorities_of_clients() {
+    let output = run(&["--tls-user", "common-name", "--check"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && text.contains("--tls-client-ca"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_reload_cannot_expose_the_server_anonymously() {
     let files = TlsFixture::new();
     let users = write(files.folder.path(), "users", "ann:secret\n");

@@ -114,6 +114,19 @@ pub(crate) fn key_rules_apply_at_every_server(storage: &str) {
     assert_eq!(ask(&mut reader, &stop, &mut told), ":0\r\n");
 }
 
+pub(crate) fn a_server_that_lacks_the_key_of_the_broker_warns(storage: &str) {
+    let guarded = BrokerWithPlugin::start();
+    let server = server_with(storage, &guarded.broker, "one", &[]);
+    server.wait_for_log(LEADS);
+    let mut peer = Peer::connect(guarded.broker.address(), "reader");
+    let header = PublishHeader {
+        correlation_data: Some(b"watch"),
+        ..PublishHeader::default()
+    };
+    peer.send_request(&command(&["KEYNOTIFY", "k"]), &header);
+    server.wait_for_log("give this server --attach-identity");
+}
+
 pub(crate) fn another_user_with_the_same_client_id_inherits_nothing(storage: &str) {
     let world = GuardedServers::start(storage);
     let stamp = now();

@@ -144,6 +144,12 @@ fn key_rules_apply_at_every_server() {
 }
 
 #[test]
+fn a_server_that_lacks_the_key_of_the_broker_warns() {
+    let etcd = Etcd::start();
+    guarded::a_server_that_lacks_the_key_of_the_broker_warns(&etcd.url("guarded"));
+}
+
+#[test]
 fn another_user_with_the_same_client_id_inherits_nothing() {
     let etcd = Etcd::start();
     let storage = etcd.url("guarded");

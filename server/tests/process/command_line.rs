@@ -1,9 +1,10 @@
 //! Errors are one line that says what to do.
 use crate::peer::{Daemon, Peer, statestored};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Output, Stdio};
 
 /// Runs it with arguments that it cannot start with.
@@ -204,4 +205,42 @@ fn no_color_is_respected() {
             "{no_color:?} {shown:?}"
         );
     }
+}
+
+#[test]
+fn a_check_does_not_wait_for_a_pipe_without_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let path = pipe.to_str().unwrap();
+    let check = |options: &[&str]| {
+        statestored(&[options, &["--storage", "memory", "--check"]].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let checks = [
+        check(&["--user", "ann", "--password-file", path]),
+        check(&["--users-file", path]),
+        check(&["--policy-file", path]),
+        check(&["--tls-cert", path, "--tls-key", path]),
+        check(&["--http", "http://127.0.0.1:0", "--http-token-file", path]),
+        check(&["--config", path]),
+    ];
+    for check in checks {
+        let output = check.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let problem = format!("cannot read {path} within 5 s: it is a pipe without a writer");
+        assert!(text.contains(&problem), "{text}");
+    }
+    // A pipe that can be read, such as <(COMMAND) of a shell.
+    let mut readable = check(&["--user", "ann", "--password-file", "/dev/stdin"]);
+    let mut stdin = readable.stdin.take().unwrap();
+    stdin.write_all(b"secret\n").unwrap();
+    drop(stdin);
+    let output = readable.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

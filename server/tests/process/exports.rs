@@ -94,14 +94,17 @@ fn invalid_lines_are_reported_and_change_nothing() {
             head.replace("export\":1", "export\":2"),
             "line 1: the export has format 2",
         ),
-        (head.into(), "1 records are announced, but it has 0"),
+        (
+            head.into(),
+            "the number of records is 0, but the header announces 1",
+        ),
         (
             format!("{head}\n{good}\n{good}"),
             "line 3: this key exists twice",
         ),
         (
             format!("{many}\n{good}\n"),
-            "2 records are announced, but it has 1",
+            "the number of records is 1, but the header announces 2",
         ),
         (
             format!("{head}\n{}", good.replace("\"key\":\"k\",", "")),

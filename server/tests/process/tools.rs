@@ -216,6 +216,7 @@ fn damage_is_reported_with_its_position_and_creates_nothing() {
     let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(report["fine"], false);
     assert_eq!(report["files"], 1);
+    assert_eq!(report["bytes"], damaged.len());
     assert_eq!(report["kind"], "backup");
     assert_eq!(report["damage"][0]["file"], *backup);
     let offset = report["damage"][0]["offset"].as_u64().unwrap();
@@ -240,6 +241,12 @@ fn damage_is_reported_with_its_position_and_creates_nothing() {
     ] {
         assert!(text.contains(hint), "{hint:?} is not in {text}");
     }
+    let checked = statestored(&["check", "--json", &data]).output().unwrap();
+    let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert!(
+        report["bytes"].as_u64() > Some(damaged.len() as u64),
+        "{report}"
+    );
     let (code, text) = fail(&["check", &place.text("nowhere")]);
     assert!(code == 2 && text.contains("nowhere"), "{text}");
 }
@@ -327,6 +334,17 @@ fn an_interrupted_restore_leaves_nothing() {
         .unwrap();
     assert_eq!(said, "statestored: interrupted, nothing was changed\n");
     assert!(!place.path("deep").exists());
+}
+
+#[test]
+fn a_single_record_is_counted_in_the_singular() {
+    let place = TestFolder::new();
+    let data = place.fill("data", 1);
+    let backup = place.text("backup");
+    let said = run(&["backup", "--data-dir", &data, &backup]);
+    assert_eq!(said, format!("1 record is in {backup}\n"));
+    let said = run(&["check", &backup]);
+    assert_eq!(said, format!("{backup} is as it was written: 1 record\n"));
 }
 
 #[test]

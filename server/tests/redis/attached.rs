@@ -63,6 +63,12 @@ fn key_rules_apply_at_every_server() {
 }
 
 #[test]
+fn a_server_that_lacks_the_key_of_the_broker_warns() {
+    let redis = Redis::start();
+    guarded::a_server_that_lacks_the_key_of_the_broker_warns(&redis.url("guarded"));
+}
+
+#[test]
 fn another_user_with_the_same_client_id_inherits_nothing() {
     let redis = Redis::start();
     let storage = redis.url("guarded");

@@ -38,8 +38,10 @@ impl Context {
 
     pub(super) fn explain_tls(&self, error: &RustlsError) -> TransportError {
         match error {
-            RustlsError::InvalidCertificate(error) => {
-                TransportError::new(ErrorKind::Untrusted, self.explain_certificate(error))
+            RustlsError::InvalidCertificate(problem) => {
+                let source = io::Error::new(io::ErrorKind::InvalidData, error.clone());
+                TransportError::new(ErrorKind::Untrusted, self.explain_certificate(problem))
+                    .with_source(source)
             }
             RustlsError::AlertReceived(alert) => self.alert(*alert),
             RustlsError::InvalidMessage(_) => TransportError::new(

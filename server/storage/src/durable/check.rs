@@ -1,6 +1,6 @@
 //! Check of a data directory, which reports all damage instead of only the first.
 use super::acknowledgement_mark::{AcknowledgedCommit, AcknowledgementMark};
-use super::directory::{check_length, read_manifest, unknown_files};
+use super::directory::{check_length, measure_files, read_manifest, unknown_files};
 use super::directory_contents::{DirectoryContents, LogEnd};
 use super::directory_lock::DirectoryLock;
 use super::file_damage::{damage_error, file_damage};
@@ -21,7 +21,7 @@ pub struct CheckReport {
     pub records: Option<u64>,
     /// Number of files of the store.
     pub files: u64,
-    /// Number of bytes read.
+    /// Total length of these files in bytes.
     pub bytes: u64,
     /// Damage that was found. Empty if every file is as it was written.
     pub damage: Vec<Damage>,
@@ -32,10 +32,11 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Creates the result for a single file that has not been read yet.
-    pub fn for_single_file() -> Self {
+    /// Creates the result for a single file of this length that has not been read yet.
+    pub fn for_single_file(bytes: u64) -> Self {
         Self {
             files: 1,
+            bytes,
             ..Self::default()
         }
     }
@@ -71,6 +72,7 @@ pub fn check(
     let manifest = read_manifest(&*disk, path);
     let manifest = manifest.and_then(|manifest| manifest.ok_or_else(|| no_store_error(path)));
     let Some(manifest) = checked.record_damage(manifest)? else {
+        (checked.files, checked.bytes) = measure_files(&*disk, path, None)?;
         return Ok(checked);
     };
     let mark = checked.record_damage(AcknowledgementMark::read(&*disk, path, manifest.salt))?;
@@ -87,7 +89,6 @@ pub fn check(
     let mut checking = CheckVisitor {
         path: PathBuf::new(),
         is_base: false,
-        bytes: 0,
         read,
     };
     let files = contents.files();
@@ -108,8 +109,7 @@ pub fn check(
     checked.record_damage(contents.check_current())?;
     checking.begin(&contents.current_log(), false);
     let end = checked.record_damage(contents.read_current(&mut checking))?;
-    checked.bytes = checking.bytes;
-    checked.files = files.paths().count() as u64 + 3;
+    (checked.files, checked.bytes) = measure_files(&*disk, path, Some(&manifest))?;
     checked.unknown_files = unknown_files(&*disk, path, &manifest)?;
     if let Some(LogEnd {
         length,
@@ -136,7 +136,6 @@ pub fn check(
 struct CheckVisitor<'a> {
     path: PathBuf,
     is_base: bool,
-    bytes: u64,
     read: &'a mut dyn FnMut(u64) -> Result<(), StorageError>,
 }
 
@@ -167,7 +166,6 @@ impl ChangeVisitor for CheckVisitor<'_> {
     }
 
     fn progressed(&mut self, bytes: u64) -> Result<(), StorageError> {
-        self.bytes += bytes;
         (self.read)(bytes)
     }
 }

@@ -207,6 +207,33 @@ pub(super) fn unknown_files(
     Ok(strangers)
 }
 
+/// Returns the number and the total length of the files of the store, without those that its manifest does not need.
+pub(super) fn measure_files(
+    disk: &dyn Disk,
+    directory: &Path,
+    manifest: Option<&Manifest>,
+) -> Result<(u64, u64), StorageError> {
+    let names = disk.names(directory).map_err(StorageError::io(|| {
+        format!("cannot read the directory {}", directory.display())
+    }))?;
+    let (mut count, mut length) = (0, 0);
+    for name in names {
+        let is_ours = name
+            .to_str()
+            .is_some_and(|it| is_store_file(it) && it != LOCK);
+        let is_needed = manifest.is_none_or(|manifest| !is_leftover(&name, manifest, None));
+        if is_ours
+            && is_needed
+            && let Ok(status) = disk.status(&directory.join(&name))
+            && status.is_file
+        {
+            count += 1;
+            length += status.length;
+        }
+    }
+    Ok((count, length))
+}
+
 /// Returns the path of a log in a data directory.
 pub(super) fn log_path(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("log-{id}"))

@@ -112,7 +112,9 @@ impl<R: Read> JsonLinesReader<R> {
         }
         let (found, announced) = (keys.len() as u64, self.header.records);
         if found != announced {
-            let what = format_args!("{announced} records are announced, but it has {found}");
+            let what = format_args!(
+                "the number of records is {found}, but the header announces {announced}"
+            );
             return Err(self.position.error(what));
         }
         Ok(self.floor)

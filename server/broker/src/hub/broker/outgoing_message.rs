@@ -277,6 +277,9 @@ impl Hub {
         } else if reason.is_failure() {
             broker.metrics.refused_messages += 1;
             tracing::debug!(%reason, "the broker refuses a message");
+            if let OutgoingKind::Entry(request) = outgoing.kind {
+                broker.warn_of_refused_entry(request.is_some(), reason);
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ use changes_since_join::ChangesSinceJoin;
 use election::Election;
 use entry::{Entry, EntryKind};
 use standby_buffer::StandbyBuffer;
-use statestore_protocol::mqtt::{QoS, Will};
+use statestore_protocol::mqtt::{QoS, ReasonCode, Will};
 use statestored_common::ClockReading;
 use statestored_store::keyspace::Ticket;
 use std::collections::{BTreeSet, HashSet};
@@ -59,6 +59,8 @@ pub(super) struct Group {
     pending_transfers: HashSet<Ticket>,
     /// Watching clients that have sent requests since the last heartbeat.
     alive_clients: BTreeSet<Arc<str>>,
+    /// Refused entries that were logged on this connection: whether they had a request, and the reason of the broker.
+    logged_refusals: Vec<(bool, ReasonCode)>,
 }
 
 impl Group {
@@ -75,6 +77,7 @@ impl Group {
             max_change_bytes: most_bytes,
             pending_transfers: HashSet::new(),
             alive_clients: BTreeSet::new(),
+            logged_refusals: Vec::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl Group {
     /// Leaves the group: the connection has ended, or is about to.
     pub(super) fn leave(&mut self) {
         self.election.leave();
+        self.logged_refusals.clear();
         self.clear_pending_transfers();
     }
 
@@ -167,6 +171,32 @@ impl Broker {
     /// Returns whether this server answers requests about watches and notifies: alone, or as the keeper of its group.
     pub(super) fn is_active(&self, now: ClockReading) -> bool {
         self.group.as_ref().is_none_or(|group| group.is_active(now))
+    }
+
+    /// Logs that the broker refused an entry of this server, the first time on a connection.
+    pub(super) fn warn_of_refused_entry(&mut self, has_request: bool, reason: ReasonCode) {
+        let Some(group) = &mut self.group else {
+            return;
+        };
+        if group.logged_refusals.contains(&(has_request, reason)) {
+            return;
+        }
+        group.logged_refusals.push((has_request, reason));
+        let topic = &group.topic;
+        if has_request && self.config.identity.is_none() {
+            tracing::warn!(
+                topic,
+                %reason,
+                "the broker refuses to pass a KEYNOTIFY on to the group of this server, so clients cannot watch keys: if it signs the \
+                 identity of clients, give this server --attach-identity and --attach-identity-key"
+            );
+        } else {
+            tracing::warn!(
+                topic,
+                %reason,
+                "the broker refuses messages of this server to its group, so clients cannot watch keys: let this server publish on this topic"
+            );
+        }
     }
 
     /// Leaves the group. Messages of the keeper are set aside and do not wait for this server's next connection.
