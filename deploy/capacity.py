@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How many devices a cluster bears, and what a million of them take.
+"""Plans how many devices a cluster can serve, and how many clusters a million devices need.
 
-    deploy/capacity.py          the tables of docs/cluster.md
-    deploy/capacity.py check    whether the document has them
-    deploy/capacity.py write    puts them into the document
+    deploy/capacity.py          prints the tables of docs/cluster.md
+    deploy/capacity.py check    fails if the document has other tables
+    deploy/capacity.py write    writes them into the document
 
-What one cluster can do is read from the table of measured figures in the document, so that a new measurement changes the plan. The
-limits are plain arithmetic; that a cluster at the planned load also survives a lost leader and a lost server is simulated: each device,
-each of its writes, and each of its attempts to connect, with the same random numbers at each run.
+The measured figures of the document are the input, so a new measurement changes the plan. The limits are arithmetic. A simulation shows that
+a cluster at the planned load survives the loss of a leader and of a server. It covers each device, each write and each attempt to connect, with
+the same random numbers at each run.
 
-Simplified: etcd takes one write after the other at its measured rate; a write waits while there is no leader, where a server refuses it
-after a second and a half and the device comes again; devices write in turns of even length, give or take a half.
+Simplifications: etcd executes one write after the other, at its measured rate. A write waits while there is no leader, although a real server
+rejects it after 1.5 s and the device tries again. Devices write at regular intervals, plus or minus a half.
 """
 
 import heapq
@@ -24,22 +24,22 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/cluster.md"
 BEGIN, END = "<!-- capacity.py begins -->\n", "<!-- capacity.py ends -->\n"
 
 DEVICES = 1_000_000
-# What a device does.
+# Load of a device.
 KEYS_EACH = 3
 WRITE_EVERY = 30.0
 READ_EVERY = 60.0
-# What a cluster has.
+# Resources of a cluster.
 NODES = 6
 CONNECTIONS = 10_000
 ETCD_MEMORY = 8 << 30
 ETCD_QUOTA = 4 << 30
-# Compaction runs once in that time, and leaves what is younger.
+# Interval of compaction, in seconds; it keeps younger revisions.
 RETENTION = 300.0
-# Longest time that a server may take to know all keys after its start.
+# Maximum time until a server has loaded all keys after its start, in seconds.
 CATCH_UP = 30.0
-# Of what a cluster can do, so much is planned for; the rest is for what goes wrong.
+# Planned share of the capacity; the rest is a reserve for failures.
 SHARE = 0.5
-# New TLS connections that a server accepts in a second (docs/performance.md).
+# TLS connections that a server accepts per second (docs/performance.md).
 HANDSHAKES = 998
 
 

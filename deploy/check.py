@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds compose.yaml and the manifests of Kubernetes against their schemas: `deploy/check.py`, with what requirements.txt names.
+"""Validates compose.yaml and the Kubernetes manifests: `deploy/check.py`, with the packages of requirements.txt.
 
-Nothing is asked of the network: both schemas come with the packages. Afterwards a mistake is planted wherever one can be, and each has to
-be found, so that a schema that lets everything through is noticed.
+The packages contain both schemas, so no network is needed. Afterwards the script plants a mistake at each place, and each has to be found,
+which reveals a schema that accepts everything.
 """
 
 import copy
@@ -49,11 +49,11 @@ def compose_fault(document: dict) -> str:
 
 
 def places(document: object, path: tuple = ()) -> Iterator[tuple]:
-    """Where a name that does not exist would be a mistake."""
+    """The places where an unknown name is a mistake."""
     if isinstance(document, dict):
         yield path
         for name, value in document.items():
-            # A service of Kubernetes selects by labels; a set of pods by an object that has rules.
+            # The selector of a Service has labels; that of a set of pods is an object with rules.
             if name not in FREE or (name == "selector" and "matchLabels" in value):
                 yield from places(value, (*path, name))
     elif isinstance(document, list):
@@ -75,7 +75,7 @@ def selects(selector: dict, labels: dict) -> bool:
 
 
 def unmet(documents: list[tuple[str, dict]]) -> list[str]:
-    """What no schema knows: everything that selects pods finds some, and each volume that is mounted is there."""
+    """Checks beyond the schemas: each selector matches a pod, and each mounted volume is declared."""
     faults, pods = [], []
     for name, document in documents:
         template = document["spec"].get("template")

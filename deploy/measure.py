@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the cluster of compose.yaml does on this machine: `deploy/measure.py FOLDER`, with programs as for trial.py, made for a release.
+"""Measures the cluster of compose.yaml on this machine: `deploy/measure.py FOLDER`, with release builds of the programs of trial.py.
 
-All processes and the load share one machine and one disk, so this is a floor for machines of their own. The figures are in docs/cluster.md.
+All processes and the load share one machine and one disk, so separate machines are at least as fast. docs/cluster.md has the figures.
 """
 
 import json
@@ -22,7 +22,7 @@ NODES = 6
 
 
 def bench(place: Place, cluster: Cluster, nodes: list[str], *words: str) -> list[dict]:
-    """What the load says, for each node that has one of its own."""
+    """Runs a load on each node at the same time, and returns their reports."""
     running = []
     for number, host in enumerate(nodes):
         command = [place.programs / "statestore", "--url", cluster.url(place, host), "bench", "--json"]
@@ -34,7 +34,7 @@ def bench(place: Place, cluster: Cluster, nodes: list[str], *words: str) -> list
 
 
 def resident(cluster: Cluster, host: str) -> int:
-    """Bytes of memory that a process has."""
+    """Resident memory of a process, in bytes."""
     status = Path(f"/proc/{cluster.processes[host].pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
 

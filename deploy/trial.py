@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Starts what compose.yaml and the manifests of Kubernetes start, as processes of this machine: `deploy/trial.py FOLDER`, where
-`statestored` (with the feature etcd) and `statestore` are.
+"""Runs the commands of compose.yaml and the Kubernetes manifests as processes of this machine: `deploy/trial.py FOLDER`.
 
-The commands are those of the files. Only addresses become free ports of the loopback interface, and folders of containers folders below a
-temporary one. So an option that does not exist, or a file that is not mounted, is noticed. Needs etcd, haproxy and openssl, and what
-requirements.txt names.
+FOLDER has `statestored` (with the feature etcd) and `statestore`. Free ports of the loopback interface replace the addresses, and folders
+below a temporary one those of the containers. An unknown option or a file that is not mounted ends the trial. The script needs etcd, haproxy,
+openssl and the packages of requirements.txt.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ BALANCER = "172.30.18.2"
 
 
 class Place:
-    """Where all processes of one trial are."""
+    """The programs, folder and ports of the processes of one trial."""
 
     def __init__(self, programs: Path, folder: Path, stack: contextlib.ExitStack):
         self.programs = programs
@@ -40,7 +39,7 @@ class Place:
         self.ports: dict[tuple[str, str], int] = {}
 
     def port(self, host: str, port: str) -> int:
-        """The free port in the place of one of a host."""
+        """Returns the free port that replaces a port of a host."""
         key = (host.split(".")[0], port)
         if key not in self.ports:
             with socket.create_server(("127.0.0.1", 0)) as free:
@@ -48,7 +47,7 @@ class Place:
         return self.ports[key]
 
     def here(self, text: str, host: str, mounts: dict[str, Path]) -> str:
-        """The same word of a command for this machine."""
+        """Returns a word of a command with the addresses and folders of this machine."""
 
         def address(found: re.Match) -> str:
             name = host if found[1] == "0.0.0.0" else found[1]
@@ -85,7 +84,7 @@ class Place:
             time.sleep(0.05)
 
     def statestore(self, url: str, *words: str) -> str:
-        """What a command prints, once it succeeds."""
+        """Repeats a command until it succeeds, and returns its output."""
         until = time.monotonic() + PATIENCE
         while True:
             done = subprocess.run(
@@ -112,7 +111,7 @@ def answers(url: str) -> bool:
 
 
 def someone(place: Place, folder: Path) -> Path:
-    """The user `ann`, a token, and the file of her password."""
+    """Creates the user `ann` and a token, and returns the file with her password."""
     password = folder / "password"
     password.write_text("a password of hers\n")
     command = [place.programs / "statestored", "passwd", "--stdin", folder / "users", "ann"]
@@ -123,7 +122,7 @@ def someone(place: Place, folder: Path) -> Path:
 
 @dataclass
 class Cluster:
-    """What compose.yaml starts, but for the load balancer."""
+    """The services of compose.yaml without the load balancer."""
 
     nodes: list[str]
     processes: dict[str, subprocess.Popen]
@@ -163,7 +162,7 @@ def compose(place: Place) -> None:
     processes["balancer"] = place.start("balancer", ["haproxy", "-db", "-f", str(balancer(place, nodes))], {}, {})
     url = cluster.url(place, "balancer")
     place.statestore(url, "set", "greeting", "hello")
-    # Two of three nodes and one of three members may be lost.
+    # The cluster tolerates the loss of two of three nodes and of one of three members.
     for lost in (nodes[0], "etcd0", nodes[1]):
         end(processes.pop(lost))
         said = place.statestore(url, "get", "greeting")
@@ -174,9 +173,9 @@ def compose(place: Place) -> None:
 
 def balancer(place: Place, nodes: list[str]) -> Path:
     text = (HERE / "haproxy.cfg").read_text().replace("bind :1883", f"bind 127.0.0.1:{place.port('balancer', '1883')}")
-    # From its own address: the servers trust no other one.
+    # The servers trust only this source address.
     text = text.replace("default-server send-proxy-v2", "default-server source 127.0.0.2 send-proxy-v2")
-    # Who runs a trial may not have that many files.
+    # The limit of open files can be low here.
     text = text.replace("maxconn 30000", "maxconn 100")
     for host in nodes:
         ways = f"127.0.0.1:{place.port(host, '1883')} port {place.port(host, '9883')}"

@@ -68,10 +68,10 @@ impl Function {
 #[derive(Default)]
 struct Header {
     enums: Vec<String>,
-    /// The types of which there are handles.
+    /// Types that have handles.
     handles: Vec<String>,
     structs: Vec<(String, Vec<Variable>)>,
-    /// With the parameters and the result of the function that is called.
+    /// Callback types, with the parameters and the result of their functions.
     callbacks: Vec<(String, Function)>,
     functions: Vec<Function>,
 }

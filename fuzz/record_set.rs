@@ -1,7 +1,7 @@
-//! Records in memory, taken from one form and given to another.
+//! Records in memory, read from one format and written in another.
 use statestored_storage::{Record, RecordReceiver, RecordSource, RecordView, StorageError};
 
-/// What the checksums of a backup of it begin with.
+/// Salt of the checksums of its backups.
 pub(crate) const SALT: u64 = 7;
 
 #[derive(Default, PartialEq, Debug)]

@@ -1,4 +1,4 @@
-# The crates for Rust. Sourced by scripts/package.
+# Rust crates. Sourced by scripts/package.
 
 crates=(--package statestore-protocol --package statestore)
 
@@ -9,7 +9,7 @@ make_crates() {
 
 check_crates() {
   local crate content text
-  # Everything but the upload: the registry's rules, and that each builds from what is in its archive, which compiles everything.
+  # Everything except the upload: the rules of the registry, and a build of each archive, which compiles everything.
   [[ -n "$native" ]] || cargo publish --quiet --locked --allow-dirty --dry-run "${crates[@]}"
   for crate in "$out"/statestore-{protocol-,}"$version".crate; do
     content=$(tar --list --file "$crate")

@@ -1,7 +1,7 @@
 # Debian packages. Sourced by scripts/package.
 
 make_debian() {
-  # Whoever runs a service may want it on more than one machine.
+  # The packaged server includes etcd and Redis, for services on several machines.
   local made="$work/debian" source tree libdir abi shell server=statestored:etcd,redis
   source="$made/libstatestore-$version"
   tree="$source/tree"
@@ -18,7 +18,7 @@ make_debian() {
     materials "$package" "$tree/notices/${package%:*}"
     mv "$tree/notices/${package%:*}"/THIRD-PARTY-NOTICES{.txt,}
   done
-  # For whatever target: these run here.
+  # These programs run on this machine, for any target.
   cargo run --quiet --locked --package statestore-manual -- "$tree/man"
   for shell in bash/statestore zsh/_statestore fish/statestore.fish; do
     mkdir -p "$tree/completions/${shell%/*}"
@@ -49,7 +49,7 @@ debian_arch() {
 check_debian() {
   local debs="$work/debian" release
   new_work_dir
-  # It looks for minutes at each member of a static library that is not optimised.
+  # Lintian needs minutes for an unoptimised static library.
   if [[ "$profile" == dev ]]; then
     lintian --fail-on error "$debs"/libstatestore[0-9]*.deb "$debs"/statestore*.deb
   else
@@ -64,10 +64,10 @@ check_debian() {
   local mirror=http://deb.debian.org/debian
   if grep --quiet '^ID=ubuntu$' /etc/os-release; then
     mirror=http://archive.ubuntu.com/ubuntu
-    # Other architectures have a server of their own.
+    # Other architectures have their own mirror.
     [[ "$(dpkg --print-architecture)" == amd64 ]] || mirror=http://ports.ubuntu.com/ubuntu-ports
   fi
-  # In a root file system of its own, which is thrown away.
+  # A temporary root file system.
   mmdebstrap --quiet --variant=minbase --include=adduser,gcc,libc6-dev,pkg-config,procps,systemd \
     --customize-hook="mkdir \"\$1/trial\" && cp $scratch/* \"\$1/trial\" && chroot \"\$1\" sh /trial/trial-debian.sh" \
     "$release" /dev/null "$mirror"

@@ -1,6 +1,6 @@
-# The server, and the component for Dapr, as container images. Sourced by scripts/package.
+# Container images of the server and of the component for Dapr. Sourced by scripts/package.
 
-# On the images that are made on the way.
+# Label of intermediate images.
 temporary_label=org.libstatestore.temporary=1
 
 make_image() {
@@ -9,11 +9,11 @@ make_image() {
   base=$(first_of gcr.io/distroless/cc-debian12:nonroot make_base)
   image_of statestored packaging/Containerfile
   image_of statestore-dapr packaging/statestore-dapr.Containerfile
-  # The archives are what is wanted; what is on the way is not for the next ones, whose files may be others.
+  # Only the archives are kept: the next build can have other files.
   buildah images --quiet --filter "label=$temporary_label" | sort -u | xargs -r buildah rmi --force >/dev/null
 }
 
-# image_of NAME FILE: the archive of one image, on the bases `build` and `base`.
+# image_of NAME FILE: builds the archive of an image, on the bases `build` and `base`.
 image_of() {
   local archive="$out/$1-$version-image.tar"
   rm -f "$archive"
@@ -24,15 +24,15 @@ image_of() {
   buildah rmi --force "$1:$version" >/dev/null
 }
 
-# first_of IMAGE OTHERWISE: the image of a registry, or where that is out of reach, what the function makes of Debian's packages, which
-# is good enough to try the Containerfile.
+# first_of IMAGE FUNCTION: prints the image of a registry, or without access to it the image that FUNCTION makes from Debian's packages, which
+# is sufficient to test the Containerfile.
 first_of() {
   if buildah pull --quiet "$1" >/dev/null 2>&1; then echo "$1"; return; fi
-  echo "$1 cannot be had; of Debian's packages instead: not for a registry" >&2
+  echo "cannot pull $1: using an image of Debian's packages instead, not for publishing" >&2
   "$2"
 }
 
-# The compiler of this machine in a root file system of Debian.
+# Makes a root file system of Debian with the compiler of this machine.
 make_build_base() {
   local tree="$work/image/build"
   rm -rf "$tree"
@@ -40,13 +40,13 @@ make_build_base() {
   mmdebstrap --quiet --variant=minbase --include=ca-certificates,gcc,libc6-dev bookworm "$tree/root.tar"
   cp -r --reflink=auto "$(rustc --print sysroot)" "$tree/rust"
   rm -rf "$tree/rust/share"
-  # Whoever stands between this machine and the network is known there too.
+  # The build trusts the same authorities as this machine, for example that of a proxy.
   import "$tree" statestored-build-base "$tree/root.tar" / "$tree/rust" /usr/local/rust \
     /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt \
     --env PATH=/usr/local/rust/bin:/usr/sbin:/usr/bin:/sbin:/bin
 }
 
-# The C library, and nothing that can be run.
+# Makes a root file system with the C library and without programs.
 make_base() {
   local tree="$work/image/base"
   rm -rf "$tree"
@@ -55,7 +55,7 @@ make_base() {
   import "$tree" statestored-base "$tree/root.tar" /
 }
 
-# import FOLDER NAME [SOURCE TARGET]... [--OPTION...]: an image with these files.
+# import FOLDER NAME [SOURCE TARGET]... [--OPTION...]: makes an image with these files.
 import() {
   local folder=$1 name=$2 container
   shift 2
@@ -80,18 +80,18 @@ check_server_image() {
   local container
   new_work_dir
   container=$(unpacked statestored "65532:65532 [/usr/bin/statestored --http http://127.0.0.1:9883 --data-dir /data --listen tcp://0.0.0.0:1883]")
-  # Its user, its files, but a port that is free.
+  # The user and files of the image, with a free port.
   printf '#!/bin/sh\nexec buildah run --isolation chroot %s -- /usr/bin/statestored --data-dir /data --listen tcp://127.0.0.1:0\n' \
     "$container" >"$scratch/start"
   chmod +x "$scratch/start"
   compile statestore-cli
   in_image "$scratch/start" set greeting hello >/dev/null
-  # Another start, the same folder.
-  [[ "$(in_image "$scratch/start" get greeting)" == hello ]] || fail "the server in the image forgot what it was told"
+  # A second start with the same folder.
+  [[ "$(in_image "$scratch/start" get greeting)" == hello ]] || fail "the server in the image lost the value"
   packed statestored "$container"
 }
 
-# What connects to its socket is spoken to in HTTP/2, and it ends when it is told to.
+# Checks that the component speaks HTTP/2 on its socket, and stops on SIGTERM.
 check_component_image() {
   local container sockets pid line program=/usr/bin/statestore-dapr
   new_work_dir
@@ -102,14 +102,14 @@ check_component_image() {
     "$container" -- "$program" --socket-mode 666 2>"$scratch/component.log")
   pid=$!
   IFS= read -r -t 60 line <&"$ready" || fail "the image does not start: $(cat "$scratch/component.log")"
-  [[ "$line" == "listening on /shared/statestore.sock" ]] || fail "the component in the image says: $line"
-  python3 - "$sockets/statestore.sock" <<'END' || fail "nobody answers in the image of the component"
+  [[ "$line" == "listening on /shared/statestore.sock" ]] || fail "the component in the image printed: $line"
+  python3 - "$sockets/statestore.sock" <<'END' || fail "the component in the image does not answer"
 import socket, sys
 
 with socket.socket(socket.AF_UNIX) as stream:
     stream.settimeout(60)
     stream.connect(sys.argv[1])
-    # The preface and empty settings; the answer begins with settings as well.
+    # The preface and empty SETTINGS; the response begins with SETTINGS too.
     stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
     sys.exit(stream.recv(9)[3] != 4)
 END
@@ -119,22 +119,22 @@ END
   packed statestore-dapr "$container"
 }
 
-# unpacked NAME WORDS: a container of an image that was made, whose user and entry point are these.
+# unpacked NAME WORDS: makes a container of a built image, and checks its user and entry point.
 unpacked() {
   local container words
   container=$(buildah from "oci-archive:$out/$1-$version-image.tar")
   words=$(buildah inspect --type container --format '{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}' "$container")
-  [[ "$words" == "$2" ]] || fail "the image of $1 is not what it was: $words"
+  [[ "$words" == "$2" ]] || fail "the image of $1 has the user and entry point $words"
   echo "$container"
 }
 
-# packed NAME CONTAINER: leaves nothing of it behind.
+# packed NAME CONTAINER: removes the container and its image.
 packed() {
   buildah rm "$2" >/dev/null
   buildah rmi --force "$1:$version" >/dev/null
 }
 
-# in_image START WORD...: one command for the server that START starts and that ends then.
+# in_image START WORD...: runs START, which starts a server, then one command, and stops the server.
 in_image() {
   local line pid
   exec {ready}< <(exec "$1" 2>"$scratch/statestored.log")
@@ -143,7 +143,7 @@ in_image() {
   IFS= read -r -t 60 line <&"$ready" || fail "the image does not start: $(cat "$scratch/statestored.log")"
   STATESTORE_URL="mqtt://${line#listening on tcp://}" "$(built)/statestore" "$@"
   exec {ready}<&-
-  # By its user as well: not as root.
+  # The match by user also checks that it does not run as root.
   pkill -TERM --uid 65532 --full --exact -- "/usr/bin/statestored --data-dir /data --listen tcp://127.0.0.1:0"
   wait "$pid" || fail "the server in the image ended with exit code $?"
 }

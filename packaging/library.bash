@@ -1,6 +1,6 @@
-# The library for C and C++, as an archive. Sourced by scripts/package.
+# Archive of the C and C++ library. Sourced by scripts/package.
 
-# install_library ROOT PREFIX LIBDIR: what scripts/install puts below PREFIX, in the folder ROOT.
+# install_library ROOT PREFIX LIBDIR: runs scripts/install for PREFIX, into the folder ROOT.
 install_library() {
   compile statestore-ffi
   local folder="$CARGO_TARGET_DIR"

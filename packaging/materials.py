@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What is linked into an artefact: the notices of its third parties, and its bill of materials.
+"""Prints the notices of third parties, or the bill of materials, of an artefact.
 
     packaging/materials.py notices PACKAGE TARGET [CARGO-OPTION...]   as text
     packaging/materials.py sbom PACKAGE TARGET [CARGO-OPTION...]      CycloneDX 1.5, as JSON
 
-Both are printed. PACKAGE is a crate of this workspace, TARGET a Rust target; the options are those of features. Counted is what the
-code of the artefact comes from: no tools of the build, no procedural macros. Nothing depends on the machine or the hour, so that the
-same commit gives the same bytes.
+PACKAGE is a crate of this workspace, TARGET a Rust target; the options select features. Only linked code counts: no tools of the build, no
+procedural macros. The output does not depend on the machine or the time, so one commit always gives the same bytes.
 """
 import json
 import re
@@ -24,7 +23,7 @@ TEXTS = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)([-_.].*)?",
 
 @dataclass(frozen=True)
 class Crate:
-    """One package that cargo resolved."""
+    """A package that cargo resolved."""
 
     name: str
     version: str
@@ -42,7 +41,7 @@ class Crate:
         return f"pkg:cargo/{self.name}@{self.version}"
 
     def texts(self) -> list[str]:
-        """The licences that its package brings."""
+        """Texts of the licences in the package."""
         if self.folder is None:
             return []
         files = sorted(it for it in self.folder.iterdir() if it.is_file() and TEXTS.fullmatch(it.name))
@@ -54,13 +53,13 @@ def cargo(*arguments: str) -> str:
 
 
 def checksums() -> dict[tuple[str, str], str]:
-    """The SHA-256 of each package as the registry has it, from the lock file."""
+    """The SHA-256 of each package in the registry, from the lock file."""
     entry = re.compile(r'name = "(.*)"\nversion = "(.*)"\nsource = .*\nchecksum = "(.*)"')
     return {(name, version): sha256 for name, version, sha256 in entry.findall((ROOT / "Cargo.lock").read_text())}
 
 
 def linked(package: str, target: str, options: list[str]) -> tuple[Crate, list[Crate]]:
-    """The crate of the artefact, and everything that is linked into it, by name."""
+    """The crate of the artefact, and all linked crates, by name."""
     tree = cargo(
         "tree", "--locked", "--package", package, "--target", target, *options,
         "--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "--format", "{p}",
@@ -110,7 +109,7 @@ def rust() -> Crate:
 
 
 def without_text(crate: Crate) -> str:
-    """For a package that names its licence and does not bring the text."""
+    """The text for a package that only names its licence."""
     if "MIT" not in crate.license:
         raise SystemExit(f"materials.py: {crate.name} {crate.version} brings no text of its licence, {crate.license}")
     _title, _holder, text = (ROOT / "LICENSE-MIT").read_text().split("\n\n", 2)

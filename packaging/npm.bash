@@ -1,4 +1,4 @@
-# The packages for Node. Sourced by scripts/package.
+# npm packages. Sourced by scripts/package.
 
 make_npm() {
   local made="$work/npm"
@@ -50,13 +50,13 @@ check_npm_with_server() {
   quickstart js >"$project/program.mjs"
   prints_hello node "$project/program.mjs"
   end_server
-  # With no server but that of the package.
+  # Only the server of the package.
   quickstart js | sed -e '1i import { startServer } from "statestore/testing"; const server = await startServer();' \
     -e "s#\"$url\"#server.url#" -e '$a await server.stop();' >"$project/test.mjs"
   (unset STATESTORED && prints_hello node "$project/test.mjs")
 }
 
-# There is no server for Windows: the client has to load, and to send a CONNECT packet.
+# There is no server for Windows, so this checks that the client loads and sends a CONNECT packet.
 check_npm_alone() {
   cat >"$1/program.cjs" <<'JS'
 const { createServer } = require("node:net");
@@ -70,7 +70,7 @@ JS
   prints_hello node "$1/program.cjs"
 }
 
-# As for Python: 30 ms more than Node needs for itself.
+# Checks that loading takes at most 30 ms besides the start of Node.
 check_time_to_load() {
   node --eval '
     const { spawnSync } = require("node:child_process");

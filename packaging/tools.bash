@@ -1,8 +1,8 @@
-# How the artefacts are compiled, and what goes into all of them. Sourced by scripts/package.
+# Tools that compile the artefacts, and the texts that all of them contain. Sourced by scripts/package.
 
 say() { printf '\n-- %s\n' "$*"; }
 
-# tool NAME REQUIREMENT...: an environment with programs from PyPI, whose folder comes first in PATH from here on.
+# tool NAME REQUIREMENT...: installs programs from PyPI into an environment, and puts its folder first in PATH.
 tool() {
   local folder="$work/tools/$1" programs=bin
   shift
@@ -15,20 +15,20 @@ tool() {
   PATH="$folder/$programs:$PATH"
 }
 
-# Zig, its use as a linker by cargo, and what makes wheels.
+# Installs maturin, and Zig as a linker for cargo.
 compilers() {
   tool maturin maturin==1.16.0 wheel==0.48.0
   [[ -n "$native" ]] || tool zig ziglang==0.17.1 cargo-zigbuild==0.24.0
 }
 
-# Where cargo puts what it built.
+# Prints the folder of the compiled programs.
 built() {
   local folder=$profile
   [[ "$profile" != dev ]] || folder=debug
   if [[ -n "$native" ]]; then echo "$CARGO_TARGET_DIR/$folder"; else echo "$CARGO_TARGET_DIR/$target/$folder"; fi
 }
 
-# compile PACKAGE[:FEATURES]...: each by itself, so that none has what another one needs.
+# compile PACKAGE[:FEATURES]...: compiles each by itself, so that none gets the features of another.
 compile() {
   compilers
   local wanted options
@@ -43,7 +43,7 @@ compile() {
   done
 }
 
-# library_of CRATE: what a shared library is called where it is for.
+# library_of CRATE: prints the file name of a shared library on the target.
 library_of() {
   case "$target" in
     *-apple-*) echo "lib$1.dylib" ;;
@@ -52,12 +52,12 @@ library_of() {
   esac
 }
 
-# stripped FILE COPY: without symbols. Cargo leaves them out of what is optimised.
+# stripped FILE COPY: copies a program without symbols. Cargo strips optimised programs itself.
 stripped() {
   if [[ "$profile" == dev && "$target" == "$host" && "$target" == *-linux-* ]]; then strip -o "$2" "$1"; else cp "$1" "$2"; fi
 }
 
-# materials PACKAGE[:FEATURES] FOLDER: the notices and the bill of materials of what PACKAGE is compiled to.
+# materials PACKAGE[:FEATURES] FOLDER: writes the notices and the bill of materials of the compiled PACKAGE.
 materials() {
   local package=${1%:*} options=()
   [[ "$1" != *:* ]] || options=(--features "${1#*:}")
@@ -66,10 +66,10 @@ materials() {
   packaging/materials.py sbom "$package" "$target" "${options[@]}" >"$2/$package.cdx.json"
 }
 
-# A bill of materials is what the standard says.
+# check_sbom FILE: validates a bill of materials against its schema.
 check_sbom() {
   tool sbom 'cyclonedx-python-lib[json-validation]==11.12.0'
-  # On Windows an environment has no python3.
+  # An environment on Windows has no python3.
   python - "$1" <<'PY'
 import sys
 from cyclonedx.schema import SchemaVersion

@@ -1,9 +1,9 @@
-# Run by root in a fresh Debian or Ubuntu, with the packages in /trial: installs them, uses them, removes them, and looks what is left.
+# Installs the packages in /trial, uses and removes them, and checks that nothing is left. Run it as root in a fresh Debian or Ubuntu.
 set -eu
 cd /trial
 export DEBIAN_FRONTEND=noninteractive
 
-# What there is, but for what apt and dpkg know, and copies of the files of users.
+# Lists all files, except those of apt and dpkg, and backups of the files of users.
 everything() {
   find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /trial -o -path /var/cache -o -path /var/log \
     -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd/deb-systemd-helper-enabled \) -prune -o -print |
@@ -18,13 +18,13 @@ systemd-analyze verify --man=no /lib/systemd/system/statestored.service
 systemctl is-enabled --quiet statestored
 systemd-analyze security --offline=yes --threshold=20 --no-pager statestored.service | tail -n 1
 
-# With an engine in place of the folder, as the file says.
+# An engine instead of the folder, as a comment of the file shows.
 for storage in etcd://127.0.0.1:1/trial redis://127.0.0.1:1; do
   sed "s#^data-dir = .*#storage = \"$storage\"#" /etc/statestored/statestored.toml >cluster.toml
   statestored --config cluster.toml --check
 done
 
-# As the service starts it; on a free port.
+# The command of the service, with a free port.
 install -d -o statestored -g statestored -m 700 /var/lib/statestored
 mkfifo ready
 setpriv --reuid=statestored --regid=statestored --clear-groups --no-new-privs \
@@ -53,7 +53,7 @@ read -r line <&4
 [ "$line" = "listening on /trial/sockets/statestore.sock" ]
 kill "$component"
 wait "$component"
-# Whether they are in the packages; a small system may be told not to unpack them.
+# Checks the packages, because a minimal system can be configured not to unpack manual pages.
 for page in man1/statestore.1.gz man1/statestore-lock.1.gz man8/statestored.8.gz man8/statestore-dapr.8.gz; do
   dpkg-query -S "/usr/share/man/$page" >/dev/null
 done

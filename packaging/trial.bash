@@ -1,4 +1,4 @@
-# Trying what was made. Sourced by scripts/package.
+# Trials of the artefacts. Sourced by scripts/package.
 
 scratch= server_pid=
 tidy() {
@@ -14,13 +14,13 @@ fail() {
   exit 1
 }
 
-# An empty place, `scratch`, in which nothing of an earlier trial is left.
+# Creates the empty folder `scratch`, and removes that of an earlier trial.
 new_work_dir() {
   [[ -z "$scratch" ]] || rm -rf "$scratch"
   scratch=$(mktemp -d "${TMPDIR:-/tmp}/statestore-package.XXXXXX")
 }
 
-# serve STATESTORED: starts a server on a free port; `url` is where it is.
+# serve STATESTORED: starts a server on a free port, and sets `url`.
 serve() {
   local line
   exec {ready}< <(exec "$1" --storage memory --listen tcp://127.0.0.1:0 2>"$scratch/statestored.log")
@@ -36,7 +36,7 @@ end_server() {
   server_pid=
 }
 
-# quickstart LANGUAGE: the program of docs/start.md, for the server that was started.
+# quickstart LANGUAGE: prints the program of docs/start.md, for the started server.
 quickstart() {
   awk -v language="$1" '$0 ~ "^```" { if (inside) exit; inside = ($0 ~ "^```" language); next } inside' docs/start.md |
     sed "s#mqtt://127.0.0.1:1883#$url#"
@@ -50,7 +50,7 @@ prints_hello() {
   echo "${said%%$'\n'*}"
 }
 
-# at_most MIB FILE: for what is optimised.
+# at_most MIB FILE: checks the size of an optimised artefact.
 at_most() {
   local size
   size=$(stat -c %s "$2")

@@ -1,4 +1,4 @@
-# The packages for Python. Sourced by scripts/package.
+# Python packages. Sourced by scripts/package.
 
 make_wheels() {
   compilers
@@ -18,7 +18,7 @@ make_wheels() {
   done
 }
 
-# with_materials WHEEL FOLDER: puts the wheel with these into `out`.
+# with_materials WHEEL FOLDER: adds the files of FOLDER to the wheel, and puts it into `out`.
 with_materials() {
   local content information
   wheel unpack --dest "$1.content" "$1" >/dev/null
@@ -40,7 +40,7 @@ check_wheels() {
     for name in licenses/LICENSE-MIT licenses/LICENSE-APACHE licenses/THIRD-PARTY-NOTICES.txt; do
       grep -qF "$name" "$scratch/list" || fail "$wheel has no $name"
     done
-    # The trained server is larger than one that was built without a profile.
+    # A trained server is larger than one without a profile.
     case "$wheel" in *statestore_server-*) at_most 5 "$wheel" ;; *) at_most 3 "$wheel" ;; esac
     python3 -m zipfile -e "$wheel" "$scratch/content"
   done
@@ -57,12 +57,12 @@ check_wheels() {
   quickstart python >"$scratch/program.py"
   prints_hello "$python" "$scratch/program.py"
   check_import_time "$python"
-  # Compiles everything once more.
+  # This compiles everything again.
   [[ -n "$native" ]] || check_sdist
   end_server
 }
 
-# What is built from the source distribution, without a look at this repository.
+# Builds and tries the package from the source distribution, outside this repository.
 check_sdist() {
   python3 -m venv "$scratch/built"
   (
@@ -73,8 +73,7 @@ check_sdist() {
   prints_hello "$scratch/built/bin/python" "$scratch/program.py"
 }
 
-# The module is there within 30 ms more than the interpreter needs for itself. Counted is the processor's time, which other programs
-# do not make longer.
+# Checks that the import takes at most 30 ms of processor time besides the start of the interpreter. Other programs do not affect that time.
 check_import_time() {
   "$1" - "$1" "$profile" <<'PY'
 import os, subprocess, sys

@@ -116,7 +116,7 @@ export interface Capabilities {
   conditions: boolean;
   /** `remaining` of {@link Client.get} and {@link Client.getMany}. */
   remainingTime: boolean;
-  /** The most operations of a transaction; `null` if there are no transactions. */
+  /** Maximum number of operations of a transaction; `null` if there are no transactions. */
   transactions: number | null;
   /** `eventual` of {@link Client.get} and {@link Client.getMany} makes a difference. */
   eventual: boolean;
@@ -183,7 +183,7 @@ export interface SetOptions extends TimeoutOptions {
 export interface DelOptions extends TimeoutOptions {
   /** Fencing token, required for a key that a fencing token protects: that token or a higher one. */
   fencingToken?: Hlc | undefined;
-  /** Only if the key has this version. Not every store can do that ({@link Capabilities.conditions}). */
+  /** Version that the key must have. Not every store supports this ({@link Capabilities.conditions}). */
   ifVersion?: Hlc | undefined;
   /** Whether the request is sent again if the session is lost before its response arrives. */
   retry?: Retry | undefined;
@@ -215,13 +215,13 @@ export type TransactionSetOptions = Pick<SetOptions, "condition" | "expiresIn" |
 /** Options of {@link Transaction.del}. */
 export type TransactionDelOptions = Pick<DelOptions, "fencingToken" | "ifVersion">;
 
-/** Several writes, of which {@link Client.transact} carries out all or none. Each call gives the transaction, so that calls can be chained. */
+/** Several writes, of which {@link Client.transact} executes all or none. Each call returns the transaction, so that you can chain calls. */
 export interface Transaction {
   /** Adds a SET. */
   set(key: Data, value: Data, options?: TransactionSetOptions): this;
-  /** An absent key is no failure, unless it is to have a version. */
+  /** Adds a DEL. An absent key is no failure without `ifVersion`. */
   del(key: Data, options?: TransactionDelOptions): this;
-  /** How many operations it has. */
+  /** Number of operations. */
   readonly length: number;
 }
 
@@ -259,7 +259,7 @@ export interface ObserveOptions extends TimeoutOptions {
 }
 
 /**
- * Why a follower, a guard or a connection is over; the words are the same in every language. The last three are of guards alone.
+ * Reason for the end of a follower, a guard or a connection; the words are the same in every language. The last three are of guards alone.
  * - `closed`: The client or the observer was closed, or the runtime that drove the client was shut down.
  * - `taken_over`: Another connection with the same client id took the session over.
  * - `gave_up`: The connection could not be made again within `reconnect_limit`.
@@ -299,11 +299,11 @@ export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
    * with {@link TimedOutError}, and no item is lost.
    */
   next(options?: TimeoutOptions): Promise<T | undefined>;
-  /** Why nothing will come any more, once `next` brought `undefined`. */
+  /** Returns the reason for the end, once `next` has returned `undefined`. */
   lostReason(): LostReason | null;
-  /** The same in detail; `null` if it or the client was closed. */
+  /** Returns the error that ended it; `null` if it or the client was closed. */
   error(): StateStoreError | null;
-  /** Ends it. */
+  /** Ends the sequence. */
   close(): void;
   /** Returns an iterator over the items; leaving its loop ends the sequence. */
   [Symbol.asyncIterator](): AsyncIterator<T, void>;
@@ -317,9 +317,9 @@ export interface Observer<V extends Bytes = Buffer> extends Follower<Observation
 
 /** Options of {@link Client.lease}, and of the lease behind a lock or an election. */
 export interface LeaseOptions extends CallOptions {
-  /** How long the lease lasts without renewal: 100 ms to 24 h (default: 10 s). */
+  /** Duration of the lease without a renewal: 100 ms to 24 h (default: 10 s). */
   duration?: number | undefined;
-  /** When it is renewed: after a `third` of the duration (default), after this time, or only by hand. */
+  /** Interval of renewals: a `third` of the duration (default), this time, or `manual` for none. */
   renewal?: "third" | "manual" | number | undefined;
   /** The name of the holder, which each attempt makes unique by a suffix; the client id unless given. */
   holder?: Data | undefined;
@@ -328,7 +328,7 @@ export interface LeaseOptions extends CallOptions {
    * its lease. Two running clients that resume one name both hold the lease.
    */
   resume?: boolean | undefined;
-  /** How long each request may take. */
+  /** Time limit of each request. */
   timeout?: number | undefined;
   /** Age from which an unknown value in the key counts as data, not as a lease (default: 1 h). */
   foreignLeaseMax?: number | undefined;
@@ -336,7 +336,7 @@ export interface LeaseOptions extends CallOptions {
 
 /** Options of {@link Client.lock} and {@link Client.election}. */
 export interface LockOptions extends LeaseOptions {
-  /** How long to wait for the lock: for ever unless given; 0 is one attempt. */
+  /** Maximum time to wait for the lock (default: no limit); 0 is one attempt. */
   wait?: number | undefined;
 }
 
@@ -376,9 +376,9 @@ export type Release = "released" | "not_held";
 export interface Lease<V extends Bytes = Buffer> {
   /** Name of the lease, which is its key. */
   readonly name: V;
-  /** One attempt. */
+  /** Makes one attempt. */
   acquire(options?: CallOptions): Promise<Acquisition<V>>;
-  /** Gives back what is held under the resumed holder's name in the options, whichever program took it. */
+  /** Releases the lease that is held under the resumed holder's name, whichever program took it. */
   release(options?: CallOptions): Promise<Release>;
   /** Returns the present holder; `null` if there is none. */
   holder(options?: CallOptions): Promise<Holding<V> | null>;
@@ -401,26 +401,26 @@ export interface Guard<V extends Bytes = Buffer> extends AsyncDisposable {
   readonly token: Hlc;
   /** Fires when the lock is lost or was given back, with a {@link LockLostError} whose cause is the {@link reason}. */
   readonly signal: AbortSignal;
-  /** Whether the lock is certainly held at this moment. */
+  /** Returns whether the lock is certainly held at this moment. */
   isValid(): boolean;
-  /** Resolves when it is not valid any more, to the reason. */
+  /** Resolves to the reason when the guard is not valid any more. */
   lost(options?: CallOptions): Promise<LostReason>;
-  /** Why it is not valid any more; `null` while it is. */
+  /** Returns the reason why it is not valid any more; `null` while it is. */
   lostReason(): LostReason | null;
-  /** The error of its last renewal, or the cause of its loss if {@link lostReason} has no details. */
+  /** Returns the error of the last failed renewal or of the loss; `null` if it has no details beyond {@link lostReason}. */
   reason(): StateStoreError | null;
-  /** Renews it now; resolves to the new version of the lock's key. The token stays. */
+  /** Renews the lease now, and resolves to the new version of its key. The token stays the same. */
   renew(options?: CallOptions): Promise<Hlc>;
   /**
-   * Gives the lock back, after writes under way. It takes at most the `timeout`, and no longer than the lock is certainly held. Then it
+   * Releases the lock, after the writes under way. It takes at most the `timeout`, and no longer than the lock is certainly held. Then it
    * rejects with {@link TimedOutError}, and goes on in the background.
    */
   release(options?: TimeoutOptions): Promise<Release>;
-  /** Stops renewing, and leaves the lease to end by itself. */
+  /** Stops renewals, so that the lease expires. */
   leave(options?: CallOptions): Promise<void>;
   /** Stores a value, as {@link Client.set} does. */
   set(key: Data, value: Data, options?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome>;
-  /** Changes a key by what it holds, as {@link Client.update} does. */
+  /** Changes a key by its present value, as {@link Client.update} does. */
   update(key: Data, change: Change<V>, options?: UpdateOptions): Promise<UpdateOutcome>;
   /** Deletes a key, as {@link Client.del} does. */
   del(key: Data, options?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome>;
@@ -440,7 +440,7 @@ export interface Leader<V extends Bytes = Buffer> {
 export interface Election<V extends Bytes = Buffer> {
   /** Name of the election, which is the key of its lock. */
   readonly name: V;
-  /** Waits for the lead, and proclaims the value. */
+  /** Waits until this client leads, and publishes the value. */
   campaign(value: Data, options?: CallOptions): Promise<Leadership<V>>;
   /** Returns the present leader; `null` if there is none. */
   leader(options?: CallOptions): Promise<Leader<V> | null>;
@@ -452,9 +452,9 @@ export interface Election<V extends Bytes = Buffer> {
 export interface Leadership<V extends Bytes = Buffer> extends AsyncDisposable {
   /** The held lock of the election. */
   readonly guard: Guard<V>;
-  /** Replaces the value that the leader proclaims. */
+  /** Replaces the published value. */
   proclaim(value: Data, options?: CallOptions): Promise<SetOutcome>;
-  /** Gives the lead back; the `timeout` is as that of {@link Guard.release}. */
+  /** Resigns; the `timeout` is as that of {@link Guard.release}. */
   resign(options?: TimeoutOptions): Promise<Release>;
 }
 
@@ -510,7 +510,7 @@ export interface Counters {
   inFlight: number;
   /** Requests that wait to be sent. */
   queued: number;
-  /** How often the event loop was called to settle promises, of which each call settles up to 128. Only in Node. */
+  /** Number of calls of the event loop to settle promises; each settles up to 128. Only in Node. */
   wakeUps: number;
 }
 
@@ -558,7 +558,7 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    */
   observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
   /**
-   * Changes a key by what it holds, without a lock. `change` may be called several times; it returns the new value, or nothing to
+   * Changes a key by its present value, without a lock. `change` may be called several times; it returns the new value, or nothing to
    * leave the key as it is. An exception of `change` ends the update. The key keeps the time that it has left, unless the options say otherwise.
    *
    * On a store without conditions on versions ({@link Capabilities.conditions}) the key is fenced from then on, and other writes need

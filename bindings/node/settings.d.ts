@@ -1,4 +1,4 @@
-/** How a client is set up, and what all of its calls have in common. */
+/** Settings of a client, and types that all of its calls share. */
 import type { CancelledError, QueueFullError } from "./errors.js";
 import type { connect } from "./index.js";
 
@@ -19,11 +19,11 @@ export interface CallOptions {
 
 /** The options of calls that wait for the store. */
 export interface TimeoutOptions extends CallOptions {
-  /** How long the call may take; the connection's `requestTimeout` unless given. `Infinity` is for ever. */
+  /** Time limit of the call (default: `requestTimeout` of the connection). `Infinity` is no limit. */
   timeout?: number | undefined;
 }
 
-/** How to reach the broker and how the client behaves; see docs/connecting.md. */
+/** Settings of a connection; see docs/connecting.md. */
 export interface Settings {
   /** `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, `mqtts://…`, `ws://…`, `wss://…` or `unix:///PATH`, with parameters behind `?`. */
   url?: string | URL | undefined;
@@ -37,38 +37,38 @@ export interface Settings {
   clientId?: string | undefined;
   /** Whether the first connection ends a session that the broker still has for this client id (default: true). */
   cleanStart?: boolean | undefined;
-  /** How long the broker keeps the session while the client is away, counted in whole seconds (default: 1 h). */
+  /** Time for which the broker keeps the session without a connection, in whole seconds (default: 1 h). */
   sessionExpiry?: number | undefined;
-  /** After how much silence the connection is checked, counted in whole seconds; 0 is never (default: 60 s). */
+  /** Silence after which the connection is checked, in whole seconds; 0 is never (default: 60 s). */
   keepAlive?: number | undefined;
-  /** How long such a check may take (default: 10 s). */
+  /** Time limit of such a check (default: 10 s). */
   pingTimeout?: number | undefined;
-  /** How long each attempt to connect may take (default: 10 s). */
+  /** Time limit of an attempt to connect (default: 10 s). */
   connectTimeout?: number | undefined;
-  /** How long the first connection is tried again before {@link connect} rejects; `Infinity` is for ever (default: 0, not at all). */
+  /** Time for which the first connection is retried before {@link connect} rejects; `Infinity` has no end (default: 0, not at all). */
   connectLimit?: number | undefined;
-  /** How long a call may take unless it says otherwise (default: 10 s). */
+  /** Time limit of calls without a `timeout` (default: 10 s). */
   requestTimeout?: number | undefined;
   /**
    * Whether a call that begins while the connection is lost rejects at once with {@link UnreachableError}, not executed; `false` unless
    * given: it waits for the connection until its time-out.
    */
   failFast?: boolean | undefined;
-  /** Most requests that are sent and not yet answered; further ones queue (default: 65,536). */
+  /** Maximum number of sent requests without a response; further ones queue (default: 65,536). */
   maxInFlight?: number | undefined;
-  /** Most requests that queue; further ones fail with {@link QueueFullError} (default: 65,536). */
+  /** Maximum number of queued requests; further ones fail with {@link QueueFullError} (default: 65,536). */
   maxQueued?: number | undefined;
-  /** Most bytes of requests that the broker has not acknowledged; further requests queue (default: 64 MiB). */
+  /** Maximum size of the requests that the broker has not acknowledged, in bytes; further ones queue (default: 64 MiB). */
   maxBufferedBytes?: number | undefined;
-  /** The largest packet that the broker may send, in bytes (default: 256 MiB). */
+  /** Maximum size of a packet from the broker, in bytes (default: 256 MiB). */
   maxPacketBytes?: number | undefined;
-  /** The longest value that is sent, in bytes (default: 256 MiB). */
+  /** Maximum size of a value that is sent, in bytes (default: 256 MiB). */
   maxValueBytes?: number | undefined;
   /** Lower bound of the delay between attempts to reconnect (default: 100 ms). */
   reconnectDelayMin?: number | undefined;
   /** Upper bound of that delay (default: 30 s). */
   reconnectDelayMax?: number | undefined;
-  /** How long after a lost connection the client tries to connect again before it gives up for good (default: `Infinity`, never). */
+  /** Time for which a lost connection is retried (default: `Infinity`, without an end). */
   reconnectLimit?: number | undefined;
   /** The user name. */
   userName?: string | undefined;
@@ -90,7 +90,7 @@ export interface Settings {
   keyFile?: string | undefined;
   /** File that holds the password of the key. */
   keyPasswordFile?: string | undefined;
-  /** To whom the broker's certificate must be made out; the host name unless given. */
+  /** Name that the broker's certificate must have (default: the host name). */
   serverName?: string | undefined;
   /**
    * Whether the stack of each error names the line of its call, also of one that is not awaited; `false` unless given. Each call then

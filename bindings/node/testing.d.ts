@@ -1,5 +1,5 @@
 /**
- * A real server for tests: `statestored`, in memory unless told otherwise, on a free port of the loopback interface.
+ * A real server for tests: `statestored`, by default in memory and on a free port of the loopback interface.
  *
  * ```ts
  * import { startServer } from "statestore/testing";
@@ -15,7 +15,7 @@
 export interface ServerOptions {
   /** The program; unless given that of the variable `STATESTORED`, of the package `@statestore/server`, or in the `PATH`. */
   binary?: string | undefined;
-  /** Where it keeps its data; in memory unless given. */
+  /** Folder of the data; in memory unless given. */
   dataDir?: string | undefined;
   /** The port; a free one unless given. */
   port?: number | undefined;
@@ -25,17 +25,17 @@ export interface ServerOptions {
 
 /** A running server. */
 export interface Server extends AsyncDisposable {
-  /** For `connect`. */
+  /** URL for `connect`. */
   readonly url: string;
   /** Port of the server. */
   readonly port: number;
-  /** Its process id. */
+  /** Process id. */
   readonly pid: number;
-  /** Ends it as an operator would, and resolves when it is gone. Stopping again does nothing. */
+  /** Stops the server cleanly, and resolves when its process has ended. Stopping again does nothing. */
   stop(): Promise<void>;
-  /** Ends it at once, as a power failure would. */
+  /** Kills the server, as a power failure does. */
   kill(): Promise<void>;
 }
 
-/** Starts a server, and resolves when it takes connections. It ends at the latest with this process or worker, however that ends. */
+/** Starts a server, and resolves when it accepts connections. It ends with this process or worker at the latest. */
 export function startServer(options?: ServerOptions): Promise<Server>;

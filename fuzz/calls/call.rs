@@ -1,4 +1,4 @@
-//! One call of the library: arguments that the fuzzer chooses, and what holds for every result.
+//! A call of the library with arguments from the fuzzer, and the checks of every result.
 use crate::checks;
 use crate::context::{Context, HAS_CLOSED, HAS_QUEUE};
 use crate::handles::{DATA, handles, kind};
@@ -12,30 +12,30 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{LazyLock, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many calls began or ended.
+/// Number of calls that began or ended.
 pub(crate) static STEPS: AtomicUsize = AtomicUsize::new(0);
-/// How many calls that connect began in an input.
+/// Number of connecting calls that began in an input.
 pub(crate) static CONNECTS: AtomicUsize = AtomicUsize::new(0);
 
-/// What keeps a client open although nobody has it any more, and so can close it.
+/// Object that keeps a client open after its handle was freed.
 pub(crate) static LEFTOVER: Mutex<OpenLeftover> = Mutex::new(OpenLeftover::None);
 
 #[derive(PartialEq)]
 pub(crate) enum OpenLeftover {
     None,
-    /// A subscription, which goes on until its client is closed.
+    /// A subscription, which continues until its client is closed.
     Subscription,
-    /// A client that is closed as soon as nothing of it is left.
+    /// A client that closes when its last object is gone.
     Client,
 }
 
-/// What stands in the place of a result before.
+/// Content of an out parameter before the call.
 const POISON: usize = usize::from_ne_bytes([0x5a; size_of::<usize>()]);
 
-/// Whether to print each call with its first handle and its status, for who looks at an input: `CALLS_VERBOSE=1`.
+/// Whether each call is printed with its first handle and its status, to inspect an input: `CALLS_VERBOSE=1`.
 static IS_VERBOSE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("CALLS_VERBOSE").is_some());
 
-/// Who calls.
+/// Origin of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scope {
     Program,
@@ -60,13 +60,13 @@ pub(crate) fn make_named(name: &str, bytes: &[u8]) {
     function(&mut Call::new(name, FuzzInput(bytes), Scope::Program));
 }
 
-/// Where a result goes.
+/// An out parameter of a call.
 enum OutParameter {
     Handle(usize, Box<*mut c_void>),
-    /// Its size, and what stands for none.
+    /// Size of the number, and the value that means none.
     Number(usize, u64, Box<u64>),
     Error(Box<*mut c_void>),
-    /// A struct that is filled, as it was before, and how much of it is known.
+    /// A struct that the call fills, its content before, and the size of its known part.
     Filled(Box<[u64]>, Vec<u64>, usize),
 }
 
@@ -84,15 +84,15 @@ pub(crate) struct Call<'a> {
     pub(crate) name: &'static str,
     pub(crate) choices: FuzzInput<'a>,
     scope: Scope,
-    /// What the arguments point to. It is gone after the call, so that nobody can go on using it.
+    /// Memory that the arguments point to. It is freed after the call, so that a later use is detected.
     pub(crate) bytes: Vec<Box<[u8]>>,
     pub(crate) words: Vec<Box<[u64]>>,
-    /// The first handle, with its kind, and whether it is certainly not good.
+    /// The kind of the first handle, the handle, and whether it is certainly invalid.
     first: Option<(usize, usize, bool)>,
     outputs: Vec<OutParameter>,
     contexts: Vec<&'static Context>,
     guard: DataLock,
-    /// A number that nobody gave is among the handles. It may look like one of a parent process.
+    /// Whether an invented number is among the handles. It can look like a handle of a parent process.
     has_number: bool,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A handle, and whether it certainly is none of this kind.
+    /// Chooses a handle. Also returns whether it is certainly no handle of this kind.
     fn pick(&mut self, of: usize) -> (usize, bool) {
         let how = self.choices.byte();
         let handles = handles();
@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Nobody wants the result.
+    /// Returns whether the call passes NULL for the result.
     fn omits_result(&mut self) -> bool {
         self.choices.byte() >= 240
     }

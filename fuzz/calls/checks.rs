@@ -1,4 +1,4 @@
-//! What the library promises of a few calls one after the other, on a key that nobody else has.
+//! Checks of short sequences of calls, on a key that no other call uses.
 use crate::handles::{handles, kind};
 use crate::header::{
     sst_compare_and_set, sst_del, sst_entry_free, sst_entry_value, sst_entry_version, sst_get,
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const OK: u32 = 0;
 const TOKEN_REQUIRED: u32 = 101;
 
-/// What a call gave if it succeeded. Every call can fail: the client may be closed, interrupted, or of narrow limits.
+/// Returns whether a call succeeded. Every call can fail: the client can be closed or interrupted, or have low limits.
 fn succeeded(status: u32) -> Option<()> {
     assert!(is_known(status), "{status}");
     (status == OK).then_some(())
@@ -76,7 +76,7 @@ impl CheckedKey {
         }
     }
 
-    /// What it holds, with its version; nothing inside if it is absent.
+    /// Returns the value and version of the key; the inner option is `None` if the key is absent.
     unsafe fn get(&self) -> Option<Option<(Vec<u8>, *mut c_void)>> {
         let (key, len) = self.parts();
         let (mut entry, mut version) = (null_mut(), null_mut());

@@ -1,4 +1,4 @@
-//! The end of an input: everything is closed and freed, and nothing is left.
+//! The end of an input: closes and frees everything, and checks that nothing is left.
 use crate::call::{CONNECTS, LEFTOVER, OpenLeftover, STEPS};
 use crate::context::{self, HAS_CLOSED, HAS_QUEUE, IS_ENDING};
 use crate::handles::{handles, kind};
@@ -16,14 +16,14 @@ use std::sync::{LazyLock, Once, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, ptr, thread};
 
-/// Less than an input may take. Threads end by themselves, which takes longer where many wait for a processor.
+/// Time limit, shorter than that of an input. Threads end by themselves, which takes longer on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// What a process without clients has open.
+/// Number of files that a process without clients has open.
 static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files().len());
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// What is open, but for pipes to another process: libFuzzer begins one that names functions.
+/// Returns the open files, except pipes to another process: libFuzzer starts one that names functions.
 fn open_files() -> Vec<String> {
     let all = fs::read_dir("/proc/self/fd").expect("there are some");
     let all = all.flatten().flat_map(|one| fs::read_link(one.path()));

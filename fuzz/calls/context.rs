@@ -1,4 +1,4 @@
-//! What callbacks are given: it counts how often they are called and dropped, and may call the library back.
+//! Contexts of callbacks. They count the calls and drops of their callback, and can call the library.
 use crate::call::{self, Scope};
 use crate::handles::{handles, kind};
 use crate::header::{
@@ -13,29 +13,30 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
 
-/// All of an input. They live until everything is closed at its end.
+/// All contexts of an input. They live until everything is closed at its end.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Callbacks only take what they are given.
+/// Whether callbacks only receive their arguments, without calling the library.
 pub(crate) static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// There is a queue, so that callbacks may run on the thread of the program.
+/// Whether there is a queue, so that callbacks can run on the thread of the program.
 pub(crate) static HAS_QUEUE: AtomicBool = AtomicBool::new(false);
-/// An operation was closed, so that its callback is not called.
+/// Whether an operation was closed, so that its callback may not be called.
 pub(crate) static HAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Context {
     pub(crate) name: &'static str,
     pub(crate) has_call: bool,
     pub(crate) has_drop: bool,
-    /// It is the callback of an operation.
+    /// Whether this is the callback of an operation.
     pub(crate) is_once: bool,
     pub(crate) was_accepted: AtomicBool,
-    /// Who handed it over, and whether that was another callback.
+    /// Thread that passed the callback to the library.
     thread: ThreadId,
+    /// Whether another callback passed it.
     is_nested: bool,
     is_called: AtomicBool,
     pub(crate) calls: AtomicUsize,
     pub(crate) drops: AtomicUsize,
-    /// What it is to do when it is called, a piece each time.
+    /// Fuzzer input for the calls that the callback makes, a piece for each invocation.
     plan: Mutex<Vec<u8>>,
     lent: Mutex<Vec<(usize, usize)>>,
 }
@@ -70,7 +71,7 @@ impl Context {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// It is called until somebody ends that.
+    /// Returns whether the callback is called until it is ended.
     pub(crate) fn is_subscription(&self) -> bool {
         let names = [
             "sst_on_state",
@@ -85,7 +86,7 @@ impl Context {
         self.drops.load(SeqCst)
     }
 
-    /// What holds after everything was closed.
+    /// Checks the counts after everything was closed.
     fn check_counts(&self) {
         let (calls, drops) = (self.calls.load(SeqCst), self.drops());
         assert_eq!(drops, usize::from(self.has_drop), "{}: dropped", self.name);
@@ -105,7 +106,7 @@ fn all() -> std::sync::MutexGuard<'static, Vec<usize>> {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Those that are not dropped yet.
+/// Returns the contexts that are not dropped yet.
 pub(crate) fn undropped() -> Vec<&'static str> {
     let all = all();
     let all = all.iter().map(|context| known(*context));
@@ -258,7 +259,7 @@ impl CallbackInvocation {
         self.context.is_called.store(false, SeqCst);
     }
 
-    /// What the new value of a key is to be. The library takes over what stands there, so that is something new, or nothing good.
+    /// Chooses the new value of a key. The library takes ownership of it, so it is a new handle or an invalid one.
     pub(crate) fn answer(self) -> u32 {
         let wanted = self.wanted;
         let mut plan = std::mem::take(&mut *self.context.plan.lock().unwrap());

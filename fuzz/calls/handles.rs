@@ -1,9 +1,9 @@
-//! The handles of an input: those that are good, and those that certainly are not any more.
+//! The handles of an input, valid and freed.
 use crate::header::KINDS;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Held while a handle is freed whose bytes somebody could be reading.
+/// Lock that is held while a handle is freed whose bytes another thread could read.
 pub(crate) static DATA: RwLock<()> = RwLock::new(());
 
 static HANDLES: Mutex<HandleSet> = Mutex::new(HandleSet {
@@ -11,7 +11,7 @@ static HANDLES: Mutex<HandleSet> = Mutex::new(HandleSet {
     freed: Vec::new(),
 });
 
-/// Each with its kind.
+/// The handles, each with its kind.
 pub(crate) struct HandleSet {
     pub(crate) live: Vec<(usize, usize)>,
     pub(crate) freed: Vec<(usize, usize)>,
@@ -27,7 +27,7 @@ pub(crate) fn kind(name: &str) -> usize {
 }
 
 impl HandleSet {
-    /// What was given belongs to the input.
+    /// Adds a handle that the library returned.
     pub(crate) fn insert(&mut self, kind: usize, handle: *mut c_void) {
         let handle = (kind, handle.addr());
         assert!(handle.1 != 0 && !self.live.contains(&handle), "given twice");
@@ -44,7 +44,7 @@ impl HandleSet {
         self.live.contains(&(kind, handle))
     }
 
-    /// It is about to be freed; whether it was good.
+    /// Removes a handle before it is freed. Returns whether it was valid.
     pub(crate) fn remove(&mut self, kind: usize, handle: usize) -> bool {
         let before = self.live.len();
         self.live.retain(|known| *known != (kind, handle));

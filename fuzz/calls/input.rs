@@ -1,4 +1,4 @@
-//! What the fuzzer decides. Where it decided nothing more, everything is 0, which stands for what makes sense.
+//! Choices of the fuzzer. After the end of its input every choice is 0, which is a sensible value.
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FuzzInput<'a>(pub(crate) &'a [u8]);
@@ -18,7 +18,7 @@ impl<'a> FuzzInput<'a> {
         bytes
     }
 
-    /// As many bytes as the next one says.
+    /// Takes a length from the next byte, and returns that many bytes.
     pub(crate) fn piece(&mut self) -> Self {
         let count = self.byte();
         Self(self.bytes(count))

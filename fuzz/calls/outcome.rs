@@ -1,4 +1,4 @@
-//! What functions return.
+//! Results of functions.
 use crate::header::sst_slice;
 use std::ffi::{CStr, c_void};
 
@@ -6,15 +6,15 @@ pub(crate) const INVALID_ARGUMENT: u32 = 1;
 pub(crate) const INVALID_HANDLE: u32 = 3;
 pub(crate) const FORKED: u32 = 16;
 
-/// A status of the header that there is a reason for here: no bug was met, and nothing was forked.
+/// Returns whether a status is possible here: not that of a bug or a fork.
 pub(crate) fn is_known(status: u32) -> bool {
     matches!(status, 0..=4 | 10..=15 | 20..=26 | 30..=32 | 40..=42 | 100..=111 | 199)
 }
 
-/// The bytes of a slice, each of which can be read.
+/// Returns the bytes of a slice, and so checks that each can be read.
 ///
 /// # Safety
-/// What they belong to is there.
+/// The handle that owns the slice must be valid.
 pub(crate) unsafe fn read(slice: sst_slice) -> Vec<u8> {
     if slice.len == 0 {
         return Vec::new();
@@ -34,9 +34,9 @@ pub(crate) unsafe fn read_text(text: *mut c_void) -> Vec<u8> {
     unsafe { CStr::from_ptr(text.cast()) }.to_bytes().to_vec()
 }
 
-/// What a function returns that has no status.
+/// Result of a function that returns no status.
 pub(crate) trait Value {
-    /// It is what stands for none; `-1` and `true` for some functions.
+    /// Returns whether this is the value for none, which is `-1` or `true` for some functions.
     fn is_none(&self, function: &str) -> bool;
 }
 

@@ -1,11 +1,11 @@
-//! What clients connect to: a server of this process, and a port that closes every connection.
+//! Servers for the clients: a `statestored` in this process, and a port that closes every connection.
 use statestored::RunningServer;
 use statestored::config::Config;
 use std::net::TcpListener;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-/// After so many inputs there is a new one: what they leave at their keys would become too much.
+/// Number of inputs after which a new server starts, because keys of former inputs use memory.
 const INPUTS: usize = 300;
 
 static SERVER: Mutex<Option<(RunningServer, usize)>> = Mutex::new(None);

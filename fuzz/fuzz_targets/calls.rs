@@ -1,8 +1,8 @@
-//! A program that calls every function of `include/statestore.h`, in any order and with whatever arguments the header has an answer
-//! for: handles that are good, freed, of another kind or none, options of any size, callbacks that call back. `build.rs` makes the
-//! calls of the header. What holds for all of them is checked, and at the end of an input that nothing of it is left.
+//! A program that calls every function of `include/statestore.h`, in any order, with all arguments that the header allows: handles that
+//! are valid, freed, of another kind or none, options of any size, callbacks that call the library. `build.rs` generates the calls from
+//! the header. The program checks the result of each call, and at the end of an input that nothing is left.
 //!
-//! An input is how it begins and ends, and then calls: the number of one, how long its choices are, and these.
+//! An input consists of the choices for its begin and end, and of calls: the number of the function, the length of its choices, and these.
 #![no_main]
 #[path = "../calls/arguments.rs"]
 mod arguments;
@@ -23,7 +23,7 @@ mod outcome;
 #[path = "../calls/server.rs"]
 mod server;
 
-/// What `build.rs` made.
+/// Calls that `build.rs` generated.
 #[allow(non_camel_case_types, unused, clippy::all)]
 mod header {
     use crate::arguments::SizedStruct;

@@ -1,5 +1,5 @@
-//! Several clients on the hub: packets in any order, times, lost connections and any bytes, against a model of a few lines: what each
-//! key holds, who subscribed to what, and which PUBLISH is not acknowledged.
+//! Several clients on the hub, with packets in any order, times, lost connections and arbitrary bytes. A small model checks the hub: the
+//! value of each key, the subscriptions of each client, and the unacknowledged PUBLISH packets.
 #![no_main]
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
@@ -18,7 +18,7 @@ const CLIENTS: [&str; 2] = ["a", "b"];
 const LEVELS: [&str; 6] = ["x", "y", "", "+", "#", "$x"];
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What the fuzzer decides, byte by byte.
+/// Choices of the fuzzer, byte by byte.
 struct FuzzInput<'a>(&'a [u8]);
 
 impl<'a> FuzzInput<'a> {
@@ -50,13 +50,13 @@ struct ClientConnection {
     client: Option<&'static str>,
     is_connected: bool,
     unread: BytesMut,
-    /// What is not acknowledged.
+    /// Sent PUBLISH packets that are not acknowledged.
     published: VecDeque<PacketId>,
-    /// What came and is not acknowledged.
+    /// Received PUBLISH packets that are not acknowledged.
     received: VecDeque<PacketId>,
-    /// The messages that came in this step.
+    /// Messages received in this step.
     messages: Vec<(String, Bytes)>,
-    /// The answers that came in this step.
+    /// Responses received in this step.
     answers: Vec<Bytes>,
 }
 
@@ -66,7 +66,7 @@ struct HubSimulation {
     connections: BTreeMap<ConnectionId, ClientConnection>,
     keys: BTreeMap<usize, Vec<u8>>,
     filters: BTreeMap<&'static str, BTreeSet<String>>,
-    /// Any bytes were sent: nobody knows any more what they did.
+    /// Whether arbitrary bytes were sent, whose effect the model does not know.
     has_arbitrary_bytes: bool,
     sent: u16,
 }
@@ -90,7 +90,7 @@ impl HubSimulation {
         }
     }
 
-    /// One of the connections.
+    /// Chooses a connection.
     fn pick(&self, choices: &mut FuzzInput<'_>) -> Option<ConnectionId> {
         let at = choices.byte()? % self.connections.len().max(1);
         self.connections.keys().nth(at).copied()
@@ -103,7 +103,7 @@ impl HubSimulation {
         self.settle();
     }
 
-    /// Lets the hub take and send whatever it may, until it rests.
+    /// Moves packets between hub and clients until none is left.
     fn settle(&mut self) {
         loop {
             let mut is_quiet = true;

@@ -1,4 +1,4 @@
-//! What says who somebody is: files of keys and of users, and tokens, of any bytes. A token that the key has not signed is nobody's.
+//! Files of keys and users, and tokens, of arbitrary bytes. A token that the key has not signed is rejected.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use statestored_access::{TokenVerifier, Users};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use tempfile::TempDir;
 
-/// Of a key of which nobody has the private half any more.
+/// Public key whose private key was deleted.
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"one","use":"sig","alg":"ES256",
 "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
 

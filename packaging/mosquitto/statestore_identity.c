@@ -1,17 +1,17 @@
-/* A plugin for Mosquitto 2.0 and newer: says who sent a request to the state store, so that `statestored --attach-identity` can rely
- * on it. docs/attached.md says how to build and configure it, and what it is worth.
+/* A plugin for Mosquitto 2.0 and newer. It adds the identity of the sender to requests for the state store, for
+ * `statestored --attach-identity`. docs/attached.md describes how to build and configure it, and its limits.
  *
  * A message to the request topic gets a user property
  *
  *     statestore-identity: MAC LENGTH CLIENT[ USER]
  *
- * with the client id, its length in bytes, and the name of the user of the connection that the message came on. A message with a
- * property of this name that the publisher wrote is rejected (0x87, not authorized). MAC is HMAC-SHA256, in hexadecimal digits, over these fields, each behind
- * its length as four bytes, the highest first: client id, user name (empty for none), topic, response topic, correlation data, payload,
- * and then name and value of each user property in their order, this one left out.
+ * with the client id, its length in bytes, and the user name of the connection. A message that already has a property of this name is
+ * rejected (0x87, not authorized). MAC is HMAC-SHA256, in hexadecimal digits, over these fields: client id, user name (empty for none), topic,
+ * response topic, correlation data, payload, and name and value of each other user property in their order. The length of each field precedes
+ * it, as four bytes in network byte order.
  *
- * The MAC is there because Mosquitto does not show everything to its plugins: not the wills of clients, nor, with
- * `per_listener_settings`, what comes over a bridge. What was not signed is not believed. */
+ * Mosquitto does not pass all messages to its plugins: the wills of clients are missing, and with `per_listener_settings` the messages of a
+ * bridge. They have no MAC, so the server rejects them. */
 #include <errno.h>
 #include <limits.h>
 #include <openssl/evp.h>
@@ -29,14 +29,14 @@
 
 #define REQUEST "statestore/v1/FA9AE35F-2F64-47CD-9BFF-08E2B32A0FE8/command/invoke"
 #define RESPONSES "clients/"
-/* What the vendor's Go client has behind its id, which it writes in base 16. */
+/* End of the response topic of the vendor's Go client, after its id in base 16. */
 #define RESPONSE_BEHIND_HEX "/" REQUEST "/response"
 #define DEFAULT_PROPERTY "statestore-identity"
 
-/* Bytes of a key: fewer can be guessed, more are of no use. */
+/* Minimum and maximum length of a key, in bytes. */
 #define LEAST_KEY 32
 #define MOST_KEY 1024
-/* Most bytes of a string in MQTT. */
+/* Maximum length of a string in MQTT, in bytes. */
 #define MOST_STRING 65535
 
 struct plugin {
@@ -47,7 +47,7 @@ struct plugin {
 	size_t key_length;
 };
 
-/* Bytes that grow; after a failure they stay as they are. */
+/* A growing buffer. After a failed allocation it does not change any more. */
 struct bytes {
 	unsigned char *data;
 	size_t length, room;
@@ -85,7 +85,7 @@ static void append_text(struct bytes *bytes, const char *text)
 	append_field(bytes, text, strlen(text));
 }
 
-/* What follows the id in base 16 at the beginning of `text`; NULL if something else is there. */
+/* Returns the text after the id in base 16, or NULL if `text` does not begin with it. */
 static const char *behind_hex(const char *text, const char *client)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -97,8 +97,8 @@ static const char *behind_hex(const char *text, const char *client)
 	return text;
 }
 
-/* Whether a response topic is `clients/CLIENT/...`, or that of the vendor's Go client. The level behind `clients/` is the client to the
- * store, so a client whose id has a slash can have none of the first kind. */
+/* Returns whether a response topic is `clients/CLIENT/...`, or that of the vendor's Go client. The store reads the client id from the level
+ * after `clients/`, so a client whose id has a slash cannot use the first form. */
 static bool is_own(const char *response_topic, const char *client)
 {
 	const size_t prefix = strlen(RESPONSES), length = strlen(client);
@@ -111,7 +111,7 @@ static bool is_own(const char *response_topic, const char *client)
 	return !strchr(client, '/') && strncmp(level, client, length) == 0 && level[length] == '/' && level[length + 1] != '\0';
 }
 
-/* Reports whether the publisher wrote a user property of our name. */
+/* Reports whether the publisher set the user property of this plugin. */
 static int is_forged(const struct plugin *plugin, const mosquitto_property *list, bool *forged)
 {
 	*forged = false;
@@ -128,7 +128,7 @@ static int is_forged(const struct plugin *plugin, const mosquitto_property *list
 	return MOSQ_ERR_SUCCESS;
 }
 
-/* Appends correlation data and payload, and then all user properties. */
+/* Appends the correlation data, the payload and all user properties. */
 static void append_content(struct bytes *signed_bytes, const struct mosquitto_evt_message *message)
 {
 	void *correlation = NULL;
@@ -153,7 +153,7 @@ static void append_content(struct bytes *signed_bytes, const struct mosquitto_ev
 	}
 }
 
-/* Says who sent a request. */
+/* Adds the user property with the identity of the sender to a request. */
 static int identify(const struct plugin *plugin, struct mosquitto_evt_message *message, const char *response_topic)
 {
 	const char *client = mosquitto_client_id(message->client), *user = mosquitto_client_username(message->client);
@@ -208,7 +208,7 @@ static int on_message(int event, void *event_data, void *userdata)
 	int error;
 
 	(void)event;
-	/* Removing the property would take a new list, and only Mosquitto 2.0.15 and newer free the former one. */
+	/* Removal of the property requires a new list, and Mosquitto frees the former one only since 2.0.15. */
 	error = is_forged(plugin, message->properties, &forged);
 	if (error)
 		return error;
@@ -217,7 +217,7 @@ static int on_message(int event, void *event_data, void *userdata)
 	if (strcmp(message->topic, REQUEST) != 0)
 		return MOSQ_ERR_SUCCESS;
 	mosquitto_property_read_string(message->properties, MQTT_PROP_RESPONSE_TOPIC, &response_topic, false);
-	/* Without a response topic of its own nobody is answered. A publisher of MQTT 5 is told so by the reason code. */
+	/* A client gets responses only on its own response topic. MQTT 5 publishers receive the reason code. */
 	if (response_topic && is_own(response_topic, mosquitto_client_id(message->client)))
 		error = identify(plugin, message, response_topic);
 	else
@@ -226,10 +226,10 @@ static int on_message(int event, void *event_data, void *userdata)
 	return error;
 }
 
-/* Reads the key; the former one stays if there is no other. */
+/* Reads the key. After a failure the former key stays in use. */
 static int read_key(struct plugin *plugin)
 {
-	/* One more than there may be, and the end of the line. */
+	/* One byte more than the maximum, to detect longer keys, and the line end. */
 	unsigned char key[MOST_KEY + 3];
 	size_t length;
 	FILE *file = fopen(plugin->key_file, "rb");
@@ -258,7 +258,7 @@ static int on_reload(int event, void *event_data, void *userdata)
 {
 	(void)event;
 	(void)event_data;
-	/* A broker that runs does not stop for a bad file: the former key goes on. */
+	/* An unusable file does not stop the broker: the former key stays in use. */
 	(void)read_key(userdata);
 	return MOSQ_ERR_SUCCESS;
 }
@@ -287,7 +287,7 @@ int mosquitto_plugin_cleanup(void *user_data, struct mosquitto_opt *options, int
 	return MOSQ_ERR_SUCCESS;
 }
 
-/* Takes an option; says whether it is one of ours. */
+/* Stores an option. Returns false if it is unknown or empty. */
 static bool take_option(struct plugin *plugin, const struct mosquitto_opt *option)
 {
 	char **place = strcmp(option->key, "property") == 0 ? &plugin->property
@@ -295,7 +295,7 @@ static bool take_option(struct plugin *plugin, const struct mosquitto_opt *optio
 							       : NULL;
 	char *value = place && option->value && *option->value ? strdup(option->value) : NULL;
 	if (!value) {
-		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: plugin_opt_%s is not an option of this plugin, or says nothing",
+		mosquitto_log_printf(MOSQ_LOG_ERR, "statestore_identity: plugin_opt_%s is not an option of this plugin, or is empty",
 				     option->key);
 		return false;
 	}

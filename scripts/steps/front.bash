@@ -6,6 +6,7 @@ step_format() {
   long_files
   python3 docs/links.py check
   python3 docs/blocks.py check
+  python3 docs/api.py check
   python3 docs/promises.py check
   python3 docs/prose.py check
   python3 docs/messages.py check

@@ -74,7 +74,7 @@ impl Client {
             .run(py, "connecting", connect, |py, _, ()| Ok(py.None()))
     }
 
-    /// The MQTT client id; also after the client was closed.
+    /// Returns the MQTT client id, also after the client was closed.
     fn client_id(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.connected_core(py)?.client_id())
     }
@@ -88,7 +88,7 @@ impl Client {
         outcome::counters(py, &self.connected_core(py)?.counters())
     }
 
-    /// How the connection is now: a `State`. After `close` its kind is ``"closed"``.
+    /// Returns the state of the connection: a `State`. After `close` its kind is ``"closed"``.
     ///
     ///     >>> client.state()
     ///     State(kind='connected', reason=None, lost_reason=None)
@@ -97,7 +97,7 @@ impl Client {
         outcome::state(py, &state)
     }
 
-    /// Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
+    /// Observes the state of the connection: first the present state, then each change. A callback is called for each state; see
     /// `observe`.
     #[pyo3(signature = (callback=None))]
     fn states(&self, py: Python<'_>, callback: OptionalArgument<'_, '_>) -> PyResult<Py<PyAny>> {
@@ -351,7 +351,7 @@ impl Client {
         })
     }
 
-    /// The keys that match a pattern, one after the other. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
+    /// Iterates over the keys that match a pattern. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
     /// ``[!x]``. ``timeout`` is that of each page.
     ///
     ///     >>> _ = client.set("room/1", "x"), client.set("room/2", "x")
@@ -384,7 +384,7 @@ impl Client {
         self.shared.wrap(py, "Pipeline", pipeline)
     }
 
-    /// Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
+    /// Observes a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
     /// after this call are not missed.
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
@@ -426,7 +426,7 @@ impl Client {
             })
     }
 
-    /// Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
+    /// Changes a key by its present value, without a lock: `Applied` (true), or `Unchanged` (false).
     ///
     /// ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
     /// is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use statestore_embed::OperationDescriptor;
 use std::sync::Arc;
 
-/// An election by its name: one leader at a time, who proclaims a value.
+/// An election, identified by its name: one leader at a time, which publishes a value.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Election {
@@ -44,7 +44,7 @@ impl Election {
         self.shared.codec.write(py, &self.name)
     }
 
-    /// Waits to become the leader, and proclaims a value: a `Leadership`.
+    /// Waits until this client leads, and publishes a value: a `Leadership`.
     ///
     ///     >>> election = client.election("line-7/leader")
     ///     >>> with election.campaign("host-a") as leadership:
@@ -85,7 +85,7 @@ impl Election {
         )
     }
 
-    /// Follows the leader: each observation is a `Leader`, or `Nobody`, which is false.
+    /// Observes the leader: each observation is a `Leader`, or `Nobody`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,
@@ -114,7 +114,7 @@ impl Election {
     }
 }
 
-/// The lead of an election.
+/// The leadership of an election.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Leadership {
@@ -143,7 +143,7 @@ impl Leadership {
         self.guard.shared.wrap(py, "Guard", self.guard.clone())
     }
 
-    /// Proclaims another value; see `SetOutcome`.
+    /// Publishes another value: a `SetOutcome`.
     fn proclaim<'py>(
         &self,
         py: Python<'py>,
@@ -164,7 +164,7 @@ impl Leadership {
         self.guard.finish(py, has_failed)
     }
 
-    /// Gives the lead up: a `Release`. It takes at most ``timeout``, as `Guard.release`.
+    /// Resigns: a `Release`. It takes at most ``timeout``, as `Guard.release`.
     #[pyo3(signature = (*, timeout=None))]
     fn resign<'py>(
         &self,

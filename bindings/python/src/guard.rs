@@ -11,7 +11,7 @@ use statestore_embed::OperationDescriptor;
 use statestore_embed::WorkOutcome;
 use std::sync::Arc;
 
-/// Holds a lock, renews it, and knows when it is lost.
+/// A held lock, which it renews, and whose loss it reports.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
@@ -66,25 +66,25 @@ impl Guard {
         self.shared.codec.write(py, &self.name)
     }
 
-    /// The name under which it is held: a `Holder`.
+    /// Name under which the lock is held: a `Holder`.
     #[getter]
     fn holder(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         outcome::holder(py, &self.shared.codec, &self.holder)
     }
 
-    /// The fencing token, which goes with every guarded write.
+    /// Fencing token, which every guarded write carries.
     #[getter]
     fn token(&self) -> Hlc {
         Hlc(self.token.clone())
     }
 
-    /// Whether the lock is certainly held now, and was not given back.
+    /// Returns whether the lock is certainly held now, and was not released.
     fn is_valid(&self, py: Python<'_>) -> PyResult<bool> {
         let is_valid = self.inner.is_valid();
         is_valid.map_err(|error| error::to_python(py, &error))
     }
 
-    /// Waits until the lock is lost or given back: why, as `lost_reason`; ``None`` if it is still held after ``timeout``.
+    /// Waits until the lock is lost or released, and returns the reason, as `lost_reason`; ``None`` if it is still held after ``timeout``.
     #[pyo3(signature = (*, timeout=None))]
     fn lost<'py>(
         &self,
@@ -110,7 +110,7 @@ impl Guard {
         )
     }
 
-    /// Why the lock is not certainly held any more, as a word: a `LostReason`; ``None`` while it is held.
+    /// Returns the reason why the lock is no longer certainly held: a `LostReason`; ``None`` while it is held.
     fn lost_reason(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let lost_reason = self.inner.lost_reason();
         outcome::lost_reason(
@@ -119,8 +119,8 @@ impl Guard {
         )
     }
 
-    /// Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no more to say than
-    /// `lost_reason` does.
+    /// Returns the exception of the last failed renewal, or of the loss; ``None`` if it has no details beyond
+    /// `lost_reason`.
     fn reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let reason = self.inner.reason();
         let reason = reason.map_err(|error| error::to_python(py, &error))?;
@@ -129,7 +129,7 @@ impl Guard {
             .transpose()
     }
 
-    /// Renews the lease now: the version that its key has then.
+    /// Renews the lease now, and returns the new version of its key.
     fn renew<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let renew = self.inner.renew();
         self.shared
@@ -164,7 +164,7 @@ impl Guard {
         }
     }
 
-    /// Gives the lock back: a `Release`. Writes that are under way are waited for.
+    /// Releases the lock, after the writes under way: a `Release`.
     ///
     /// It takes at most ``timeout``, and no longer than the lock is certainly held. Then it raises `TimedOutError`, and goes on in the
     /// background.
@@ -181,14 +181,14 @@ impl Guard {
             })
     }
 
-    /// Ends the guard without giving the lock back: its lease ends by itself.
+    /// Ends the guard without a release: the lease expires by itself.
     fn leave<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let leave = self.inner.leave();
         self.shared
             .run_release(py, "leaving a lock", leave, |py, ()| Ok(py.None()))
     }
 
-    /// As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
+    /// Sets a key as `Client.set` does, with the token of the lock; raises `LockLostError` once the lock is lost.
     ///
     ///     >>> with client.lock("pump/owner") as guard:
     ///     ...     guard.set("pump/state", "running").applied
@@ -227,7 +227,7 @@ impl Guard {
         })
     }
 
-    /// As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
+    /// Changes a key as `Client.update` does, with the token of the lock; raises `LockLostError` once the lock is lost.
     ///
     ///     >>> with client.lock("pump/owner") as guard:
     ///     ...     _ = guard.update("pump/starts", lambda old: b"1" if old is None else old.value + b"1")
@@ -252,7 +252,7 @@ impl Guard {
         update::run(py, &self.shared, Some(&self.inner), key, options, change)
     }
 
-    /// As `Client.delete`, under the token of the lock.
+    /// Deletes a key as `Client.delete` does, with the token of the lock.
     #[pyo3(
         signature = (key, *, if_version=None, timeout=None, retry=None),
         text_signature = "($self, key, *, if_version=None, timeout=None, retry='safe')"
@@ -273,7 +273,7 @@ impl Guard {
         })
     }
 
-    /// As `Client.vdel`, under the token of the lock.
+    /// Deletes a key with a value as `Client.vdel` does, with the token of the lock.
     #[pyo3(
         signature = (key, value, *, if_version=None, timeout=None, retry=None),
         text_signature = "($self, key, value, *, if_version=None, timeout=None, retry='safe')"

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use statestore_embed::Acquisition;
 use std::sync::Arc;
 
-/// A lease by its name: at most one holder at a time, for as long as it renews.
+/// A lease, identified by its name: at most one holder at a time, as long as it renews.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
@@ -43,7 +43,7 @@ impl Lease {
         self.shared.codec.write(py, &self.name)
     }
 
-    /// Tries once to take it: a `Guard`, or `Held` with who holds it, which is false.
+    /// Tries once to take the lease: a `Guard`, or `Held` with the holder, which is false.
     ///
     ///     >>> lease = client.lease("pump/owner")
     ///     >>> guard = lease.acquire()
@@ -68,7 +68,7 @@ impl Lease {
         )
     }
 
-    /// Gives back what is held under the resumed holder's name in the options, whichever program took it: a `Release`. A guard gives its
+    /// Releases the lease that is held under the resumed holder's name, whichever program took it: a `Release`. A guard releases its
     /// lease back by itself.
     fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let release = self.inner.release();
@@ -89,7 +89,7 @@ impl Lease {
         )
     }
 
-    /// Follows the holder: each observation is a `Holding`, or `Nobody`, which is false.
+    /// Observes the holder: each observation is a `Holding`, or `Nobody`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,

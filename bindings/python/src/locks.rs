@@ -34,7 +34,7 @@ impl Locks {
 
 #[pymethods]
 impl Locks {
-    /// The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
+    /// Creates the `Lease` of this name, which is a key of the store. Nothing is sent.
     ///
     /// ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
     /// own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
@@ -73,7 +73,7 @@ impl Locks {
         self.shared.wrap(py, "Lease", lease)
     }
 
-    /// Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
+    /// Takes the lock of this name, and waits for it, without a limit unless you pass ``wait``: a `Guard`. The other options are
     /// those of `lease`.
     ///
     ///     >>> with client.lock("pump/owner", wait=5) as guard:
@@ -121,7 +121,7 @@ impl Locks {
         )
     }
 
-    /// The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
+    /// Creates the `Election` of this name, which is a key of the store. Nothing is sent. The options are those of
     /// `lock`.
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(

@@ -265,20 +265,20 @@ impl Observer {
         })
     }
 
-    /// Why there will be no further observation, as a word, once that is so: a `LostReason`.
+    /// Returns the reason why the observer has ended: a `LostReason`; ``None`` before.
     fn lost_reason(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let found = self.source.lost_reason();
         outcome::lost_reason(py, found.map_err(|error| error::to_python(py, &error))?)
     }
 
-    /// Why there will be no further observation, once that is so; ``None`` if the client or the observer was closed.
+    /// Returns the error that ended the observer; ``None`` before, and if the client or the observer was closed.
     fn error<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = self.source.error();
         let found = found.map_err(|error| error::to_python(py, &error))?;
         found.map(|found| error::exception(py, &found)).transpose()
     }
 
-    /// Ends it: who waits for an observation gets the end, and a callback that runs is the last one.
+    /// Ends the observer: waiting calls return, and a running callback is the last one.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if let Some(callback) = &self.callback {
             callback.cancel();

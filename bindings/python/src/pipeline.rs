@@ -145,7 +145,7 @@ impl Pipeline {
         lock(&self.requests).len()
     }
 
-    /// Adds what `Client.get` does. Gives the pipeline, so that calls can be chained.
+    /// Adds a `Client.get`. Returns the pipeline, so that you can chain calls.
     #[pyo3(
         signature = (key, *, remaining=None, eventual=None, timeout=None),
         text_signature = "($self, key, *, remaining=False, eventual=False, timeout=None)"
@@ -162,7 +162,7 @@ impl Pipeline {
         Ok(Self::push(slf, Request::Get(key, options)))
     }
 
-    /// Adds what `Client.set` does. Gives the pipeline.
+    /// Adds a `Client.set`. Returns the pipeline.
     #[allow(clippy::too_many_arguments, reason = "each is an option")]
     #[pyo3(
         signature = (
@@ -196,7 +196,7 @@ impl Pipeline {
         Ok(Self::push(slf, Request::Set(key, value, options.read()?)))
     }
 
-    /// Adds what `Client.delete` does. Gives the pipeline.
+    /// Adds a `Client.delete`. Returns the pipeline.
     #[pyo3(
         signature = (key, *, fencing_token=None, if_version=None, timeout=None, retry=None),
         text_signature = "($self, key, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
@@ -214,7 +214,7 @@ impl Pipeline {
         Ok(Self::push(slf, Request::Del(key, options)))
     }
 
-    /// Adds what `Client.vdel` does. Gives the pipeline.
+    /// Adds a `Client.vdel`. Returns the pipeline.
     #[pyo3(
         signature = (key, value, *, fencing_token=None, if_version=None, timeout=None, retry=None),
         text_signature = "($self, key, value, *, fencing_token=None, if_version=None, timeout=None, retry='safe')"
@@ -234,7 +234,7 @@ impl Pipeline {
         Ok(Self::push(slf, Request::Vdel(key, value, options)))
     }
 
-    /// Sends all that was added, in that order and without waiting for each other: a list of the results. The pipeline is
+    /// Sends all added requests together, in their order: a list of the results. The pipeline is
     /// empty then.
     ///
     /// This is no transaction. If any request fails, the others are carried out nevertheless, and the first failure is raised;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// Several writes, of which `Client.transact` carries out all or none.
+/// Several writes, of which `Client.transact` executes all or none.
 #[pyclass(frozen, subclass, module = "statestore._native")]
 #[derive(Debug, Clone)]
 pub(crate) struct Transaction {
@@ -53,7 +53,7 @@ impl Transaction {
         self.lock().len()
     }
 
-    /// Adds a SET, whose options are as those of `Client.set`. Gives the transaction, so that calls can be chained.
+    /// Adds a SET, with the options of `Client.set`. Returns the transaction, so that you can chain calls.
     #[pyo3(
         signature = (key, value, *, condition=None, expires_in=None, fencing_token=None),
         text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None)"
@@ -83,7 +83,7 @@ impl Transaction {
         Ok(slf)
     }
 
-    /// Adds a DEL. An absent key is no failure, unless it is to have a version. Gives the transaction.
+    /// Adds a DEL. An absent key is no failure without ``if_version``. Returns the transaction.
     #[pyo3(signature = (key, *, fencing_token=None, if_version=None))]
     fn delete<'a, 'py>(
         slf: &'a Bound<'py, Self>,

@@ -35,14 +35,14 @@ impl Transactions {
         })
     }
 
-    /// Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent.
+    /// Creates an empty `Transaction` for `transact`. Nothing is sent.
     fn transaction(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let transaction = Transaction::of(&self.shared);
         self.shared.wrap(py, "Transaction", transaction)
     }
 
-    /// Carries out all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were carried
-    /// out. If the store refuses one, the error's ``operation`` says which, and nothing was done. Not every store has
+    /// Executes all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were
+    /// executed. If the store rejects one, the error has its index in ``operation``, and nothing was done. Not every store has
     /// transactions (`Capabilities.transactions`); on others ``through_intents`` makes one of single requests (docs/intents.md).
     ///
     ///     >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")

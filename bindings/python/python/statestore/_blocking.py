@@ -57,7 +57,7 @@ class Client(_Generic, _native.Client):
     __doc__ = _native.Client.__doc__
 
     def with_lock(self, name, work, **options):
-        """Takes the lock, calls ``work`` with its guard, gives the lock back, and returns what ``work`` returned.
+        """Takes the lock, calls ``work`` with its guard, releases the lock, and returns the result of ``work``.
 
         The options are those of `lock`. If ``work`` raises something, that is raised. If the lock was lost meanwhile,
         `LockLostError` is raised, although ``work`` returned: it may have been done without the lock.
@@ -130,7 +130,7 @@ class Guard(_Generic, _native.Guard):
     __doc__ = _native.Guard.__doc__
 
     def __bool__(self):
-        """It is true, so that it can be told from `Held`."""
+        """Returns true, unlike `Held`."""
         return True
 
     def __enter__(self):

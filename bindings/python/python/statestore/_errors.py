@@ -55,9 +55,9 @@ __all__ = [
 
 
 class StateStoreError(Exception):
-    """Why a call has no result. Each kind of failure is a subclass.
+    """Base class of all errors of this library. Each kind is a subclass.
 
-    The message says what was tried, on what, and why that failed.
+    The message has the failed operation, its object, and the reason.
     """
 
     kind: ClassVar[str] = ""
@@ -70,10 +70,10 @@ class StateStoreError(Exception):
     retryable: bool
     """Whether the same call may succeed later without anything being changed by hand."""
     results: list[Entry[Any] | SetOutcome | Deleted | Absent | Mismatch | StateStoreError | None] | None = None
-    """Of `Client.set_many`, `Client.delete_many` and `Pipeline.execute`: what became of each key or request, in their order; ``None`` of
-    all other calls."""
+    """Results of `Client.set_many`, `Client.delete_many` and `Pipeline.execute`: the result or error of each key or request, in their order;
+    ``None`` for all other calls."""
     operation: int | None = None
-    """Which operation of a transaction cannot be, or was refused, from 0, if that is why nothing was done."""
+    """Index of the operation of a transaction that is invalid or was rejected, from 0, if nothing was done for that reason."""
 
     def __init__(
         self,

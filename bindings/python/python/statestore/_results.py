@@ -131,7 +131,7 @@ class Applied:
     """An update stored a new value."""
 
     version: Hlc
-    """Its version."""
+    """Version of the new value."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Lagged:
     """An observation: the observer was too slow, and the oldest observations were dropped."""
 
     count: int
-    """How many."""
+    """Number of dropped observations."""
 
 
 Observation = Union[Set[V], Deleted, Resync, Lagged]
@@ -225,9 +225,9 @@ class Release(enum.Enum):
     """The outcome of the release of a lock. `NOT_HELD` is false."""
 
     RELEASED = "released"
-    """It is free."""
+    """The lock was held, and is free now."""
     NOT_HELD = "not_held"
-    """It was not held any more: lost, or given back before."""
+    """The lock was not held any more: it was lost, or released before."""
 
     def __bool__(self) -> bool:
         return self is Release.RELEASED
@@ -237,7 +237,7 @@ class Release(enum.Enum):
 
 
 LostReason = Literal["closed", "taken_over", "gave_up", "refused", "released", "expired", "taken"]
-"""Why an observer, a guard or a connection is over; the words are the same in every language.
+"""Reason for the end of an observer, a guard or a connection; the words are the same in every language.
 
 - ``"closed"``: The client or the observer was closed, or the runtime that drove the client was shut down.
 - ``"taken_over"``: Another connection with the same client id took the session over.

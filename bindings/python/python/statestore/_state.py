@@ -14,11 +14,11 @@ __all__ = ["State"]
 
 @dataclass(frozen=True)
 class State:
-    """A state of a connection."""
+    """State of a connection."""
 
     kind: Literal["connecting", "connected", "reconnecting", "closed"]
     """State of the connection."""
     reason: StateStoreError | None
-    """Why it is reconnecting or closed, in detail."""
+    """Error with which the connection was lost or has ended."""
     lost_reason: LostReason | None = None
-    """Why it is closed: ``"closed"``, ``"taken_over"`` or ``"gave_up"``."""
+    """Reason for the end: ``"closed"``, ``"taken_over"`` or ``"gave_up"``."""

@@ -255,7 +255,7 @@ class Guard(_Generic, _native.Guard):
     __doc__ = _native.Guard.__doc__
 
     def __bool__(self):
-        """It is true, so that it can be told from `Held`."""
+        """Returns true, unlike `Held`."""
         return True
 
     lost = _coroutine(_native.Guard.lost)

@@ -65,7 +65,7 @@ class _AsyncContextCoroutine(Coroutine[object, object, _T_co], Generic[_T_co]):
 class Client(Generic[_V]):
     """A client of the state store."""
     def client_id(self) -> str:
-        """The MQTT client id; also after the client was closed."""
+        """Returns the MQTT client id, also after the client was closed."""
     def counters(self) -> Counters:
         """Returns the counters of the client, until it was closed: `Counters`.
 
@@ -74,13 +74,13 @@ class Client(Generic[_V]):
         1
         """
     def state(self) -> State:
-        """How the connection is now: a `State`. After `close` its kind is ``"closed"``.
+        """Returns the state of the connection: a `State`. After `close` its kind is ``"closed"``.
 
         >>> client.state()
         State(kind='connected', reason=None, lost_reason=None)
         """
     def states(self, callback: Callable[[State], object] | None = None) -> Observer[State]:
-        """Follows how the connection is: first how it is now, then each change. With a callback, that is called for each; see
+        """Observes the state of the connection: first the present state, then each change. A callback is called for each state; see
         `observe`.
         """
     async def get(
@@ -214,7 +214,7 @@ class Client(Generic[_V]):
         Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
         """
     def transaction(self) -> Transaction[_V]:
-        """Several writes for `transact`: a `Transaction`, which is empty. Nothing is sent."""
+        """Creates an empty `Transaction` for `transact`. Nothing is sent."""
     async def transact(
         self,
         transaction: Transaction[_V],
@@ -224,8 +224,8 @@ class Client(Generic[_V]):
         retry: _Retry = "safe",
         through_intents: bool = False,
     ) -> TransactionOutcome:
-        """Carries out all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were carried
-        out. If the store refuses one, the error's ``operation`` says which, and nothing was done. Not every store has
+        """Executes all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were
+        executed. If the store rejects one, the error has its index in ``operation``, and nothing was done. Not every store has
         transactions (`Capabilities.transactions`); on others ``through_intents`` makes one of single requests (docs/intents.md).
 
             >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
@@ -242,7 +242,7 @@ class Client(Generic[_V]):
         [SetOutcome(applied=True, ...), None, Deleted(version=...)]
         """
     def scan(self, pattern: _Data, *, timeout: _Time | None = None) -> Scan[_V]:
-        """The keys that match a pattern, one after the other. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
+        """Iterates over the keys that match a pattern. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
         ``[!x]``. ``timeout`` is that of each page.
 
             >>> _ = await client.set("room/1", "x"), await client.set("room/2", "x")
@@ -257,7 +257,7 @@ class Client(Generic[_V]):
         overflow: _Overflow = "latest",
         timeout: _Time | None = None,
     ) -> _AsyncContextCoroutine[Observer[Observation[_V]]]:
-        """Follows a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
+        """Observes a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
         after this call are not missed.
 
         ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
@@ -279,7 +279,7 @@ class Client(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
     ) -> Applied | Unchanged:
-        """Changes a key by what it holds, without a lock: `Applied` (true), or `Unchanged` (false).
+        """Changes a key by its present value, without a lock: `Applied` (true), or `Unchanged` (false).
 
         ``change`` is called with the `Entry` or ``None`` and returns the new value, or ``None`` to leave the key as it is. It
         is called again if another client changed the key in between. With `statestore.aio` it may be a coroutine function.
@@ -295,14 +295,14 @@ class Client(Generic[_V]):
             b'2'
         """
     def lease(self, name: _Data, **options: Unpack[LeaseOptions]) -> Lease[_V]:
-        """The lease of this name, which is a key of the store: a `Lease`. Nothing is sent.
+        """Creates the `Lease` of this name, which is a key of the store. Nothing is sent.
 
         ``renewal`` is ``"third"`` (of the duration), a time, or ``"manual"``; ``holder`` is a name of your
         own, which each attempt makes unique by a suffix. With ``resume`` the lease is held under exactly that name, also if it is held under it
         already, so that a restarted program resumes its lease. Two running clients that resume one name both hold the lease.
         """
     def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _AsyncContextCoroutine[Guard[_V]]:
-        """Takes the lock of this name, and waits for it for ever unless ``wait`` is given: a `Guard`. The other options are
+        """Takes the lock of this name, and waits for it, without a limit unless you pass ``wait``: a `Guard`. The other options are
         those of `lease`.
 
             >>> async with client.lock("pump/owner", wait=5) as guard:
@@ -317,7 +317,7 @@ class Client(Generic[_V]):
         back when ``work`` has really ended, also if this call is cancelled.
         """
     def election(self, name: _Data, **options: Unpack[LockOptions]) -> Election[_V]:
-        """The election of this name, which is a key of the store: an `Election`. Nothing is sent. The options are those of
+        """Creates the `Election` of this name, which is a key of the store. Nothing is sent. The options are those of
         `lock`.
         """
     async def close(self, *, timeout: _Time | None = 5.0) -> None:
@@ -341,11 +341,11 @@ class Observer(Generic[_O]):
         If nothing happens for ``timeout``, this raises `TimedOutError`, and nothing is missed.
         """
     def lost_reason(self) -> LostReason | None:
-        """Why there will be no further observation, as a word, once that is so: a `LostReason`."""
+        """Returns the reason why the observer has ended: a `LostReason`; ``None`` before."""
     def error(self) -> StateStoreError | None:
-        """Why there will be no further observation, once that is so; ``None`` if the client or the observer was closed."""
+        """Returns the error that ended the observer; ``None`` before, and if the client or the observer was closed."""
     async def close(self) -> None:
-        """Ends it: who waits for an observation gets the end, and a callback that runs is the last one."""
+        """Ends the observer: waiting calls return, and a running callback is the last one."""
     def __aiter__(self) -> AsyncIterator[_O]: ...
     async def __anext__(self) -> _O: ...
     async def __aenter__(self) -> Self: ...
@@ -366,7 +366,7 @@ class Scan(Generic[_V]):
 class Pipeline(Generic[_V]):
     """Requests that are sent together, by `execute`."""
     def get(self, key: _Data, *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None) -> Self:
-        """Adds what `Client.get` does. Gives the pipeline, so that calls can be chained."""
+        """Adds a `Client.get`. Returns the pipeline, so that you can chain calls."""
     def set(
         self,
         key: _Data,
@@ -380,7 +380,7 @@ class Pipeline(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
-        """Adds what `Client.set` does. Gives the pipeline."""
+        """Adds a `Client.set`. Returns the pipeline."""
     def delete(
         self,
         key: _Data,
@@ -390,7 +390,7 @@ class Pipeline(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
-        """Adds what `Client.delete` does. Gives the pipeline."""
+        """Adds a `Client.delete`. Returns the pipeline."""
     def vdel(
         self,
         key: _Data,
@@ -401,9 +401,9 @@ class Pipeline(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Self:
-        """Adds what `Client.vdel` does. Gives the pipeline."""
+        """Adds a `Client.vdel`. Returns the pipeline."""
     async def execute(self) -> list[Entry[_V] | SetOutcome | Deleted | Absent | Mismatch | None]:
-        """Sends all that was added, in that order and without waiting for each other: a list of the results. The pipeline is
+        """Sends all added requests together, in their order: a list of the results. The pipeline is
         empty then.
 
         This is no transaction. If any request fails, the others are carried out nevertheless, and the first failure is raised;
@@ -412,7 +412,7 @@ class Pipeline(Generic[_V]):
     def __len__(self) -> int: ...
 
 class Transaction(Generic[_V]):
-    """Several writes, of which `Client.transact` carries out all or none."""
+    """Several writes, of which `Client.transact` executes all or none."""
     def set(
         self,
         key: _Data,
@@ -422,18 +422,18 @@ class Transaction(Generic[_V]):
         expires_in: _Time | None = None,
         fencing_token: Hlc | None = None,
     ) -> Self:
-        """Adds a SET, whose options are as those of `Client.set`. Gives the transaction, so that calls can be chained."""
+        """Adds a SET, with the options of `Client.set`. Returns the transaction, so that you can chain calls."""
     def delete(self, key: _Data, *, fencing_token: Hlc | None = None, if_version: Hlc | None = None) -> Self:
-        """Adds a DEL. An absent key is no failure, unless it is to have a version. Gives the transaction."""
+        """Adds a DEL. An absent key is no failure without ``if_version``. Returns the transaction."""
     def __len__(self) -> int: ...
 
 class Lease(Generic[_V]):
-    """A lease by its name: at most one holder at a time, for as long as it renews."""
+    """A lease, identified by its name: at most one holder at a time, as long as it renews."""
     @property
     def name(self) -> _V:
         """The key of the lease."""
     async def acquire(self) -> Guard[_V] | Held[_V]:
-        """Tries once to take it: a `Guard`, or `Held` with who holds it, which is false.
+        """Tries once to take the lease: a `Guard`, or `Held` with the holder, which is false.
 
         >>> lease = client.lease("pump/owner")
         >>> guard = await lease.acquire()
@@ -443,7 +443,7 @@ class Lease(Generic[_V]):
         Release.RELEASED
         """
     async def release(self) -> Release:
-        """Gives back what is held under the resumed holder's name in the options, whichever program took it: a `Release`. A guard gives its
+        """Releases the lease that is held under the resumed holder's name, whichever program took it: a `Release`. A guard releases its
         lease back by itself.
         """
     async def holder(self) -> Holding[_V] | None:
@@ -451,39 +451,39 @@ class Lease(Generic[_V]):
     def observe(
         self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
     ) -> _AsyncContextCoroutine[Observer[Holding[_V] | Nobody]]:
-        """Follows the holder: each observation is a `Holding`, or `Nobody`, which is false."""
+        """Observes the holder: each observation is a `Holding`, or `Nobody`, which is false."""
 
 class Guard(Generic[_V]):
-    """Holds a lock, renews it, and knows when it is lost."""
+    """A held lock, which it renews, and whose loss it reports."""
     @property
     def name(self) -> _V:
         """The key of the lock."""
     @property
     def holder(self) -> Holder[_V]:
-        """The name under which it is held: a `Holder`."""
+        """Name under which the lock is held: a `Holder`."""
     @property
     def token(self) -> Hlc:
-        """The fencing token, which goes with every guarded write."""
+        """Fencing token, which every guarded write carries."""
     def is_valid(self) -> bool:
-        """Whether the lock is certainly held now, and was not given back."""
+        """Returns whether the lock is certainly held now, and was not released."""
     async def lost(self, *, timeout: _Time | None = None) -> LostReason | None:
-        """Waits until the lock is lost or given back: why, as `lost_reason`; ``None`` if it is still held after ``timeout``."""
+        """Waits until the lock is lost or released, and returns the reason, as `lost_reason`; ``None`` if it is still held after ``timeout``."""
     def lost_reason(self) -> LostReason | None:
-        """Why the lock is not certainly held any more, as a word: a `LostReason`; ``None`` while it is held."""
+        """Returns the reason why the lock is no longer certainly held: a `LostReason`; ``None`` while it is held."""
     def reason(self) -> StateStoreError | None:
-        """Why the last renewal failed or the lock was lost, as an exception; ``None`` if there is no more to say than
-        `lost_reason` does.
+        """Returns the exception of the last failed renewal, or of the loss; ``None`` if it has no details beyond
+        `lost_reason`.
         """
     async def renew(self) -> Hlc:
-        """Renews the lease now: the version that its key has then."""
+        """Renews the lease now, and returns the new version of its key."""
     async def release(self, *, timeout: _Time | None = None) -> Release:
-        """Gives the lock back: a `Release`. Writes that are under way are waited for.
+        """Releases the lock, after the writes under way: a `Release`.
 
         It takes at most ``timeout``, and no longer than the lock is certainly held. Then it raises `TimedOutError`, and goes on in the
         background.
         """
     async def leave(self) -> None:
-        """Ends the guard without giving the lock back: its lease ends by itself."""
+        """Ends the guard without a release: the lease expires by itself."""
     async def set(
         self,
         key: _Data,
@@ -496,7 +496,7 @@ class Guard(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> SetOutcome:
-        """As `Client.set`, under the token of the lock; `LockLostError` once the lock is lost.
+        """Sets a key as `Client.set` does, with the token of the lock; raises `LockLostError` once the lock is lost.
 
         >>> async with client.lock("pump/owner") as guard:
         ...     (await guard.set("pump/state", "running")).applied
@@ -511,7 +511,7 @@ class Guard(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
     ) -> Applied | Unchanged:
-        """As `Client.update`, under the token of the lock; `LockLostError` once the lock is lost.
+        """Changes a key as `Client.update` does, with the token of the lock; raises `LockLostError` once the lock is lost.
 
         >>> async with client.lock("pump/owner") as guard:
         ...     _ = await guard.update("pump/starts", lambda old: b"1" if old is None else old.value + b"1")
@@ -521,7 +521,7 @@ class Guard(Generic[_V]):
     async def delete(
         self, key: _Data, *, if_version: Hlc | None = None, timeout: _Time | None = None, retry: _Retry = "safe"
     ) -> Deleted | Absent | Mismatch:
-        """As `Client.delete`, under the token of the lock."""
+        """Deletes a key as `Client.delete` does, with the token of the lock."""
     async def vdel(
         self,
         key: _Data,
@@ -531,19 +531,19 @@ class Guard(Generic[_V]):
         timeout: _Time | None = None,
         retry: _Retry = "safe",
     ) -> Deleted | Absent | Mismatch:
-        """As `Client.vdel`, under the token of the lock."""
+        """Deletes a key with a value as `Client.vdel` does, with the token of the lock."""
     def __bool__(self) -> Literal[True]: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...
 
 class Election(Generic[_V]):
-    """An election by its name: one leader at a time, who proclaims a value."""
+    """An election, identified by its name: one leader at a time, which publishes a value."""
     @property
     def name(self) -> _V:
         """The name of the election."""
     def campaign(self, value: _Data) -> _AsyncContextCoroutine[Leadership[_V]]:
-        """Waits to become the leader, and proclaims a value: a `Leadership`.
+        """Waits until this client leads, and publishes a value: a `Leadership`.
 
         >>> election = client.election("line-7/leader")
         >>> async with election.campaign("host-a") as leadership:
@@ -557,17 +557,17 @@ class Election(Generic[_V]):
     def observe(
         self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
     ) -> _AsyncContextCoroutine[Observer[Leader[_V] | Nobody]]:
-        """Follows the leader: each observation is a `Leader`, or `Nobody`, which is false."""
+        """Observes the leader: each observation is a `Leader`, or `Nobody`, which is false."""
 
 class Leadership(Generic[_V]):
-    """The lead of an election."""
+    """The leadership of an election."""
     @property
     def guard(self) -> Guard[_V]:
         """The guard of the lock behind it, for guarded writes."""
     async def proclaim(self, value: _Data) -> SetOutcome:
-        """Proclaims another value; see `SetOutcome`."""
+        """Publishes another value: a `SetOutcome`."""
     async def resign(self, *, timeout: _Time | None = None) -> Release:
-        """Gives the lead up: a `Release`. It takes at most ``timeout``, as `Guard.release`."""
+        """Resigns: a `Release`. It takes at most ``timeout``, as `Guard.release`."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
     def __del__(self) -> None: ...

@@ -26,54 +26,54 @@ Time = Union[float, timedelta]
 Path = Union[str, "PathLike[str]"]
 """Name of a file."""
 Condition = Union[Literal["always", "if_absent", "if_absent_or_equal"], IfVersion]
-"""When a SET applies: always, only if the key is absent (NX), or also if it holds this value already (NEX); or only if it has a
-version, as `statestore.if_version` says."""
+"""Condition of a SET: none, that the key is absent (NX), that it is absent or has this value already (NEX), or that it has the version of
+`statestore.if_version`."""
 Retry = Literal["safe", "always", "never"]
 """Whether a request is sent again when the session was lost before its response came."""
 Overflow = Union[Literal["latest", "all"], int]
 """Observations that are kept for a slow reader: the newest, 1,024, or another number."""
 Renewal = Union[Literal["third", "manual"], float, timedelta]
-"""When a lease is renewed: after a third of its duration, after this time, or only by hand."""
+"""Interval of renewals of a lease: a third of its duration, this time, or none, for renewals by hand."""
 
 
 class Settings(TypedDict, total=False):
-    """How to reach the broker and how the client behaves, beside the URL."""
+    """Settings of a connection, beside the URL."""
 
     client_id: str | None
     """The MQTT client id; a random one by default."""
     clean_start: bool | None
     """Whether the first connection ends a session that the broker still has for this client id. Default: ``True``."""
     session_expiry: Time | None
-    """How long the broker keeps the session while the client is away, in whole seconds. Default: 1 h."""
+    """Time for which the broker keeps the session without a connection, in whole seconds. Default: 1 h."""
     keep_alive: Time | None
-    """After how much silence the connection is checked, in whole seconds; 0 is never. Default: 60 s."""
+    """Silence after which the connection is checked, in whole seconds; 0 is never. Default: 60 s."""
     ping_timeout: Time | None
-    """How long such a check may take. Default: 10 s."""
+    """Time limit of such a check. Default: 10 s."""
     connect_timeout: Time | None
-    """How long each attempt to connect may take. Default: 10 s."""
+    """Time limit of an attempt to connect. Default: 10 s."""
     connect_limit: Time | None
-    """How long the first connection is tried again; ``math.inf`` is for ever. Default: 0, not at all."""
+    """Time for which the first connection is retried; ``math.inf`` has no end. Default: 0, not at all."""
     request_timeout: Time | None
-    """How long a call may take unless it says otherwise. Default: 10 s."""
+    """Time limit of calls without a ``timeout``. Default: 10 s."""
     fail_fast: bool | None
     """Whether a call that begins while the connection is lost raises `UnreachableError` at once, not executed. Default: ``False``, it
     waits for the connection until its time-out."""
     max_in_flight: int | None
-    """Most requests that are sent and not yet answered; further ones queue. Default: 65,536."""
+    """Maximum number of sent requests without a response; further ones queue. Default: 65,536."""
     max_queued: int | None
-    """Most requests that queue; further ones raise `QueueFullError`. Default: 65,536."""
+    """Maximum number of queued requests; further ones raise `QueueFullError`. Default: 65,536."""
     max_buffered_bytes: int | None
-    """Most bytes of requests that the broker has not acknowledged; further requests queue. Default: 64 MiB."""
+    """Maximum size of the requests that the broker has not acknowledged, in bytes; further ones queue. Default: 64 MiB."""
     max_packet_bytes: int | None
-    """The largest packet that the broker may send. Default: 256 MiB."""
+    """Maximum size of a packet from the broker. Default: 256 MiB."""
     max_value_bytes: int | None
-    """The longest value that is sent. Default: 256 MiB."""
+    """Maximum size of a value that is sent. Default: 256 MiB."""
     reconnect_delay_min: Time | None
     """The shortest pause between attempts to reconnect. Default: 100 ms."""
     reconnect_delay_max: Time | None
     """The longest pause between attempts to reconnect. Default: 30 s."""
     reconnect_limit: Time | None
-    """How long after a lost connection the client tries before it gives up for good. Default: ``math.inf``, never."""
+    """Time for which a lost connection is retried. Default: ``math.inf``, without an end."""
     user_name: str | None
     """The user name."""
     password: str | bytes | None
@@ -87,31 +87,31 @@ class Settings(TypedDict, total=False):
     tls: bool | None
     """Whether the connection is encrypted. Default: as the URL says."""
     ca_file: Path | None
-    """The authorities that may sign the broker's certificate, as PEM. Default: those of the system."""
+    """File with the authorities that can sign the broker's certificate, as PEM. Default: those of the system."""
     cert_file: Path | None
     """The client's own certificate, as PEM."""
     key_file: Path | None
-    """Its private key, as PEM."""
+    """The private key of that certificate, as PEM."""
     key_password_file: Path | None
     """A file with the password of the private key."""
     server_name: str | None
-    """To whom the broker's certificate must be made out. Default: the host of the URL."""
+    """Name that the broker's certificate must have. Default: the host of the URL."""
 
 
 class LeaseOptions(TypedDict, total=False):
     """Options of `Client.lease`."""
 
     duration: Time
-    """How long the lease lasts without renewal: 100 ms to 24 h. Default: 10 s."""
+    """Duration of the lease without a renewal: 100 ms to 24 h. Default: 10 s."""
     renewal: Renewal
-    """When it is renewed. Default: ``"third"`` of the duration."""
+    """Interval of renewals. Default: ``"third"`` of the duration."""
     holder: Data | None
     """The name of the holder, which each attempt makes unique by a suffix. Default: the client id."""
     resume: bool
     """Whether the lease is held under exactly the name of the holder, also if it is held under that name already. Two running clients that
     resume one name both hold the lease. Default: ``False``."""
     timeout: Time | None
-    """How long each request may take. Default: ``request_timeout`` of the connection."""
+    """Time limit of each request. Default: ``request_timeout`` of the connection."""
     foreign_lease_max: Time
     """Age from which an unknown value in the key counts as data, not as a lease. Default: 1 h."""
 
@@ -120,4 +120,4 @@ class LockOptions(LeaseOptions, total=False):
     """Options of `Client.lock`, `Client.with_lock` and `Client.election`."""
 
     wait: Time | None
-    """How long to wait for the lock; 0 is one attempt. Default: for ever."""
+    """Maximum time to wait for the lock; 0 is one attempt. Default: no limit."""

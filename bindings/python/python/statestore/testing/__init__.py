@@ -139,16 +139,16 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """Id of the process."""
         return self._process.pid
 
     def kill(self) -> None:
-        """Ends it at once, as a crash does."""
+        """Kills the server, as a crash does."""
         self._process.kill()
         self.stop()
 
     def stop(self) -> None:
-        """Ends it. Stopping again does nothing."""
+        """Stops the server. Stopping again does nothing."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
