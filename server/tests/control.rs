@@ -120,12 +120,12 @@ fn a_reload_reads_the_users() {
 /// A configuration that is read in time applies its settings of the process once; one that is read too late applies none.
 #[tokio::test]
 async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() {
-    let (begin, begun) = std::sync::mpsc::channel();
+    let (reading, readings) = std::sync::mpsc::channel();
     let (come, comes) = std::sync::mpsc::channel::<u64>();
     let (applied, of_process) = std::sync::mpsc::channel();
     let comes = std::sync::Mutex::new(comes);
     let source = ConfigSource::new(move || {
-        begin.send(()).unwrap();
+        reading.send(()).unwrap();
         let keys = comes.lock().unwrap().recv().unwrap();
         let applied = applied.clone();
         let mut config = Config::in_memory();
@@ -143,12 +143,12 @@ async fn a_configuration_that_is_read_too_late_changes_nothing_of_the_process() 
         let control = control.clone();
         async move { control.reload().await }
     });
-    let begun = tokio::task::spawn_blocking(move || {
-        begun.recv().unwrap();
-        begun
+    let first = tokio::task::spawn_blocking(move || {
+        readings.recv().unwrap();
+        readings
     });
     // The second reading sends as well.
-    let _begun = begun.await.unwrap();
+    let _readings = first.await.unwrap();
     tokio::time::pause();
     let error = stalled.await.unwrap().unwrap_err();
     assert!(matches!(error, ReloadError::Stalled(_)), "{error}");
