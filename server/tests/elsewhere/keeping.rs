@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Number of times that a request is sent, so that every server receives it.
 pub(crate) const DELIVERIES: usize = 4;
-pub(crate) const LEADS: &str = "is now the keeper of the watches of its group";
+pub(crate) const LEADS: &str = "is now the leader of its group";
 pub(crate) const STANDS_BY: &str = "stands by";
 
 /// A server that shares the requests of the broker.
@@ -57,7 +57,7 @@ fn ask_repeatedly(times: usize, peer: &mut Peer, parts: &[&str], told: &mut Vec<
                 match publish.correlation_data() {
                     None => told.push(payload),
                     Some(its) if its == correlation => return payload,
-                    // An answer to a former request that a new keeper gives again.
+                    // An answer to a former request that a new leader sends again.
                     Some(_) => {}
                 }
             }
@@ -172,7 +172,7 @@ pub(crate) fn watches_survive_the_group_leader(storage: &str) {
     third.wait_for_metric("statestored_watches", 2);
     let before = wait_for_notification(&mut writer, &mut watcher, "k", "3");
     assert!(before.iter().all(|text| *text == set("2")), "{before:?}");
-    // A server that stops for longer than the lease of the keeper, and then continues, is no longer the keeper.
+    // A server that stops for longer than the lease of the leader, and then continues, is no longer the leader.
     let fourth = server(storage, &broker, "fourth");
     fourth.wait_for_log(STANDS_BY);
     third.send("-STOP");

@@ -33,7 +33,7 @@ pub struct Connect {
 }
 
 /// A message that the server publishes when the connection is lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Will {
     /// Topic of the will.
     pub topic: String,

@@ -21,7 +21,7 @@ pub(super) struct OutgoingMessage {
     /// The commit that must be durable before the message may leave; 0 for none.
     pub(super) commit_index: CommitIndex,
     pub(super) kind: OutgoingKind,
-    /// Whether only the [keeper](super::group) of several servers publishes it.
+    /// Whether only the [leader](super::group) of several servers publishes it.
     pub(super) is_leader_only: bool,
     /// Number of the message among all.
     pub(super) number: u64,

@@ -238,7 +238,7 @@ fn entry(id: u16, properties: &[(&str, &str)], payload: &[u8]) -> BytesMut {
     message(id, &topic, &header, payload)
 }
 
-/// A keeper that never sends its watches, while clients end watches of ever other keys.
+/// A leader that never sends its watches, while clients end watches of ever other keys.
 #[test]
 fn changes_since_a_join_are_bounded() {
     const MOST_BYTES: usize = 1024 * 1024;
@@ -248,8 +248,8 @@ fn changes_since_a_join_are_bounded() {
     };
     let mut hub = hub_with(limits, Some("group"));
     attach(&mut hub);
-    let keeps = ("__is", "beat 1 1 1 1 1 0");
-    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    let leads = ("__is", "beat 1 1 1 1 1 0 1");
+    deliver_packet(&mut hub, entry(1, &[leads], b"")).unwrap();
     let key = "k".repeat(50_000);
     let mut id = 1;
     let behind = loop {
@@ -270,7 +270,7 @@ fn changes_since_a_join_are_bounded() {
     hub.broker_disconnected(Some(ReasonCode::SUCCESS), NOW);
     assert!(hub.metrics().held_bytes < 100_000);
     attach(&mut hub);
-    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    deliver_packet(&mut hub, entry(1, &[leads], b"")).unwrap();
 }
 
 /// A STOP that the broker delivers again after it was executed, when its client watches again.
@@ -278,8 +278,8 @@ fn changes_since_a_join_are_bounded() {
 fn a_stop_that_is_older_than_the_watch_is_ignored() {
     let mut hub = hub_with(HubLimits::default(), Some("group"));
     attach(&mut hub);
-    let keeps = ("__is", "beat 1 1 1 1 1 0");
-    deliver_packet(&mut hub, entry(1, &[keeps], b"")).unwrap();
+    let leads = ("__is", "beat 1 1 1 1 1 0 1");
+    deliver_packet(&mut hub, entry(1, &[leads], b"")).unwrap();
     let mut id = 1;
     let mut is_watching_after = |at_ms: u64, payload: &[u8]| {
         id += 1;
@@ -295,6 +295,38 @@ fn a_stop_that_is_older_than_the_watch_is_ignored() {
     assert!(is_watching_after(30, watch));
     assert!(is_watching_after(20, stop));
     assert!(!is_watching_after(40, stop));
+}
+
+/// Returns the number of log entries by which a server reports that a watching client is active.
+fn activity_reports(has_watch_leases: bool) -> usize {
+    let mut hub = hub_with(HubLimits::default(), Some("group"));
+    if !has_watch_leases {
+        hub.broker.as_mut().unwrap().watch_leases = None;
+    }
+    attach(&mut hub);
+    let about = [("__is", "request"), ("__client", "a")];
+    let watch = b"*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n";
+    deliver_packet(&mut hub, entry(1, &about, watch)).unwrap();
+    deliver_packet(&mut hub, request(2, "a", &["GET", "k"])).unwrap();
+    let later = ClockReading {
+        mono_ms: NOW.mono_ms + 1_000,
+        ..NOW
+    };
+    hub.poll_broker(later).unwrap();
+    let mut output = BytesMut::from(&hub.broker_output(later)[..]);
+    let packets = std::iter::from_fn(|| decode(&mut output, u32::MAX).unwrap());
+    let entries = packets.filter(|packet| match packet {
+        Packet::Publish(publish) => publish
+            .user_properties()
+            .any(|property| property == ("__is", "alive")),
+        _ => false,
+    });
+    entries.count()
+}
+
+#[test]
+fn a_group_reports_active_clients_only_if_watches_have_leases() {
+    assert_eq!((activity_reports(true), activity_reports(false)), (1, 0));
 }
 
 fn leases(hub: &Hub) -> usize {

@@ -297,7 +297,7 @@ impl GroupSimulation {
                 joins.push(now_ms);
                 if joins.len() > MAX_JOINS {
                     self.violated(format!(
-                        "connection {number} asks the keeper again and again"
+                        "connection {number} asks the leader again and again"
                     ));
                 }
             }

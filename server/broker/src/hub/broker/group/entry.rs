@@ -1,6 +1,6 @@
 //! Entries of a group's log, each a message of one server to all.
 use super::super::identity::{IdentityKey, SignatureContext};
-use super::election::{Campaign, Heartbeat};
+use super::election::{Campaign, ElectionMessage as Message, Heartbeat};
 use bytes::{BufMut, BytesMut};
 use statestore_protocol::mqtt::{Publish, PublishHeader};
 use statestore_protocol::topic;
@@ -31,19 +31,11 @@ pub(in crate::hub::broker) fn log_topic(group: &str) -> String {
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
-    /// A heartbeat: the server is attached.
-    Heartbeat(Heartbeat),
-    /// The server claims to be the keeper.
-    Campaign(Campaign),
-    /// The server requests the watches that the keeper knows.
-    Join,
-    /// The server has left.
-    Leave,
-    /// The keeper gives up its role, since it has seen no changes for `blind_ms` milliseconds.
-    Resign { blind_ms: u64 },
+    /// An entry about the election of the leader.
+    Election(Message),
     /// A client's request about a watch, with the seconds until it expires, if it does.
     Request { expiry_s: Option<u32> },
-    /// Watches that the keeper knows: client, user, key and start of each. The first name of the payload is the server that they are for,
+    /// Watches that the leader knows: client, user, key and start of each. The first name of the payload is the server that they are for,
     /// or `*`.
     WatchSnapshot { is_last: bool },
     /// The end of all watches of a client, unless the client is this user. `requests` is the number of requests that the server had
@@ -56,26 +48,23 @@ pub(super) enum EntryKind {
 impl EntryKind {
     fn text(self) -> String {
         match self {
-            Self::Heartbeat(beat) => format!(
+            Self::Election(Message::Heartbeat(it)) => format!(
                 "beat {} {} {} {} {} {} {}",
-                beat.term,
-                u8::from(beat.is_leader),
-                beat.synced_term,
-                u8::from(beat.is_synced),
-                beat.sent_ms,
-                beat.sequence,
-                u8::from(beat.sees_changes)
+                it.term,
+                u8::from(it.is_leader),
+                it.synced_term,
+                u8::from(it.is_synced),
+                it.sent_ms,
+                it.sequence,
+                u8::from(it.sees_changes)
             ),
-            Self::Campaign(claim) => {
-                let (sent_ms, after_ms) = (claim.sent_ms, claim.after_heartbeat_ms);
-                format!(
-                    "claim {} {sent_ms} {after_ms} {}",
-                    claim.term, claim.previous_term
-                )
-            }
-            Self::Join => "join".into(),
-            Self::Leave => "gone".into(),
-            Self::Resign { blind_ms } => format!("yield {blind_ms}"),
+            Self::Election(Message::Campaign(it)) => format!(
+                "claim {} {} {} {}",
+                it.term, it.sent_ms, it.after_heartbeat_ms, it.previous_term
+            ),
+            Self::Election(Message::Join) => "join".into(),
+            Self::Election(Message::Leave) => "gone".into(),
+            Self::Election(Message::Resign { blind_ms }) => format!("yield {blind_ms}"),
             Self::Request { expiry_s } => match expiry_s {
                 Some(seconds) => format!("request {seconds}"),
                 None => "request".into(),
@@ -90,38 +79,43 @@ impl EntryKind {
         let mut words = text.split(' ');
         let kind = words.next()?;
         let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        Some(match (kind, &numbers[..]) {
-            ("beat", &[term, is_keeper, known, is_whole, sent_ms, nth, sees]) => {
-                Self::Heartbeat(Heartbeat {
+        let message = match (kind, &numbers[..]) {
+            ("beat", &[term, leads, synced_term, synced, sent_ms, sequence, sees]) => {
+                Message::Heartbeat(Heartbeat {
                     term,
-                    is_leader: is_keeper == 1,
-                    synced_term: known,
-                    is_synced: is_whole == 1,
+                    is_leader: leads == 1,
+                    synced_term,
+                    is_synced: synced == 1,
                     sent_ms,
-                    sequence: nth,
+                    sequence,
                     sees_changes: sees == 1,
                 })
             }
-            ("claim", &[term, sent_ms, after_ms, follows]) => Self::Campaign(Campaign {
-                term,
-                sent_ms,
-                after_heartbeat_ms: after_ms,
-                previous_term: follows,
-            }),
-            ("join", []) => Self::Join,
-            ("gone", []) => Self::Leave,
-            ("yield", &[blind_ms]) => Self::Resign { blind_ms },
-            ("request", []) => Self::Request { expiry_s: None },
-            ("request", &[seconds]) => Self::Request {
-                expiry_s: Some(u32::try_from(seconds).ok()?),
-            },
-            ("watches", &[is_last]) => Self::WatchSnapshot {
-                is_last: is_last == 1,
-            },
-            ("ended", &[requests]) => Self::WatchesEnded { requests },
-            ("alive", []) => Self::ClientsAlive,
+            ("claim", &[term, sent_ms, after_heartbeat_ms, previous_term]) => {
+                Message::Campaign(Campaign {
+                    term,
+                    sent_ms,
+                    after_heartbeat_ms,
+                    previous_term,
+                })
+            }
+            ("join", []) => Message::Join,
+            ("gone", []) => Message::Leave,
+            ("yield", &[blind_ms]) => Message::Resign { blind_ms },
+            ("request", []) => return Some(Self::Request { expiry_s: None }),
+            ("request", &[seconds]) => {
+                let expiry_s = Some(u32::try_from(seconds).ok()?);
+                return Some(Self::Request { expiry_s });
+            }
+            ("watches", &[is_last]) => {
+                let is_last = is_last == 1;
+                return Some(Self::WatchSnapshot { is_last });
+            }
+            ("ended", &[requests]) => return Some(Self::WatchesEnded { requests }),
+            ("alive", []) => return Some(Self::ClientsAlive),
             _ => return None,
-        })
+        };
+        Some(Self::Election(message))
     }
 }
 
@@ -129,37 +123,49 @@ impl EntryKind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) kind: EntryKind,
-    pub(super) server: &'a str,
     pub(super) client: Option<&'a str>,
     pub(super) user: Option<&'a str>,
     pub(super) payload: &'a [u8],
-    /// The request, if the entry has one.
-    pub(super) request: Option<&'a Publish>,
-    /// User property in which the broker names the sender of a request, for the receiving server alone. The broker removes it from all that
-    /// is published, so an entry leaves it out.
-    pub(super) identity: Option<&'a str>,
+    /// The request, if the entry has one, and the number under which it is acknowledged.
+    pub(super) request: Option<(&'a Publish, u64)>,
 }
 
 impl Entry<'_> {
-    /// Writes the message, signed if there is a key.
+    /// Creates an entry without a subject.
+    pub(super) const fn new(kind: EntryKind) -> Self {
+        Self {
+            kind,
+            client: None,
+            user: None,
+            payload: b"",
+            request: None,
+        }
+    }
+
+    /// Writes the message of a server, signed if there is a key.
+    ///
+    /// `identity` is the user property in which the broker names the sender of a request, for the receiving server alone. The broker removes
+    /// it from all that is published, so an entry leaves it out.
     pub(super) fn write<T>(
         &self,
+        server: &str,
         topic: &str,
-        key: Option<&IdentityKey>,
+        (key, identity): (Option<&IdentityKey>, Option<&str>),
         write: impl FnOnce(&PublishHeader<'_>) -> T,
     ) -> T {
         let kind = self.kind.text();
         let mut properties: Vec<(&str, &str)> =
-            vec![(KIND_PROPERTY, &kind), (SERVER_PROPERTY, self.server)];
+            vec![(KIND_PROPERTY, &kind), (SERVER_PROPERTY, server)];
         properties.extend(self.client.map(|client| (CLIENT_PROPERTY, client)));
         properties.extend(self.user.map(|user| (USER_PROPERTY, user)));
-        let asked = self.request.into_iter().flat_map(Publish::user_properties);
-        let is_ours = |name| is_reserved(name) || Some(name) == self.identity;
+        let request = self.request.map(|(publish, _)| publish);
+        let asked = request.into_iter().flat_map(Publish::user_properties);
+        let is_ours = |name| is_reserved(name) || Some(name) == identity;
         properties.extend(asked.filter(|(name, _)| !is_ours(*name)));
         let mut header = PublishHeader {
             topic,
-            response_topic: self.request.and_then(Publish::response_topic),
-            correlation_data: self.request.and_then(Publish::correlation_data),
+            response_topic: request.and_then(Publish::response_topic),
+            correlation_data: request.and_then(Publish::correlation_data),
             ..PublishHeader::default()
         };
         let mac = key.map(|key| {
@@ -286,7 +292,7 @@ mod tests {
 
     #[test]
     fn entries_round_trip() {
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             term: 1,
             is_leader: true,
             synced_term: 2,
@@ -295,17 +301,18 @@ mod tests {
             sequence: 4,
             sees_changes: true,
         };
+        let campaign = Campaign {
+            term: 4,
+            sent_ms: 5,
+            after_heartbeat_ms: 6,
+            previous_term: 3,
+        };
         for kind in [
-            EntryKind::Heartbeat(beat),
-            EntryKind::Campaign(Campaign {
-                term: 4,
-                sent_ms: 5,
-                after_heartbeat_ms: 6,
-                previous_term: 3,
-            }),
-            EntryKind::Join,
-            EntryKind::Leave,
-            EntryKind::Resign { blind_ms: 8 },
+            EntryKind::Election(Message::Heartbeat(heartbeat)),
+            EntryKind::Election(Message::Campaign(campaign)),
+            EntryKind::Election(Message::Join),
+            EntryKind::Election(Message::Leave),
+            EntryKind::Election(Message::Resign { blind_ms: 8 }),
             EntryKind::Request { expiry_s: None },
             EntryKind::Request { expiry_s: Some(6) },
             EntryKind::WatchSnapshot { is_last: true },
@@ -349,16 +356,19 @@ mod tests {
         };
         let request = publish(&asked, b"payload");
         let entry = Entry {
-            kind: EntryKind::Request { expiry_s: None },
-            server: "a",
             client: Some("me"),
             user: Some("ann"),
             payload: b"payload",
-            request: Some(&request),
-            identity: Some("identity"),
+            request: Some((&request, 1)),
+            ..Entry::new(EntryKind::Request { expiry_s: None })
         };
         let topic = log_topic("nodes");
-        let written = entry.write(&topic, Some(&key(1)), |header| publish(header, b"payload"));
+        let write = |key: Option<&IdentityKey>, payload: &[u8]| {
+            entry.write("a", &topic, (key, Some("identity")), |header| {
+                publish(header, payload)
+            })
+        };
+        let written = write(Some(&key(1)), b"payload");
         let said = parse_entry(&written, Some(&key(1))).unwrap();
         assert_eq!((said.client, said.user), (Some("me"), Some("ann")));
         assert_eq!(written.response_topic(), Some("clients/me/x"));
@@ -378,9 +388,9 @@ mod tests {
             None,
             "of another group"
         );
-        let changed = entry.write(&topic, Some(&key(1)), |header| publish(header, b"other"));
+        let changed = write(Some(&key(1)), b"other");
         assert_eq!(parse_entry(&changed, Some(&key(1))), None);
-        let unsigned = entry.write(&topic, None, |header| publish(header, b"payload"));
+        let unsigned = write(None, b"payload");
         assert_eq!(parse_entry(&unsigned, Some(&key(1))), None);
         assert!(parse_entry(&unsigned, None).is_some());
     }

@@ -11,28 +11,13 @@ use statestored_common::ClockReading;
 use statestored_store::keyspace::EngineProblem;
 use std::sync::Arc;
 
-/// Subject of an entry.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EntrySubject<'a> {
-    pub(super) client: Option<&'a str>,
-    pub(super) user: Option<&'a str>,
-    /// The request, and the number under which it is acknowledged.
-    pub(super) request: Option<(&'a Publish, u64)>,
-}
-
 impl Hub {
     pub(super) fn group(&mut self) -> Option<&mut Group> {
         self.broker.as_mut()?.group.as_mut()
     }
 
     /// Publishes an entry of the log, unless this server is not attached to a group.
-    pub(super) fn publish_entry(
-        &mut self,
-        kind: EntryKind,
-        about: EntrySubject<'_>,
-        payload: &[u8],
-        now: ClockReading,
-    ) {
+    pub(super) fn publish_entry(&mut self, entry: &Entry<'_>, now: ClockReading) {
         let Some(broker) = &mut self.broker else {
             return;
         };
@@ -42,25 +27,26 @@ impl Hub {
         let Some(me) = group.election.name() else {
             return;
         };
-        let entry = Entry {
-            kind,
-            server: me,
-            client: about.client,
-            user: about.user,
-            payload,
-            request: about.request.map(|(publish, _)| publish),
-            identity: broker.config.identity.as_deref(),
-        };
-        let key = broker.identity_key.as_ref();
-        let body = Payload::new(Bytes::copy_from_slice(payload), &self.memory_budget);
-        let message = entry.write(&group.topic, key, |header| Message::new(header, body, None));
+        let identity = (
+            broker.identity_key.as_ref(),
+            broker.config.identity.as_deref(),
+        );
+        let payload = Bytes::copy_from_slice(entry.payload);
+        let body = Payload::new(payload, &self.memory_budget);
+        let is_heartbeat = matches!(
+            entry.kind,
+            EntryKind::Election(ElectionMessage::Heartbeat(_))
+        );
+        let message = entry.write(me, &group.topic, identity, |header| {
+            Message::new(header, body, None)
+        });
         match message {
             // Servers that hear no heartbeat take this one for gone.
-            Ok(message) if matches!(kind, EntryKind::Heartbeat(_)) => {
+            Ok(message) if is_heartbeat => {
                 broker.enqueue_front(message, OutgoingKind::Entry(None));
             }
             Ok(message) => {
-                let number = about.request.map(|(_, number)| number);
+                let number = entry.request.map(|(_, number)| number);
                 broker.enqueue(message, 0, OutgoingKind::Entry(number), false, now);
             }
             Err(error) => {
@@ -70,9 +56,13 @@ impl Hub {
         }
     }
 
-    /// Leaves the group, so that another server keeps at once.
+    fn publish_election(&mut self, message: ElectionMessage, now: ClockReading) {
+        self.publish_entry(&Entry::new(EntryKind::Election(message)), now);
+    }
+
+    /// Leaves the group, so that another server leads at once.
     pub(in crate::hub::broker) fn leave_group(&mut self, now: ClockReading) {
-        self.publish_entry(EntryKind::Leave, EntrySubject::default(), b"", now);
+        self.publish_election(ElectionMessage::Leave, now);
         if let Some(group) = self.group() {
             group.leave();
         }
@@ -90,51 +80,48 @@ impl Hub {
         let can = self
             .group()
             .is_some_and(|group| group.election.name().is_some());
-        let about = EntrySubject {
-            client: Some(client),
-            user,
-            request: Some((publish, number)),
-        };
-        let kind = EntryKind::Request { expiry_s };
         if can {
-            self.publish_entry(kind, about, publish.payload_bytes(), now);
+            let entry = Entry {
+                client: Some(client),
+                user,
+                payload: publish.payload_bytes(),
+                request: Some((publish, number)),
+                ..Entry::new(EntryKind::Request { expiry_s })
+            };
+            self.publish_entry(&entry, now);
         }
         can
     }
 
-    /// Publishes due entries, and the messages that were set aside if this server keeps again.
+    /// Publishes due entries, and the messages that were set aside if this server leads again.
     pub(in crate::hub::broker) fn poll_group(&mut self, now: ClockReading) {
-        let sees = self
-            .service
-            .engine_metrics()
-            .is_none_or(|engine| engine.is_watched && !engine.problem.is_some_and(hides_changes));
+        // A full storage still reports changes.
+        let sees = self.service.engine_metrics().is_none_or(|engine| {
+            use EngineProblem::{Replaced, Unavailable, Unreadable};
+            let hides_changes = matches!(engine.problem, Some(Unavailable | Unreadable | Replaced));
+            engine.is_watched && !hides_changes
+        });
         if let Some(group) = self.group() {
             group.election.set_sees_changes(sees, now.mono_ms);
         }
-        while let Some(saying) = self
+        while let Some(message) = self
             .group()
             .and_then(|group| group.election.poll(now.mono_ms, now.wall_ms))
         {
-            let kind = match saying {
-                ElectionMessage::Heartbeat(beat) => EntryKind::Heartbeat(beat),
-                ElectionMessage::Campaign(claim) => EntryKind::Campaign(claim),
-                ElectionMessage::Join => EntryKind::Join,
-                ElectionMessage::Resign { blind_ms } => {
-                    tracing::warn!(
-                        "the storage does not report changes to this server: another server becomes the keeper of the watches of its group"
-                    );
-                    EntryKind::Resign { blind_ms }
-                }
-            };
-            self.publish_entry(kind, EntrySubject::default(), b"", now);
-            if let EntryKind::Heartbeat(_) = kind {
+            if let ElectionMessage::Resign { .. } = message {
+                tracing::warn!(
+                    "the storage does not report changes to this server: another server becomes the leader of its group"
+                );
+            }
+            self.publish_election(message, now);
+            if let ElectionMessage::Heartbeat(_) = message {
                 self.publish_alive_clients(now);
             }
         }
         let Some(broker) = &mut self.broker else {
             return;
         };
-        let keeps = broker.is_active(now);
+        let is_active = broker.is_active(now);
         let Some(group) = &mut broker.group else {
             return;
         };
@@ -144,7 +131,7 @@ impl Hub {
         } else {
             self.metrics.dropped_full += std::mem::take(&mut group.dropped);
         }
-        if keeps && !group.standby.is_empty() {
+        if is_active && !group.standby.is_empty() {
             for outgoing in group.standby.take() {
                 if let OutgoingKind::Notification { client, key, .. } = &outgoing.kind
                     && !self.service.is_watching(client, key)
@@ -161,21 +148,20 @@ impl Hub {
         let Some(group) = self.group() else {
             return;
         };
-        let mut payload = BytesMut::new();
-        for client in std::mem::take(&mut group.alive_clients) {
-            entry::push_name(client.as_bytes(), &mut payload);
-            if payload.len() >= MAX_PAYLOAD_BYTES {
-                let part = payload.split();
-                self.publish_entry(EntryKind::ClientsAlive, EntrySubject::default(), &part, now);
+        let clients = std::mem::take(&mut group.alive_clients);
+        let mut clients = clients.into_iter().peekable();
+        while clients.peek().is_some() {
+            let mut payload = BytesMut::new();
+            while payload.len() < MAX_PAYLOAD_BYTES
+                && let Some(client) = clients.next()
+            {
+                entry::push_name(client.as_bytes(), &mut payload);
             }
-        }
-        if !payload.is_empty() {
-            self.publish_entry(
-                EntryKind::ClientsAlive,
-                EntrySubject::default(),
-                &payload,
-                now,
-            );
+            let entry = Entry {
+                payload: &payload,
+                ..Entry::new(EntryKind::ClientsAlive)
+            };
+            self.publish_entry(&entry, now);
         }
     }
 
@@ -195,53 +181,37 @@ impl Hub {
             }
             return self.finish_broker_request(number, ReasonCode::NOT_AUTHORIZED);
         };
-        if let EntryKind::Request { expiry_s } = said.kind {
-            return self.handle_logged_request(publish, number, said, expiry_s, now);
+        if !matches!(said.kind, EntryKind::Request { .. }) {
+            self.finish_broker_request(number, ReasonCode::SUCCESS);
         }
-        self.finish_broker_request(number, ReasonCode::SUCCESS);
         let from: Arc<str> = said.server.into();
+        match said.kind {
+            EntryKind::Request { expiry_s } => {
+                self.handle_logged_request(publish, number, said, expiry_s, now);
+            }
+            EntryKind::Election(message) => self.handle_election(&from, message, now),
+            EntryKind::WatchSnapshot { is_last } => {
+                self.receive_watches(&from, publish.payload_bytes(), is_last, now);
+            }
+            EntryKind::WatchesEnded { requests } => self.handle_watches_ended(&said, requests, now),
+            EntryKind::ClientsAlive => self.renew_leases(publish.payload_bytes(), now),
+        }
+    }
+
+    fn handle_election(&mut self, from: &Arc<str>, message: ElectionMessage, now: ClockReading) {
         let Some(group) = self.group() else {
             return;
         };
-        let keepers = &mut group.election;
-        let turn = match said.kind {
-            EntryKind::Heartbeat(beat) => keepers.handle_heartbeat(&from, beat, now.mono_ms),
-            EntryKind::Campaign(claim) => keepers.handle_campaign(&from, claim, now.mono_ms),
-            EntryKind::Leave => {
-                keepers.handle_leave(&from);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::Resign { blind_ms } => {
-                keepers.handle_resign(&from, blind_ms);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::Join => {
-                self.send_watches(&from, |_| true, now);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::WatchSnapshot { is_last } => {
-                self.receive_watches(&from, publish.payload_bytes(), is_last, now);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::WatchesEnded { requests } => {
-                self.handle_watches_ended(&said, requests, now);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::ClientsAlive => {
-                self.renew_leases(publish.payload_bytes(), now);
-                ElectionEvent::Unchanged
-            }
-            EntryKind::Request { .. } => ElectionEvent::Unchanged,
-        };
-        match turn {
+        match group.election.handle(from, message, now.mono_ms) {
             ElectionEvent::Unchanged => {}
             ElectionEvent::Elected { since_ms } => self.become_leader(since_ms, now),
             ElectionEvent::Stale => self.discard_watches(),
+            ElectionEvent::WatchesRequested => self.send_watches(from, |_| true, now),
         }
     }
 
     fn become_leader(&mut self, since_ms: u64, now: ClockReading) {
-        tracing::info!("this server is now the keeper of the watches of its group");
+        tracing::info!("this server is now the leader of its group");
         if let Some(group) = self.group() {
             let since_ms = since_ms.saturating_sub(UNPUBLISHED_WINDOW_MS);
             group.standby.drop_before(since_ms);
@@ -252,12 +222,4 @@ impl Hub {
             self.renew_lease(&client, now);
         }
     }
-}
-
-/// Returns whether a server with this trouble does not see changes.
-fn hides_changes(trouble: EngineProblem) -> bool {
-    matches!(
-        trouble,
-        EngineProblem::Unavailable | EngineProblem::Unreadable | EngineProblem::Replaced
-    )
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   KEYNOTIFY ──▶ any server ──▶ log ──▶ every server: the same watches
-//!                                          ├─ keeper: answers, and notifies
+//!                                          ├─ leader: answers, and notifies
 //!                                          └─ others: set aside what they would send
 //! ```
 //!
@@ -25,9 +25,8 @@ pub(super) use watches::is_watch_request;
 
 use super::outgoing_message::{OutgoingKind, OutgoingMessage};
 use super::{Broker, IdentityKey};
-use bytes::Bytes;
 use changes_since_join::ChangesSinceJoin;
-use election::Election;
+use election::{Election, ElectionMessage};
 use entry::{Entry, EntryKind};
 use standby_buffer::StandbyBuffer;
 use statestore_protocol::mqtt::{QoS, ReasonCode, Will};
@@ -37,7 +36,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use watch_starts::WatchStarts;
 
-/// Time before the last entry of a keeper whose messages it may not have published, in milliseconds.
+/// Time before the last entry of a leader whose messages it may not have published, in milliseconds.
 const UNPUBLISHED_WINDOW_MS: u64 = 2000;
 
 /// The state of a server's group.
@@ -55,7 +54,7 @@ pub(super) struct Group {
     watch_starts: WatchStarts,
     /// Maximum number of bytes of `changes` at which the server starts over.
     max_change_bytes: usize,
-    /// Watches sent by the keeper that are not established here yet.
+    /// Watches sent by the leader that are not established here yet.
     pending_transfers: HashSet<Ticket>,
     /// Watching clients that have sent requests since the last heartbeat.
     alive_clients: BTreeSet<Arc<str>>,
@@ -90,16 +89,8 @@ impl Group {
     ) -> Will {
         // Names sort by time, so that the server attached longest ranks first.
         self.name = format!("{:015}-{client_id}", now.wall_ms).into();
-        let entry = Entry {
-            kind: EntryKind::Leave,
-            server: &self.name,
-            client: None,
-            user: None,
-            payload: b"",
-            request: None,
-            identity: None,
-        };
-        entry.write(&self.topic, key, |header| Will {
+        let entry = Entry::new(EntryKind::Election(ElectionMessage::Leave));
+        entry.write(&self.name, &self.topic, (key, None), |header| Will {
             topic: self.topic.clone(),
             qos: QoS::AtLeastOnce,
             user_properties: header
@@ -107,14 +98,7 @@ impl Group {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
-            payload: Bytes::new(),
-            retain: false,
-            delay_s: 0,
-            message_expiry: None,
-            payload_is_utf8: None,
-            content_type: None,
-            response_topic: None,
-            correlation_data: None,
+            ..Will::default()
         })
     }
 
@@ -141,17 +125,17 @@ impl Group {
         self.pending_transfers.clear();
     }
 
-    /// Sets a message aside that the keeper publishes.
+    /// Sets a message aside that the leader publishes.
     pub(super) fn buffer_message(&mut self, outgoing: OutgoingMessage, now: ClockReading) {
         self.dropped += self.standby.push(outgoing, now.mono_ms);
     }
 
-    /// Returns whether more has changed than can be remembered until the keeper sends its watches.
+    /// Returns whether more has changed than can be remembered until the leader sends its watches.
     pub(super) fn is_behind(&self) -> bool {
         self.changes.bytes() > self.max_change_bytes
     }
 
-    /// Returns whether this server is the keeper by the log, even if its lease is over.
+    /// Returns whether this server is the leader by the log, even if its lease is over.
     pub(super) fn is_leader(&self) -> bool {
         self.election.is_leader()
     }
@@ -168,7 +152,7 @@ impl Group {
 }
 
 impl Broker {
-    /// Returns whether this server answers requests about watches and notifies: alone, or as the keeper of its group.
+    /// Returns whether this server answers requests about watches and notifies: alone, or as the leader of its group.
     pub(super) fn is_active(&self, now: ClockReading) -> bool {
         self.group.as_ref().is_none_or(|group| group.is_active(now))
     }
@@ -199,7 +183,7 @@ impl Broker {
         }
     }
 
-    /// Leaves the group. Messages of the keeper are set aside and do not wait for this server's next connection.
+    /// Leaves the group. Messages of the leader are set aside and do not wait for this server's next connection.
     pub(super) fn leave_group(&mut self, now: ClockReading) {
         let Some(group) = &mut self.group else {
             return;

@@ -1,9 +1,9 @@
-//! Standby buffer: the messages that the keeper publishes, as another server would publish them. The server keeps them for a while, in case
-//! it becomes the keeper.
+//! Standby buffer: the messages that the leader publishes, as another server would publish them. The server keeps them for a while, in case
+//! it becomes the leader.
 use super::super::outgoing_message::OutgoingMessage;
 use std::collections::VecDeque;
 
-/// Time for which the messages of another keeper may be of use, in milliseconds.
+/// Time for which the messages of another leader may be of use, in milliseconds.
 const RETENTION_MS: u64 = 10_000;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl StandbyBuffer {
         }
     }
 
-    /// Drops old messages, which the keeper has published.
+    /// Drops old messages, which the leader has published.
     pub(super) fn drop_expired(&mut self, now_ms: u64) {
         self.drop_before(now_ms.saturating_sub(RETENTION_MS));
     }

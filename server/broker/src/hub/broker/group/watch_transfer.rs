@@ -1,6 +1,5 @@
-//! Transfer of the keeper's watches to servers that join later.
-use super::entry::{self, EntryKind, MAX_PAYLOAD_BYTES};
-use super::log::EntrySubject;
+//! Transfer of the leader's watches to servers that join later.
+use super::entry::{self, Entry, EntryKind, MAX_PAYLOAD_BYTES};
 use crate::hub::Hub;
 use crate::hub::broker::BROKER_CLIENT_PREFIX;
 use bytes::{Bytes, BytesMut};
@@ -40,7 +39,7 @@ impl Hub {
         }
     }
 
-    /// Forgets all known watches, which may be incomplete, and asks the keeper again.
+    /// Forgets all known watches, which may be incomplete, and asks the leader again.
     pub(super) fn resync_watches(&mut self, now: ClockReading) {
         if let Some(group) = self.group()
             && group.election.is_standby()
@@ -50,7 +49,7 @@ impl Hub {
         }
     }
 
-    /// Processes the outcome of a watch that came from the log or the keeper. If it failed here, the watches are requested again, so that
+    /// Processes the outcome of a watch that came from the log or the leader. If it failed here, the watches are requested again, so that
     /// all servers have the same.
     pub(in crate::hub::broker) fn handle_watch_outcome(
         &mut self,
@@ -67,15 +66,14 @@ impl Hub {
         }
     }
 
-    /// Sends the watches of the matching clients to one server or to all, if this server is the keeper.
+    /// Sends the watches of the matching clients to one server or to all, if this server is the leader.
     pub(super) fn send_watches(
         &mut self,
         to: &str,
         is_it: impl Fn(&str) -> bool,
         now: ClockReading,
     ) {
-        let is_keeper = self.group().is_some_and(|group| group.is_active(now));
-        if !is_keeper {
+        if !self.group().is_some_and(|group| group.is_active(now)) {
             return;
         }
         let begin = |payload: &mut BytesMut| entry::push_name(to.as_bytes(), payload);
@@ -110,17 +108,19 @@ impl Hub {
                 }
             }
         }
-        for part in parts {
-            let kind = EntryKind::WatchSnapshot { is_last: false };
-            self.publish_entry(kind, EntrySubject::default(), &part, now);
+        parts.push(payload);
+        let count = parts.len();
+        for (index, payload) in parts.iter().enumerate() {
+            let is_last = index + 1 == count && to != ALL_SERVERS;
+            let entry = Entry {
+                payload,
+                ..Entry::new(EntryKind::WatchSnapshot { is_last })
+            };
+            self.publish_entry(&entry, now);
         }
-        let kind = EntryKind::WatchSnapshot {
-            is_last: to != ALL_SERVERS,
-        };
-        self.publish_entry(kind, EntrySubject::default(), &payload, now);
     }
 
-    /// Takes over the watches that the keeper sends.
+    /// Takes over the watches that the leader sends.
     pub(super) fn receive_watches(
         &mut self,
         from: &Arc<str>,
@@ -133,13 +133,10 @@ impl Hub {
         };
         let mut names = entry::names(payload);
         let to = names.next().unwrap_or_default();
-        let is_for_me = group
-            .election
-            .name()
-            .is_some_and(|me| me.as_bytes() == to && !group.election.is_synced());
-        let is_keeper = group.election.leader() == Some(from);
-        if !group.election.is_standby() || !is_keeper || !is_for_me && to != ALL_SERVERS.as_bytes()
-        {
+        let election = &group.election;
+        let is_for_me = election.is_me(to) && !election.is_synced();
+        let is_from_leader = election.is_standby() && election.leader() == Some(from);
+        if !is_from_leader || !is_for_me && to != ALL_SERVERS.as_bytes() {
             return;
         }
         while let (Some(client), Some(user), Some(key), Some(since)) =

@@ -1,6 +1,5 @@
 //! Watches of a group, which begin and end by its log.
-use super::entry::{self, EntryHeader, EntryKind};
-use super::log::EntrySubject;
+use super::entry::{self, Entry, EntryHeader, EntryKind};
 use super::watch_transfer::ALL_SERVERS;
 use crate::hub::Hub;
 use crate::hub::broker::BROKER_CLIENT_PREFIX;
@@ -21,6 +20,28 @@ use std::sync::Arc;
 pub(in crate::hub::broker) fn is_watch_request(payload: &Bytes) -> bool {
     let command = Command::decode(payload);
     matches!(command, Ok(Command::Watch { .. } | Command::Unwatch { .. }))
+}
+
+/// Returns a request about a watch for a client that gets no response.
+fn watch_request<'a>(
+    client: &'a Arc<str>,
+    standing: &'a BrokerClient,
+    payload: &'a Bytes,
+) -> RequestEnvelope<'a> {
+    RequestEnvelope {
+        request: Request {
+            client,
+            principal: &standing.principal,
+            rights: standing.rights.as_ref(),
+            correlation: b"-",
+            payload,
+            properties: RequestProperties::default(),
+            may_be_redelivered: false,
+        },
+        deadline_ms: None,
+        has_capacity: true,
+        is_shared: false,
+    }
 }
 
 impl Hub {
@@ -67,7 +88,7 @@ impl Hub {
                 });
             }
             if !group.election.is_synced() {
-                group.changes.insert_watch(&client, &key, &gauge);
+                group.changes.insert(&client, Some(&key), &gauge);
             }
         }
         let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
@@ -80,20 +101,11 @@ impl Hub {
             self.execute_watch_request(&client, &standing, &payload, now);
             return self.record_watch_start((&client, &key), asked_at);
         };
-        let envelope = RequestEnvelope {
-            request: Request {
-                client: &client,
-                principal: &standing.principal,
-                rights: standing.rights.as_ref(),
-                correlation: correlation_data,
-                payload: &payload,
-                properties,
-                may_be_redelivered: true,
-            },
-            deadline_ms,
-            has_capacity: true,
-            is_shared: false,
-        };
+        let mut envelope = watch_request(&client, &standing, &payload);
+        envelope.request.correlation = correlation_data;
+        envelope.request.properties = properties;
+        envelope.request.may_be_redelivered = true;
+        envelope.deadline_ms = deadline_ms;
         let to = ReturnAddress {
             number,
             response_topic,
@@ -142,23 +154,10 @@ impl Hub {
         payload: &Bytes,
         now: ClockReading,
     ) -> Option<Ticket> {
-        let envelope = RequestEnvelope {
-            request: Request {
-                client,
-                principal: &standing.principal,
-                rights: standing.rights.as_ref(),
-                correlation: b"-",
-                payload,
-                properties: RequestProperties::default(),
-                may_be_redelivered: false,
-            },
-            deadline_ms: None,
-            has_capacity: true,
-            is_shared: false,
-        };
-        let asked = self.service.submit(&envelope, now);
+        let envelope = watch_request(client, standing, payload);
+        let progress = self.service.submit(&envelope, now);
         self.renew_lease(client, now);
-        match asked {
+        match progress {
             RequestProgress::Complete(_) => None,
             RequestProgress::Pending(ticket) => Some(ticket),
         }
@@ -178,12 +177,12 @@ impl Hub {
             self.renew_lease(client, now);
             return self.forget_broker_client(client);
         }
-        let about = EntrySubject {
+        let entry = Entry {
             client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
             user: unless,
-            request: None,
+            ..Entry::new(EntryKind::WatchesEnded { requests })
         };
-        self.publish_entry(EntryKind::WatchesEnded { requests }, about, b"", now);
+        self.publish_entry(&entry, now);
     }
 
     pub(super) fn handle_watches_ended(
@@ -205,10 +204,7 @@ impl Hub {
             return;
         }
         let is_mine = broker.group.as_ref().is_some_and(|group| {
-            group
-                .election
-                .name()
-                .is_some_and(|me| **me == *said.server && group.is_active(now))
+            group.election.is_me(said.server.as_bytes()) && group.is_active(now)
         });
         let last = broker.replay_clients.last_request(&client);
         if is_mine && said.user.is_none() && last.is_some_and(|last| last > requests) {
@@ -225,15 +221,17 @@ impl Hub {
                 matches!(&outgoing.kind, OutgoingKind::Notification { client: its, .. } if **its == *client)
             });
             if !group.election.is_synced() {
-                group.changes.insert_client(client.into(), &gauge);
+                group.changes.insert(&client.into(), None, &gauge);
             }
         }
     }
 
     /// Notes that a client sent a request that is not about a watch: the server that ends idle watches needs it.
     pub(in crate::hub::broker) fn renew_group_lease(&mut self, client: &Arc<str>) {
-        if self.service.is_watching_any(client)
-            && let Some(group) = self.group()
+        if let Some(broker) = &mut self.broker
+            && let Some(group) = &mut broker.group
+            && broker.watch_leases.is_some()
+            && self.service.is_watching_any(client)
         {
             group.alive_clients.insert(Arc::clone(client));
         }
@@ -282,13 +280,13 @@ impl Hub {
         let standings = self.broker.as_ref().map(|broker| &broker.named_clients);
         let standing = standings.and_then(|standings| standings.get(client));
         let user = standing.and_then(|it| it.principal.name().map(str::to_owned));
-        let about = EntrySubject {
+        let entry = Entry {
             client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
             user: user.as_deref(),
-            request: None,
+            payload: &payload,
+            ..Entry::new(EntryKind::Request { expiry_s: None })
         };
-        let kind = EntryKind::Request { expiry_s: None };
-        self.publish_entry(kind, about, &payload, now);
+        self.publish_entry(&entry, now);
     }
 }
 
