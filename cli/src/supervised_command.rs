@@ -136,9 +136,7 @@ impl SupervisedCommand {
                     // The attendant was killed; its children are now children of this process.
                     descendants::kill_all().await;
                 }
-                let code = status.code().or(status.signal().map(|signal| 128 + signal));
-                let code = code.and_then(|code| u8::try_from(code).ok());
-                Exit::CommandCode(code.unwrap_or(u8::MAX))
+                status.into()
             }
             Err(error) => {
                 message::print_error(&format!("cannot wait for the command: {error}"));

@@ -15,13 +15,7 @@ use crate::{
 };
 use clap::Args;
 use rustix::process::{Pid, Signal, getppid, kill_process, setpgid};
-use std::{
-    ffi::OsString,
-    io,
-    os::unix::process::ExitStatusExt as _,
-    process::{Command, ExitStatus},
-    time::Duration,
-};
+use std::{ffi::OsString, io, process::Command, time::Duration};
 use tokio::{
     signal::unix::{self, SignalKind},
     time::{Instant, sleep, sleep_until},
@@ -126,7 +120,7 @@ async fn supervise(
             match descendants::reap() {
                 ReapResult::Ended(process, status) if process == child => {
                     running = None;
-                    exit = exit_of(status);
+                    exit = status.into();
                     kill_at = kill_at.or_else(|| Instant::now().checked_add(grace));
                     terminate(None);
                 }
@@ -183,15 +177,6 @@ async fn supervise(
 fn terminate(running: Option<Pid>) {
     descendants::signal(running, Signal::TERM);
     descendants::signal(running, Signal::CONT);
-}
-
-/// Returns the exit code as shells report it: 128 plus the number of the signal that ended the command.
-fn exit_of(status: ExitStatus) -> Exit {
-    let code = status
-        .code()
-        .or(status.signal().map(|signal| 128 + signal))
-        .and_then(|code| u8::try_from(code).ok());
-    Exit::CommandCode(code.unwrap_or(u8::MAX))
 }
 
 /// Starts a command, which on Linux is killed when this process is killed. If it cannot be started, returns the exit code that

@@ -363,6 +363,7 @@ fn options_are_accepted_before_and_after_the_action() {
             let words = match action[0] {
                 "delete" => "'key' is absent",
                 "disconnect" => "no such client",
+                "log" => "the log belongs to the program",
                 _ => "",
             };
             assert!(ended.stderr.contains(words), "{ended:?}");

@@ -23,6 +23,8 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Decodes the form of `application/x-www-form-urlencoded`. The crate `form_urlencoded` returns text, with replacement characters for
+/// what is not UTF-8, but keys are any bytes.
 fn decoded(text: &str) -> Option<Bytes> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

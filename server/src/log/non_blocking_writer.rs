@@ -1,10 +1,13 @@
-//! Lines on their way to standard error. Whoever logs does not wait for who reads: a pipe that nobody empties would stop the server.
+//! Lines on their way to standard error. A full pipe without a reader does not block the threads that log.
+//!
+//! The writer of `tracing-appender` limits the number of queued lines, not their bytes. If its queue is full at the end of the process,
+//! it writes a message to standard output, which is for the addresses of the server. It counts lost lines, but does not log them.
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes that wait; further lines are left out.
+/// Maximum number of queued bytes; further lines are dropped.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone, Default)]
@@ -19,16 +22,16 @@ struct LineQueue {
 #[derive(Debug, Default)]
 struct QueueState {
     text: Vec<u8>,
-    /// How many lines were left out.
+    /// Number of dropped lines that are not reported yet.
     dropped: u64,
     is_writing: bool,
 }
 
 impl NonBlockingWriter {
-    /// Starts the thread that writes them to `output`.
+    /// Starts the thread that writes the lines to `output`.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No thread is available.
     pub(super) fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
         let lines = Self::default();
         let shared = Arc::clone(&lines.0);
@@ -38,14 +41,14 @@ impl NonBlockingWriter {
         Ok(lines)
     }
 
-    /// Waits until all are written, but not longer than this.
+    /// Waits until all lines are written, up to `patience`.
     pub(super) fn flush(&self, patience: Duration) {
         let is_busy = |waiting: &mut QueueState| waiting.is_writing || !waiting.text.is_empty();
         let changed = &self.0.changed;
         drop(changed.wait_timeout_while(self.0.lock(), patience, is_busy));
     }
 
-    /// Adds a line, or leaves it out if there is no room.
+    /// Adds a line, or drops it if the queue is full.
     pub(super) fn push(&self, line: &[u8]) {
         let mut waiting = self.0.lock();
         if waiting.text.len() + line.len() > MAX_QUEUED_BYTES {
@@ -76,7 +79,7 @@ impl LineQueue {
             let lost = std::mem::take(&mut waiting.dropped);
             waiting.is_writing = true;
             drop(waiting);
-            // Nobody may be there to read any more.
+            // The reader may be gone.
             let _ = output.write_all(&text);
             text.clear();
             if lost > 0 {
