@@ -8,13 +8,13 @@ const DEFAULT_FOLDER: &str = "dapr-components-sockets";
 const EXAMPLES: &str = "\
 Examples:
   statestore-dapr
-      serve components of the type state.statestore, for a daprd that is started afterwards
+      serve components of the type state.statestore, for a daprd that you start afterwards
   statestore-dapr --name azure.iotoperations
       serve components of the type state.azure.iotoperations, in place of the vendor's
   statestore-dapr --socket /run/dapr/statestore.sock --socket-mode 660
       create the socket in your own folder, with access for its group; start daprd with that folder
 
-The component, a file in the folder that daprd gets with --resources-path:
+The component is a file in the folder of daprd's --resources-path:
 
   apiVersion: dapr.io/v1alpha1
   kind: Component
@@ -27,8 +27,8 @@ The component, a file in the folder that daprd gets with --resources-path:
     - name: url
       value: mqtt://127.0.0.1:1883
 
-Start it before daprd, which looks for sockets only when it starts. The name of the socket without `.sock` is the type of the
-component, after `state.`. The metadata of each component has the address and the credentials: url, or hostname, tcpPort and useTls,
+Start it before daprd, which looks for sockets only when it starts. The name of the socket without `.sock` is the type of the \
+component, after `state.`. The metadata of each component has the address and the credentials: url, or hostname, tcpPort and useTls, \
 with caFile, satAuthFile and more (docs/dapr.md). One process serves up to 100 components.
 
 When it is ready, it prints `listening on PATH` to standard output; logs go to standard error. SIGTERM and SIGINT stop it cleanly.";

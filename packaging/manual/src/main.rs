@@ -56,14 +56,19 @@ fn server(folder: &Path) -> io::Result<()> {
     with_verbs(folder, command, "statestored", "8")
 }
 
-/// Writes a page. The text after the help consists of paragraphs: a title line with indented lines becomes a section, anything
-/// else stays text.
+/// Writes a page. The text after the help consists of paragraphs: a title line with indented lines becomes a section after the
+/// options, anything else continues the description.
 fn write(folder: &Path, command: Command, name: &str, section: &str) -> io::Result<()> {
     let after = command.get_after_help().map(ToString::to_string);
+    let paragraphs = after.iter().flat_map(|after| after.split("\n\n"));
+    let (sections, description): (Vec<_>, Vec<_>) =
+        paragraphs.partition(|paragraph| titled(paragraph).is_some());
     let has_verbs = command.get_subcommands().any(|verb| !verb.is_hide_set());
     let page = Man::new(command)
         .title(name.to_uppercase())
         .section(section)
+        // A page has no date. An empty argument would be omitted, and the others would move up.
+        .date(" ")
         .source(format!("{MANUAL} {}", env!("CARGO_PKG_VERSION")))
         .manual(MANUAL);
     let mut text = Vec::new();
@@ -71,31 +76,44 @@ fn write(folder: &Path, command: Command, name: &str, section: &str) -> io::Resu
     page.render_name_section(&mut text)?;
     page.render_synopsis_section(&mut text)?;
     page.render_description_section(&mut text)?;
+    for paragraph in description {
+        untitled(paragraph).to_writer(&mut text)?;
+    }
     page.render_options_section(&mut text)?;
     if has_verbs {
         page.render_subcommands_section(&mut text)?;
     }
-    for paragraph in after.iter().flat_map(|after| after.split("\n\n")) {
-        paragraph_of(paragraph).to_writer(&mut text)?;
+    for (title, lines) in sections.into_iter().filter_map(titled) {
+        let mut roff = Roff::new();
+        roff.control("SH", [title.to_uppercase().as_str()]);
+        verbatim(&mut roff, lines);
+        roff.to_writer(&mut text)?;
     }
     fs::write(folder.join(format!("{name}.{section}")), text)
 }
 
-fn paragraph_of(paragraph: &str) -> Roff {
+/// Splits a paragraph into its title and its indented lines, if it has both.
+fn titled(paragraph: &str) -> Option<(&str, &str)> {
+    let (title, lines) = paragraph.split_once(":\n")?;
+    (!title.starts_with(' ') && lines.starts_with("  ")).then_some((title, lines))
+}
+
+fn untitled(paragraph: &str) -> Roff {
     let mut roff = Roff::new();
-    match paragraph.split_once(":\n") {
-        Some((title, lines)) if lines.starts_with("  ") => {
-            roff.control("SH", [title.to_uppercase().as_str()]);
-            roff.control("nf", []);
-            for line in lines.lines() {
-                roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
-            }
-            roff.control("fi", []);
-        }
-        _ => {
-            roff.control("PP", []);
-            roff.text([roman(paragraph)]);
-        }
+    roff.control("PP", []);
+    if paragraph.starts_with("  ") {
+        verbatim(&mut roff, paragraph);
+    } else {
+        roff.text([roman(paragraph)]);
     }
     roff
+}
+
+/// Adds lines that are not filled, without their indentation.
+fn verbatim(roff: &mut Roff, lines: &str) {
+    roff.control("nf", []);
+    for line in lines.lines() {
+        roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+    }
+    roff.control("fi", []);
 }

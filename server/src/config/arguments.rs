@@ -26,14 +26,14 @@ Examples:
   statestored --config /etc/statestored/statestored.toml --check
       check a configuration file and exit
 
-You can set each option on the command line, in the environment (STATESTORED_MAX_KEYS=1000; commas separate several values) and in the
-TOML file that --config names (max-keys = 1000; a list for several values). The command line takes precedence over the environment,
+You can set each option on the command line, in the environment (STATESTORED_MAX_KEYS=1000; commas separate several values) and in the \
+TOML file that --config names (max-keys = 1000; a list for several values). The command line takes precedence over the environment, \
 and the environment over the file.
 
-When the server is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output; logs go to standard error.
+When the server is ready, it prints `listening on tcp://ADDRESS:PORT` for each listener to standard output; logs go to standard error. \
 SIGTERM and SIGINT stop it cleanly, and with --stop-with-stdin also the end of standard input. SIGHUP reloads the configuration and its files.
 
-The server supports MQTT 5 with QoS 0 and 1, without retained messages and shared subscriptions.";
+The server supports MQTT 5 with QoS 0 and 1, but no retained messages or shared subscriptions.";
 
 /// The command line of `statestored`, with what the environment and the configuration file say.
 #[derive(Debug, Parser)]

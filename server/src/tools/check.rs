@@ -16,8 +16,12 @@ const DAMAGED: u8 = 1;
 const UNCHECKED: u8 = 2;
 
 const EXAMPLES: &str = "\
-Reads all files, changes none, and reports each damaged file and the position of the damage. It ends with 0 if all is
-right, with 1 if something is damaged, and with 2 if it could not look, as while a server runs on the folder.
+Reads all files, changes none, and reports each damaged file and the position of the damage.
+
+Exit codes:
+  0  nothing is damaged
+  1  something is damaged
+  2  the check failed, for example because a server runs on the folder
 
 Examples:
   statestored check /var/lib/statestored

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
-A server compacts its folder by itself. Use this to copy or archive a small folder.
+A server compacts its folder by itself. Use this to shrink a folder before you copy or archive it.
 
 Examples:
   statestored compact /var/lib/statestored

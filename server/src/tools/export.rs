@@ -7,8 +7,8 @@ use statestored_storage::{StorageError, json_lines};
 use std::io::{BufWriter, ErrorKind};
 
 const EXAMPLES: &str = "\
-Writes JSON Lines to standard output: a header with the number of records, then one object for each record:
-{\"key\":\"greeting\",\"value\":\"hello\",\"version\":\"001763839924100:00000:StateStore\"}. Keys and values that are not UTF-8 are in
+Writes JSON Lines to standard output: a header with the number of records, then one object for each record: \
+{\"key\":\"greeting\",\"value\":\"hello\",\"version\":\"001763839924100:00000:StateStore\"}. Keys and values that are not UTF-8 are in \
 key_base64 and value_base64.
 
 Examples:

@@ -17,7 +17,7 @@ const GROUP_READ_MODE: u32 = 0o040;
 const MAX_PASSWORD_BYTES: usize = 65_535;
 
 const EXAMPLES: &str = "\
-Writes a hash (argon2id) of the password. A new file is readable for its owner only. The file is replaced atomically, so a running
+Writes a hash (argon2id) of the password. A new file is readable for its owner only. The file is replaced atomically, so a running \
 server never reads an incomplete one. The server applies it at a reload (SIGHUP).
 
 Examples:
