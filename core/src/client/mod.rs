@@ -2,7 +2,7 @@
 pub(crate) mod backoff;
 mod batch;
 mod call;
-pub(crate) mod cancellation_recorder;
+mod cancellation_recorder;
 mod capabilities;
 mod connection;
 mod connection_error;
@@ -58,6 +58,7 @@ pub use transaction::Transaction;
 pub use vdel::VdelOutcome;
 
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::platform::Platform;
 use crate::request::{Exchange, RequestTable};
 use crate::settings::check_client_id;
 use crate::{LostReason, Settings};
@@ -66,7 +67,7 @@ pub(crate) use runtime_handle::RuntimeHandle;
 pub(crate) use shared::Shared;
 use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
-use statestore_protocol::topic;
+use statestore_protocol::{Hlc, topic};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -251,6 +252,22 @@ impl Client {
             .session()
             .client_id()
             .to_owned()
+    }
+
+    /// Returns [`Settings::request_timeout`].
+    pub fn request_timeout(&self) -> Duration {
+        self.shared().request_timeout()
+    }
+
+    /// Returns [`Settings::platform`].
+    pub fn platform(&self) -> &dyn Platform {
+        self.shared().platform()
+    }
+
+    /// Returns a timestamp of this client's clock that no other call returns, in this or any other client. Use it as a fencing
+    /// token, or for a [`CompareAndSet`](crate::lock::CompareAndSet).
+    pub fn unique_timestamp(&self) -> Hlc {
+        self.shared().unique_timestamp()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -1,6 +1,7 @@
 //! Compare-and-set by a fencing token, as a sequence of requests without I/O.
-use crate::error::Outcome;
-use crate::{Condition, Entry, Hlc};
+use super::is_transient;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::{Condition, Entry, Hlc, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::hlc;
 
@@ -67,6 +68,20 @@ pub enum StepOutcome {
         /// Whether another attempt may succeed.
         may_pass: bool,
     },
+}
+
+impl From<&Result<SetOutcome, Error>> for StepOutcome {
+    fn from(result: &Result<SetOutcome, Error>) -> Self {
+        match result {
+            Ok(SetOutcome::Applied { version }) => Self::Applied(version.clone()),
+            Ok(SetOutcome::NotApplied { .. }) => Self::NotApplied,
+            Err(error) if error.kind() == ErrorKind::FencingTokenLower => Self::Refused,
+            Err(error) => Self::Failed {
+                outcome: error.outcome(),
+                may_pass: is_transient(error),
+            },
+        }
+    }
 }
 
 /// State after a response.
@@ -168,7 +183,7 @@ impl CompareAndSet {
 }
 
 /// Returns the token just above a version, with the node id of `name`.
-pub(crate) fn token_above(version: &Hlc, name: &Hlc) -> Hlc {
+pub fn token_above(version: &Hlc, name: &Hlc) -> Hlc {
     let (wall_ms, counter) = hlc::next_after(0, Some((version.wall_ms(), version.counter())));
     name.at(wall_ms, counter)
 }

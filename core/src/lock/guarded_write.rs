@@ -3,14 +3,12 @@
 //! Each write carries the guard's fencing token. It is rejected without being sent if the lease is no longer certainly held. It
 //! waits for its response only as long as the lease was certain to be held when it began. A message may still be on its way
 //! when the lease ends. The store rejects it by the fence once a newer holder has written the same key.
-use super::Guard;
 use super::update::{self, UpdateOptions, UpdateOutcome};
+use super::{Guard, WRITE_ACTION};
 use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{DelOptions, DelOutcome, Entry, Hlc, SetOptions, SetOutcome, VdelOutcome};
 use std::time::Duration;
-
-pub(super) const WRITE_ACTION: &str = "writing under the lease";
 
 impl Guard {
     /// Stores a value unconditionally, and protects the key. From then on, the key can be written and deleted only with this

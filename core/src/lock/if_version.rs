@@ -1,11 +1,9 @@
 //! SET with a condition on the version, for stores without such conditions.
 use super::compare_and_set::{CompareAndSet, Progress};
 use super::options::{certain_lifetime, check_expiry};
-use super::update::step_outcome;
 use crate::client::Deadline;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::ClientStore;
-use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::Version;
 use std::time::Duration;
@@ -104,14 +102,15 @@ impl VersionedSet<'_> {
     }
 
     async fn read(&self) -> Result<FoundVersion, Error> {
-        let store = ClientStore::new(self.client.shared()).at_once(self.options.at_once);
-        let found = store.settle(self.key, self.deadline.remaining()).await;
-        let found = found.map_err(not_done)?;
-        Ok(match found.entry() {
+        let options = GetOptions::new()
+            .timeout(self.deadline.remaining())
+            .at_once(self.options.at_once);
+        let found = self.client.shared().send_get(self.key, &options).await;
+        Ok(match found.map_err(not_done)? {
             Some(entry) if Version::from(&entry.version) == self.version => {
-                FoundVersion::Same(entry.clone())
+                FoundVersion::Same(entry)
             }
-            found => FoundVersion::Other(found.map(|entry| entry.version.clone())),
+            found => FoundVersion::Other(found.map(|entry| entry.version)),
         })
     }
 
@@ -140,7 +139,7 @@ impl VersionedSet<'_> {
                 .shared()
                 .send_set(self.key, &step.value, &options)
                 .await;
-            match (steps.handle_outcome(step_outcome(&result)), result) {
+            match (steps.handle_outcome((&result).into()), result) {
                 (Progress::Continue, _) => {
                     fence_ends = self
                         .options

@@ -46,8 +46,7 @@ mod options;
 mod renewal_task;
 mod update;
 
-pub(crate) use compare_and_set::token_above;
-pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
+pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome, token_above};
 pub(crate) use contended_locks::ContendedLocks;
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
@@ -60,6 +59,9 @@ pub use options::{LeaseOptions, LockOptions, Renewal};
 pub use update::{UpdateOptions, UpdateOutcome};
 
 use crate::error::{Error, ErrorKind, Outcome};
+
+/// Description of a write by a guard, for messages.
+const WRITE_ACTION: &str = "writing under the lease";
 
 /// Describes an action on a lock for messages, with a long name shortened.
 fn action(verb: &str, name: &[u8]) -> String {
@@ -89,7 +91,7 @@ fn not_a_lock(name: &[u8], reason: impl Into<String>) -> Error {
 }
 
 /// Returns whether the same request may succeed later, so that a waiting caller continues to wait.
-pub(crate) fn is_transient(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     error.is_retryable()
         || error.outcome() == Outcome::Unknown
             && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse)

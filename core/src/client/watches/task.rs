@@ -1,13 +1,10 @@
 //! The task that keeps the store's watches in line with the observers.
 use super::super::call::Call;
 use super::super::detach;
-use super::super::observer::EndReason;
 use super::super::shared::Shared;
 use super::{WatchRequest, WatchWaiter};
-use crate::Entry;
-use crate::LostReason;
+use crate::TransactionRecord;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents;
 use crate::request::{Message, OutgoingRequest};
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
@@ -77,13 +74,8 @@ impl Shared {
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (WatchRequest::Read { .. }, Reply::Value(value), Some(version)) => {
-                let found = Entry::new(detach(value), version);
-                let found = if intents::has_record_prefix(&found.value) {
-                    Box::pin(self.read(key, Some(found), call.remaining(), false)).await?
-                } else {
-                    Some(found)
-                };
-                Ok(found.map(|entry| (entry.value, entry.version)))
+                TransactionRecord::reject(&value, &version, || call.action())?;
+                Ok(Some((detach(value), version)))
             }
             (WatchRequest::Start { .. } | WatchRequest::Stop, Reply::Ok, _)
             | (WatchRequest::Stop, Reply::Count(0), _)
@@ -138,7 +130,9 @@ impl Shared {
                 return false;
             }
             // The last observation may still be true. After a transient failure, the key is read again.
-            (WatchRequest::Read { missed, .. }, Err(error)) if !watch.gap => {
+            (WatchRequest::Read { missed, .. }, Err(error))
+                if !watch.gap && TransactionRecord::of(&error).is_none() =>
+            {
                 watch.needs_read |= is_transient(&error);
                 watch.distrusted |= missed;
             }
@@ -152,18 +146,7 @@ impl Shared {
                 }
             }
             (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error)) => {
-                // Without the full error, which names the key.
-                tracing::warn!(kind = ?error.kind(), "a watch ends");
-                for caller in watch.waiters.drain(..) {
-                    // The receiver is gone if the caller gave up.
-                    let _ = caller.started.send(Err(error.clone()));
-                }
-                for queue in watch.observers.drain(..) {
-                    queue.close(EndReason {
-                        lost_reason: LostReason::Refused,
-                        error: Some(error.clone()),
-                    });
-                }
+                watch.end(&error);
             }
         }
         if !retry {
