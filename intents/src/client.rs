@@ -49,8 +49,11 @@ impl IntentsClient {
         let key = key.as_ref();
         let mut store = self.store(options.timeout);
         store.at_once = options.at_once;
-        let found = stored(self.client.get_with(key, options).await)?;
-        Box::pin(read(&store, key, found, store.remaining())).await
+        let record = match self.client.get_with(key, options).await {
+            Err(error) => stored(error)?,
+            found => return found,
+        };
+        Box::pin(read(&store, key, record, store.remaining())).await
     }
 
     /// Stores a value, like [`Client::set_with`]. With a condition on the version, it waits for transactions.
@@ -110,7 +113,7 @@ impl IntentsClient {
     /// Dropping the future is then like the end of the program: other clients abort or finish the transaction.
     ///
     /// # Errors
-    /// The errors of [`Client::transact_with`] and [`transact`].
+    /// The errors of [`Client::transact_with`] and [`transact`](fn@transact).
     pub async fn transact_with(
         &self,
         transaction: &Transaction,

@@ -113,7 +113,7 @@ impl<'a> ClientStore<'a> {
 impl Store for ClientStore<'_> {
     async fn get(&self, key: &[u8], timeout: Duration) -> Result<Option<Entry>, Error> {
         let options = GetOptions::new().timeout(timeout).at_once(self.at_once);
-        stored(self.client.get_with(key, &options).await)
+        self.client.get_with(key, &options).await.or_else(stored)
     }
 
     async fn set(&self, set: Set<'_>, timeout: Duration) -> Result<SetOutcome, Error> {
@@ -154,12 +154,12 @@ impl Store for ClientStore<'_> {
     }
 }
 
-/// Returns the result of a GET with a record in the place of the error that reports it.
-pub(crate) fn stored(found: Result<Option<Entry>, Error>) -> Result<Option<Entry>, Error> {
-    found.or_else(|error| match TransactionRecord::of(&error) {
+/// Returns the record on which a GET failed. Returns any other error.
+pub(crate) fn stored(error: Error) -> Result<Option<Entry>, Error> {
+    match TransactionRecord::of(&error) {
         Some(TransactionRecord { value, version }) => {
             Ok(Some(Entry::new(value.clone(), version.clone())))
         }
         None => Err(error),
-    })
+    }
 }

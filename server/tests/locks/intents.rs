@@ -4,12 +4,11 @@ use crate::machine::{Machine, one_and_two};
 use crate::network_simulation::NetworkSimulation;
 use bytes::Bytes;
 use statestore::{
-    Client, Condition, DelOptions, Entry, Error, ErrorKind, Expiry, GetOptions, Outcome,
-    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, TransactionRecord,
-    UpdateOptions, UpdateOutcome,
+    Client, Condition, DelOptions, Entry, Error, ErrorKind, GetOptions, Outcome, SetOptions,
+    SetOutcome, TransactOptions, Transaction, TransactionOutcome, TransactionRecord, UpdateOptions,
+    UpdateOutcome,
 };
-use statestore_intents::{Decision, Intent, IntentsClient, Record, TransactionId};
-use std::num::NonZeroU64;
+use statestore_intents::{Intent, IntentsClient, Record, TransactionId};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -366,37 +365,6 @@ async fn updates_and_conditional_sets_wait_for_and_then_abort_a_transaction() {
     // The old value was put back, under a new version.
     assert!(matches!(set.unwrap(), SetOutcome::NotApplied { .. }));
     assert_eq!(world.value("b").unwrap(), "old");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_update_keeps_the_expiry_that_a_committed_transaction_gave_the_key() {
-    let world = NetworkSimulation::start();
-    let client = connect(&Machine::new(&world, "one", 1)).await;
-    let plain = client.client();
-    let id = TransactionId(7);
-    let intent = Intent {
-        id,
-        old: None,
-        new: Some(("new".into(), NonZeroU64::new(60_000))),
-    };
-    let record = Record::Intent(intent).encode();
-    plain.set("a", record).await.unwrap();
-    let committed = Record::Decision(Decision::Committed(vec!["a".into()]));
-    plain.set(id.register(), committed.encode()).await.unwrap();
-    let updated = update(&client, |old| {
-        let old = old.unwrap();
-        assert_eq!(old.value, "new");
-        assert!(matches!(old.expires_in, Expiry::After(_)), "{old:?}");
-        Some("updated")
-    });
-    updated.await;
-    let remaining = GetOptions::new().remaining(true);
-    let entry = client.get_with("a", &remaining).await.unwrap().unwrap();
-    assert_eq!(entry.value, "updated");
-    let Expiry::After(left) = entry.expires_in else {
-        panic!("it does not expire");
-    };
-    assert!(left > 50 * SECOND && left <= 60 * SECOND, "{left:?}");
 }
 
 #[tokio::test(start_paused = true)]
