@@ -27,8 +27,8 @@ OPTIONS = {"get_many": "get", "set_many": "set", "del_many": "del", "vdel": "del
 ALIASES = {("C++", "counters"): ("C", "counters"), ("Node", "scan_options"): ("Node", "timeout_options")}
 # Variants of a call that the page does not name.
 VARIANT = re.compile(r"(_async)?(_with|_within)?$")
-# Handles and sizes; `sst_client_id` is the call `client_id`.
-HIDDEN = {"C": {"free", "new", "clone", "id", "size"}, "C++": {"raw"}}
+# Handles and sizes; `sst_client_id` is the call `client_id`. In Rust, what `statestore-intents` needs of a client.
+HIDDEN = {"Rust": {"platform", "request_timeout", "unique_timestamp"}, "C": {"free", "new", "clone", "id", "size"}, "C++": {"raw"}}
 
 
 def camel(name: str) -> str:

@@ -197,7 +197,7 @@ typedef enum sst_status {
     SST_INVALID_RESPONSE = 30,
     // The response reports a failed remote procedure call.
     SST_RPC = 31,
-    // The store lacks conditions on versions, remaining times or transactions.
+    // The store lacks what the call needs, or the value belongs to an unfinished transaction.
     SST_UNSUPPORTED = 32,
     // Another client still held the lock when the wait ended.
     SST_LOCK_HELD = 40,
@@ -800,15 +800,8 @@ typedef struct sst_transact_options {
     uint64_t timeout_ms;
     // Not zero: asks the store to keep the keys on disk.
     uint32_t persist;
-    // Whether the request is sent again if the session is lost, an sst_retry. A transaction through intents always
-    // asks again for its outcome.
+    // Whether the request is sent again if the session is lost, an sst_retry.
     uint32_t retry;
-    // Not zero: on a store without transactions, uses intents. They cost several requests for each key and a fence on
-    // each. In the meantime they leave records at the keys, which other libraries would read as values. See
-    // docs/intents.md.
-    uint32_t through_intents;
-    // Zero.
-    uint32_t reserved;
 } sst_transact_options;
 
 // Callback that receives the outcome of a transaction.
@@ -1617,8 +1610,7 @@ void sst_transaction_outcome_free(struct sst_transaction_outcome *outcome);
 //
 // Blocks: until the answer, at most for the time-out. Errors: those of sst_set() and sst_del(), and these:
 //
-// - SST_UNSUPPORTED if the store has no transactions (see sst_client_capabilities()) and `through_intents` does not
-//   ask for them.
+// - SST_UNSUPPORTED if the store has no transactions (see sst_client_capabilities()).
 // - SST_INVALID_ARGUMENT for a transaction without operations, with more than the store takes, or with an invalid
 //   operation.
 //

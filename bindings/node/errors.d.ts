@@ -106,7 +106,7 @@ export class InvalidResponseError extends StateStoreError {
 export class RpcError extends StateStoreError {
   readonly code: "Rpc";
 }
-/** The store lacks conditions on versions, remaining times or transactions. */
+/** The store lacks what the call needs, or the value belongs to an unfinished transaction. */
 export class UnsupportedError extends StateStoreError {
   readonly code: "Unsupported";
 }

@@ -206,8 +206,6 @@ export interface TransactOptions extends TimeoutOptions {
   persist?: boolean | undefined;
   /** Whether the request is sent again if the session is lost before its response arrives. */
   retry?: Retry | undefined;
-  /** On a store without transactions, makes one of single requests (docs/intents.md). */
-  throughIntents?: boolean | undefined;
 }
 
 /** Options of {@link Transaction.set}. */

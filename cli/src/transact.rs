@@ -31,9 +31,6 @@ pub(crate) struct Transact {
     /// Ask the store to keep the keys on disk
     #[arg(long)]
     persist: bool,
-    /// On a store without transactions, use single requests, through intents
-    #[arg(long)]
-    through_intents: bool,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -174,9 +171,7 @@ impl Transact {
             transaction = with;
             keys.push(key);
         }
-        let options = TransactOptions::new()
-            .persist(self.persist)
-            .through_intents(self.through_intents);
+        let options = TransactOptions::new().persist(self.persist);
         let connection = Connection::open(global).await?;
         let outcome = connection
             .client

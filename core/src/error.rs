@@ -67,7 +67,7 @@ kinds! {
     InvalidResponse = 30,
     /// The response reports a failed remote procedure call.
     Rpc = 31,
-    /// The store lacks conditions on versions, remaining times or transactions.
+    /// The store lacks what the call needs, or the value belongs to an unfinished transaction.
     Unsupported = 32,
     /// Another client still held the lock when the wait ended.
     LockHeld = 40,
@@ -232,7 +232,9 @@ impl Error {
         }))
     }
 
-    pub(crate) fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+    /// Sets the [source](StdError::source) of the error.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
         self
     }
@@ -252,7 +254,9 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_operation(mut self, operation: usize) -> Self {
+    /// Sets the [`operation`](Self::operation) of a transaction that caused the failure.
+    #[must_use]
+    pub fn with_operation(mut self, operation: usize) -> Self {
         Arc::make_mut(&mut self.0).operation = Some(operation);
         self
     }
@@ -264,7 +268,9 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
+    /// Sets the [`outcome`](Self::outcome).
+    #[must_use]
+    pub fn with_outcome(mut self, outcome: Outcome) -> Self {
         Arc::make_mut(&mut self.0).outcome = outcome;
         self
     }

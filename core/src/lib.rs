@@ -68,12 +68,12 @@ mod as_bytes;
 mod client;
 mod counters;
 mod error;
-pub mod intents;
 pub mod lock;
 mod lost_reason;
 pub mod platform;
 mod request;
 mod settings;
+mod transaction_record;
 mod transport;
 
 pub use as_bytes::AsBytes;
@@ -103,3 +103,4 @@ pub use statestore_protocol::{
 /// The version of `tokio` whose types are in the signatures of this crate: [`sync::watch::Receiver`](tokio::sync::watch::Receiver) and
 /// [`time::Instant`](tokio::time::Instant).
 pub use tokio;
+pub use transaction_record::TransactionRecord;

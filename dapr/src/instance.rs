@@ -11,6 +11,7 @@ use statestore::{
     Capabilities, Client, Condition, DelOptions, DelOutcome, Entry, Error, ErrorKind, GetOptions,
     SetOptions, TransactOptions, Transaction, TransactionOutcome, UpdateOptions, UpdateOutcome,
 };
+use statestore_intents::IntentsClient;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +34,8 @@ const MAX_KEY_BYTES: usize = 16_384;
 /// A component.
 #[derive(Debug)]
 pub(crate) struct Instance {
-    pub(crate) client: Client,
-    pub(crate) persist: bool,
+    client: IntentsClient,
+    persist: bool,
     keep_content_type: bool,
     /// Each call has a receiver.
     calls: watch::Sender<()>,
@@ -79,6 +80,7 @@ impl Instance {
     /// Connects to the store.
     pub(crate) async fn connect(spec: ComponentSpec) -> Result<Self, Status> {
         let client = Client::connect(spec.settings).await;
+        let client = client.and_then(IntentsClient::new);
         Ok(Self {
             client: client.map_err(|error| failed(&error))?,
             persist: spec.persist,
@@ -89,7 +91,7 @@ impl Instance {
 
     /// Disconnects from the store.
     pub(crate) async fn close(&self) {
-        self.client.close().await;
+        self.client.client().close().await;
     }
 
     /// Waits until the running calls have ended, then disconnects from the store. New calls can no longer begin.
@@ -100,7 +102,7 @@ impl Instance {
 
     /// Fails unless there is a connection to the store.
     pub(crate) fn ping(&self) -> Result<(), Status> {
-        let state = self.client.state();
+        let state = self.client.client().state();
         let state = state.borrow();
         if state.is_connected() {
             return Ok(());
@@ -113,11 +115,11 @@ impl Instance {
 
     /// Waits a short time for a connection to the store, which is tried immediately.
     pub(crate) async fn ready(&self) -> Result<(), Status> {
-        if self.client.state().borrow().is_connected() {
+        let mut state = self.client.client().state();
+        if state.borrow().is_connected() {
             return Ok(());
         }
-        let mut state = self.client.state();
-        self.client.reconnect_now();
+        self.client.client().reconnect_now();
         let settled = state.wait_for(|state| state.is_connected() || state.is_closed());
         let _ = tokio::time::timeout(CONNECT_TIMEOUT, settled).await;
         self.ping()
@@ -125,7 +127,7 @@ impl Instance {
 
     /// Returns the capabilities of the store, requested once for each connection.
     pub(crate) async fn capabilities(&self) -> Result<Capabilities, Status> {
-        let capabilities = self.client.capabilities().await;
+        let capabilities = self.client.client().capabilities().await;
         capabilities.map_err(|error| failed(&error))
     }
 
@@ -186,7 +188,7 @@ impl Instance {
     /// Deletes a key. Without an `ETag`, an absent key counts as deleted.
     pub(crate) async fn delete(&self, request: DeleteRequest) -> Result<(), Status> {
         let options = translate_delete(&request)?;
-        match self.client.del_with(&request.key, &options).await {
+        match self.client.client().del_with(&request.key, &options).await {
             Ok(DelOutcome::Deleted { .. }) => Ok(()),
             Ok(DelOutcome::Absent) if options.if_version.is_none() => Ok(()),
             Ok(DelOutcome::Absent | DelOutcome::Mismatch { .. }) => Err(mismatch(STALE)),
@@ -196,7 +198,7 @@ impl Instance {
                     || self.is_fenced_by_components(&error).await? =>
             {
                 let transaction = Transaction::new().del(&request.key, &options);
-                let outcome = self.transact_in_store(&transaction).await?;
+                let outcome = self.execute(&transaction).await?;
                 if outcome.is_applied() {
                     return Ok(());
                 }
@@ -213,14 +215,12 @@ impl Instance {
         Ok(is_fenced && !self.capabilities().await?.conditions)
     }
 
-    /// Executes a transaction atomically, on a store that needs no intents for transactions.
-    pub(crate) async fn transact_in_store(
+    /// Executes a transaction atomically.
+    pub(crate) async fn execute(
         &self,
         transaction: &Transaction,
     ) -> Result<TransactionOutcome, Status> {
-        let options = TransactOptions::new()
-            .persist(self.persist)
-            .through_intents(true);
+        let options = TransactOptions::new().persist(self.persist);
         let outcome = self.client.transact_with(transaction, &options).await;
         outcome.map_err(|error| failed(&error))
     }

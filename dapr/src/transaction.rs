@@ -3,8 +3,8 @@ use crate::instance::{Instance, STALE, translate_delete};
 use crate::proto::transactional_state_operation::Request;
 use crate::proto::{TransactionalStateOperation, TransactionalStateRequest};
 use crate::status::{mismatch, with_location};
-use statestore::intents::MAX_OPERATIONS;
 use statestore::{Transaction, TransactionOutcome};
+use statestore_intents::MAX_OPERATIONS;
 use tonic::Status;
 
 /// Names in daprd of the features of a state store.
@@ -49,7 +49,7 @@ impl Instance {
             transaction = extended;
             reasons.push(if_not);
         }
-        match self.transact_in_store(&transaction).await? {
+        match self.execute(&transaction).await? {
             TransactionOutcome::Applied(_) => Ok(()),
             TransactionOutcome::NotApplied { operation, .. } => {
                 let if_not = reasons.get(operation).copied().unwrap_or(STALE);

@@ -54,7 +54,7 @@ pub enum sst_status {
     SST_INVALID_RESPONSE = 30,
     /// The response reports a failed remote procedure call.
     SST_RPC = 31,
-    /// The store lacks conditions on versions, remaining times or transactions.
+    /// The store lacks what the call needs, or the value belongs to an unfinished transaction.
     SST_UNSUPPORTED = 32,
     /// Another client still held the lock when the wait ended.
     SST_LOCK_HELD = 40,

@@ -28,30 +28,19 @@ pub struct sst_transact_options {
     pub timeout_ms: u64,
     /// Not zero: asks the store to keep the keys on disk.
     pub persist: u32,
-    /// Whether the request is sent again if the session is lost, an sst_retry. A transaction through intents always
-    /// asks again for its outcome.
+    /// Whether the request is sent again if the session is lost, an sst_retry.
     pub retry: u32,
-    /// Not zero: on a store without transactions, uses intents. They cost several requests for each key and a fence on
-    /// each. In the meantime they leave records at the keys, which other libraries would read as values. See
-    /// docs/intents.md.
-    pub through_intents: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
-sized!(sst_transact_options, reserved: u32);
+sized!(sst_transact_options, retry: u32);
 
 /// # Safety As [`input::options`] asks.
 unsafe fn options(given: *const sst_transact_options) -> Result<TransactOptions, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
-    if given.reserved != 0 {
-        return Err(input::invalid("reserved", "it is not zero"));
-    }
     Ok(TransactOptions::new()
         .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
         .persist(given.persist != 0)
-        .through_intents(given.through_intents != 0)
         .retry(set::retry(given.retry)?))
 }
 
@@ -185,8 +174,7 @@ closure!(
 ///
 /// Blocks: until the answer, at most for the time-out. Errors: those of sst_set() and sst_del(), and these:
 ///
-/// - SST_UNSUPPORTED if the store has no transactions (see sst_client_capabilities()) and `through_intents` does not
-///   ask for them.
+/// - SST_UNSUPPORTED if the store has no transactions (see sst_client_capabilities()).
 /// - SST_INVALID_ARGUMENT for a transaction without operations, with more than the store takes, or with an invalid
 ///   operation.
 ///

@@ -275,9 +275,9 @@ class [[nodiscard]] client {
   /// Other clients see all of them or none. A later operation sees the effects of the earlier ones. A condition that is not met is a
   /// result, not an error.
   ///
-  /// Blocks: until the answer. Errors: those of `set`. SST_UNSUPPORTED if the store has no transactions and
-  /// `transact_options::through_intents` does not ask for them. SST_INVALID_ARGUMENT for a transaction without operations, with more
-  /// than the store takes, or with an invalid operation. `error::operation` returns the index of the invalid or rejected operation.
+  /// Blocks: until the answer. Errors: those of `set`. SST_UNSUPPORTED if the store has no transactions. SST_INVALID_ARGUMENT for a
+  /// transaction without operations, with more than the store takes, or with an invalid operation. `error::operation` returns the index
+  /// of the invalid or rejected operation.
   result<transaction_outcome> transact(const transaction& given, const transact_options& options = {}) const;
 
   /// Begins to execute a transaction, as it is now. Blocks: no. Errors: those of invalid operations as well.

@@ -90,8 +90,6 @@ struct transact_options {
   bool persist = false;
   /// Whether the request is sent again if the session is lost before its response arrives.
   sst_retry retry = SST_RETRY_SAFE;
-  /// On a store without transactions, uses intents (docs/intents.md).
-  bool through_intents = false;
 };
 
 /// Options of `scan`.
@@ -362,7 +360,6 @@ inline sst_transact_options raw(const transact_options& options) noexcept {
   converted.timeout_ms = ms(options.timeout);
   converted.persist = options.persist;
   converted.retry = options.retry;
-  converted.through_intents = options.through_intents;
   return converted;
 }
 

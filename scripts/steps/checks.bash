@@ -41,7 +41,7 @@ step_docs() {
 
 # The API documentation of Rust checks all dependencies once more.
 step_book() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p 'statestored*'
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib -p statestore-protocol -p statestore -p statestore-intents -p 'statestored*'
   doxygen docs/Doxyfile
   (
     cd bindings/node

@@ -10,7 +10,7 @@ step_format() {
   python3 docs/promises.py check
   python3 docs/prose.py check
   python3 docs/messages.py check
-  scripts/layers cli server server/*/ core/protocol dapr ffi bindings/*/ packaging/manual tests/*/
+  scripts/layers
   scripts/plant --check
 }
 

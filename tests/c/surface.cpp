@@ -177,9 +177,9 @@ void extensions(statestore::client& client) {
   stale.if_version = one;
   const auto refused = client.transact(std::move(given).set("cxx/ext/a", "1").del("cxx/ext", stale));
   CHECK(!refused.applied && refused.operation == 1u && refused.version == set.version && !client.get("cxx/ext/a"));
-  statestore::transact_options anywhere;
-  anywhere.through_intents = true;
-  CHECK(client.transact(transaction().set("cxx/ext/a", "1"), anywhere).applied && client.get("cxx/ext/a")->value() == "1");
+  statestore::transact_options durable;
+  durable.persist = true;
+  CHECK(client.transact(transaction().set("cxx/ext/a", "1"), durable).applied && client.get("cxx/ext/a")->value() == "1");
 }
 
 void empty_functions(statestore::client& client) {

@@ -291,8 +291,6 @@ static void foreign(void) {
   sst_del_options del = del_options();
   sst_capabilities none;
   sst_transaction *given = transaction();
-  sst_transact_options through_intents;
-  sst_transaction_outcome *outcome = NULL;
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
   settings.client_id = "foreign";
@@ -303,19 +301,6 @@ static void foreign(void) {
   EXPECT(SST_UNSUPPORTED, sst_get(client, TEXT("key"), &ask, &entry, &error));
   add_set(given, "key", "x", NULL);
   CHECK(refused(client, given, SST_UNSUPPORTED) == -1);
-  // Through intents there would be one: not of these operations, which are looked at before anything is sent.
-  memset(&through_intents, 0, sizeof through_intents);
-  through_intents.size = sizeof through_intents;
-  through_intents.through_intents = 1;
-  given = transaction();
-  add_set(given, "key", "x", NULL);
-  add_del(given, "statestore/transactions/x", NULL);
-  CHECK(sst_transact(client, given, &through_intents, &outcome, &error) == SST_INVALID_ARGUMENT && outcome == NULL);
-  CHECK(sst_error_operation(error) == 1);
-  sst_error_free(error);
-  through_intents.reserved = 1;
-  EXPECT(SST_INVALID_ARGUMENT, sst_transact(client, given, &through_intents, &outcome, &error));
-  sst_transaction_free(given);
   memset(&none, 0xff, sizeof none);
   none.size = sizeof none;
   EXPECT(SST_OK, sst_client_capabilities(client, &none, &error));

@@ -245,7 +245,6 @@ export function transactInput(from: Options): TransactInput {
     persist: flag(from, "persist"),
     timeout: time(from, "timeout"),
     retry: word(from, "retry", RETRIES),
-    throughIntents: flag(from, "throughIntents"),
   });
 }
 

@@ -20,7 +20,7 @@ export const KNOWN = {
   get: GET,
   getMany: GET,
   capabilities: CALL,
-  transact: ["persist", "retry", "throughIntents", ...TIMED],
+  transact: ["persist", "retry", ...TIMED],
   "transaction.set": ["condition", "expiresIn", "fencingToken"],
   "transaction.del": ["fencingToken", "ifVersion"],
   set: SET,

@@ -39,7 +39,6 @@ export interface TransactInput {
   persist?: boolean;
   timeout?: number;
   retry?: string;
-  throughIntents?: boolean;
 }
 
 /** A SET if it has a value, otherwise a DEL. */

@@ -54,7 +54,6 @@ pub struct TransactInput {
     pub persist: Option<bool>,
     pub timeout: Option<f64>,
     pub retry: Option<String>,
-    pub through_intents: Option<bool>,
 }
 
 /// Options of `update`.
@@ -114,7 +113,6 @@ pub(crate) fn del(input: Option<DelInput>) -> Result<DelOptions, Error> {
 pub(crate) fn transact(input: Option<TransactInput>) -> Result<TransactOptions, Error> {
     let input = input.unwrap_or_default();
     Ok(TransactOptions::new()
-        .through_intents(input.through_intents.unwrap_or_default())
         .persist(input.persist.unwrap_or_default())
         .timeout(input.timeout.map(time))
         .retry(retry(input.retry.as_deref())?))

@@ -66,16 +66,10 @@ async function plainServer() {
   return proxy;
 }
 
-test("a store without transactions has them through intents", async () => {
+test("a store without transactions refuses them", async () => {
   const proxy = await plainServer();
   const plain = await connect(`mqtt://127.0.0.1:${proxy.address().port}`);
-  const transaction = plain.transaction().set("p", "1").set("q", "1", { condition: "if_absent" }).del("r");
-  await assert.rejects(plain.transact(transaction), (error) => error instanceof UnsupportedError && /through_intents/.test(error.message));
-  const outcome = await plain.transact(transaction, { throughIntents: true });
-  assert.equal(outcome.applied, true);
-  assert.equal(outcome.versions[2], null);
-  assert.equal((await plain.get("q")).value.toString(), "1");
-  assert.equal((await plain.transact(transaction, { throughIntents: true })).operation, 1);
+  await assert.rejects(plain.transact(plain.transaction().set("p", "1")), UnsupportedError);
   await plain.close();
   proxy.close();
 });

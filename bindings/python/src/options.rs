@@ -65,10 +65,8 @@ pub(crate) fn transact(
     persist: OptionalArgument<'_, '_>,
     timeout: OptionalArgument<'_, '_>,
     again: OptionalArgument<'_, '_>,
-    through_intents: OptionalArgument<'_, '_>,
 ) -> PyResult<TransactOptions> {
     Ok(TransactOptions::new()
-        .through_intents(flag("through_intents", through_intents)?.unwrap_or_default())
         .persist(flag("persist", persist)?.unwrap_or_default())
         .timeout(time("timeout", timeout)?)
         .retry(retry(again)?))

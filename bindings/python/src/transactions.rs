@@ -43,7 +43,7 @@ impl Transactions {
 
     /// Executes all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were
     /// executed. If the store rejects one, the error has its index in ``operation``, and nothing was done. Not every store has
-    /// transactions (`Capabilities.transactions`); on others ``through_intents`` makes one of single requests (docs/intents.md).
+    /// transactions (`Capabilities.transactions`).
     ///
     ///     >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
     ///     >>> client.transact(transaction).versions  # doctest: +ELLIPSIS
@@ -52,8 +52,8 @@ impl Transactions {
     ///     >>> outcome.applied, outcome.operation
     ///     (False, 1)
     #[pyo3(
-        signature = (transaction, *, persist=None, timeout=None, retry=None, through_intents=None),
-        text_signature = "($self, transaction, *, persist=False, timeout=None, retry='safe', through_intents=False)"
+        signature = (transaction, *, persist=None, timeout=None, retry=None),
+        text_signature = "($self, transaction, *, persist=False, timeout=None, retry='safe')"
     )]
     fn transact<'py>(
         &self,
@@ -62,9 +62,8 @@ impl Transactions {
         persist: OptionalArgument<'_, 'py>,
         timeout: OptionalArgument<'_, 'py>,
         retry: OptionalArgument<'_, 'py>,
-        through_intents: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = options::transact(persist, timeout, retry, through_intents)?;
+        let options = options::transact(persist, timeout, retry)?;
         let operations = transaction.get().operations();
         let transact = self.shared.client.transact(operations, options);
         self.shared.run(py, "TXN", transact, |py, _, outcome| {

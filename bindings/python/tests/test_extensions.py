@@ -80,15 +80,10 @@ def plain_url(statestore_server):
     listener.close()
 
 
-def test_a_store_without_transactions_has_them_through_intents(face, plain_url):
+def test_a_store_without_transactions_refuses_them(face, plain_url):
     client = face.run(face.module.connect(plain_url))
-    transaction = client.transaction().set("a", "1").set("b", "1", condition="if_absent").delete("c")
-    with pytest.raises(statestore.UnsupportedError, match="through_intents"):
-        face.run(client.transact(transaction))
-    outcome = face.run(client.transact(transaction, through_intents=True))
-    assert outcome.applied and outcome.versions[2] is None
-    assert [entry.value for entry in face.run(client.get_many(["a", "b"]))] == [b"1", b"1"]
-    assert face.run(client.transact(transaction, through_intents=True)).operation == 1
+    with pytest.raises(statestore.UnsupportedError, match="statestore-intents"):
+        face.run(client.transact(client.transaction().set("a", "1")))
     face.run(client.close())
 
 

@@ -53,11 +53,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the time that is left until the deadline. Valid once the request was sent.
-    pub(super) fn remaining(&self) -> Duration {
-        Duration::from_millis(self.deadline_ms.saturating_sub(self.shared.now_ms()))
-    }
-
     fn start(&mut self, waker: &Waker) -> Result<(), Error> {
         let command = self.request.command;
         self.trace = Trace::start(command.verb(), subject(command));
@@ -212,7 +207,7 @@ impl<'a> Call<'a> {
         )
     }
 
-    fn action(&self) -> String {
+    pub(super) fn action(&self) -> String {
         action(self.request.command)
     }
 }

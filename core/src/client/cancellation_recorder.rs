@@ -68,18 +68,18 @@ pub(super) fn record(outcome: Outcome) {
 /// Guard of a call of several requests that may already have changed something. If it is dropped before [`disarm`](Self::disarm), the
 /// outcome of the call is recorded as unknown, whatever happens to the current request.
 #[derive(Debug, Default)]
-pub(crate) struct UnknownOutcomeGuard {
+pub(super) struct UnknownOutcomeGuard {
     is_armed: bool,
 }
 
 impl UnknownOutcomeGuard {
     /// Marks that a request was executed, or may have been.
-    pub(crate) fn arm(&mut self) {
+    pub(super) fn arm(&mut self) {
         self.is_armed = true;
     }
 
     /// Disarms the guard: the call has ended and reports its own outcome.
-    pub(crate) fn disarm(mut self) {
+    pub(super) fn disarm(mut self) {
         self.is_armed = false;
     }
 }

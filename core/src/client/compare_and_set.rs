@@ -182,7 +182,7 @@ impl CompareAndSet {
 }
 
 /// Returns the token just above a version, with the node id of `name`.
-pub(crate) fn token_above(version: &Hlc, name: &Hlc) -> Hlc {
+pub fn token_above(version: &Hlc, name: &Hlc) -> Hlc {
     let (wall_ms, counter) = hlc::next_after(0, Some((version.wall_ms(), version.counter())));
     name.at(wall_ms, counter)
 }

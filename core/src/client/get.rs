@@ -2,10 +2,9 @@
 use super::call::{Call, invalid_argument};
 use super::capabilities::unsupported;
 use super::{Client, Deadline, Expiry, Shared, detach};
-use crate::AsBytes;
 use crate::error::Error;
-use crate::intents;
 use crate::request::OutgoingRequest;
+use crate::{AsBytes, TransactionRecord};
 use bytes::Bytes;
 use statestore_protocol::{Capabilities, CommandRef, Hlc, Reply};
 use std::time::Duration;
@@ -132,23 +131,7 @@ impl Client {
         if options.needs_extensions() {
             return Box::pin(self.get_extended(key.as_ref(), options)).await;
         }
-        self.send_get(key.as_ref(), options).await
-    }
-
-    async fn send_get(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
-        let mut get = self.shared().start_get(key, options)?;
-        let response = (&mut get).await?;
-        let found = entry(&get, response)?;
-        match &found {
-            Some(entry) if intents::has_record_prefix(&entry.value) => {
-                Box::pin(
-                    self.shared()
-                        .read(key, found, get.remaining(), options.at_once),
-                )
-                .await
-            }
-            _ => Ok(found),
-        }
+        self.shared().send_get(key.as_ref(), options).await
     }
 
     async fn get_extended(&self, key: &[u8], options: &GetOptions) -> Result<Option<Entry>, Error> {
@@ -157,7 +140,7 @@ impl Client {
         let deadline = Deadline::after(options.timeout.unwrap_or(self.shared().request_timeout()));
         let get = |timeout, permitted: GetOptions| {
             let options = permitted.timeout(timeout);
-            async move { self.send_get(key, &options).await }
+            async move { self.shared().send_get(key, &options).await }
         };
         let permits = |store: &Capabilities| options.supported(key, store);
         self.call_if_supported(
@@ -188,33 +171,14 @@ impl Shared {
         Ok(Call::new(self, request, options.timeout))
     }
 
-    /// Returns the stored value of a key, even if it is a record of a transaction.
-    pub(crate) async fn get_stored(
+    pub(crate) async fn send_get(
         &self,
         key: &[u8],
-        timeout: Duration,
-        waits: bool,
-        remaining: bool,
+        options: &GetOptions,
     ) -> Result<Option<Entry>, Error> {
-        let options = GetOptions::new()
-            .timeout(timeout)
-            .at_once(!waits)
-            .remaining(remaining);
-        let mut get = self.start_get(key, &options)?;
+        let mut get = self.start_get(key, options)?;
         let response = (&mut get).await?;
         entry(&get, response)
-    }
-
-    /// Returns the value that readers see for a key whose stored value is `stored`.
-    pub(super) async fn read(
-        &self,
-        key: &[u8],
-        stored: Option<Entry>,
-        timeout: Duration,
-        at_once: bool,
-    ) -> Result<Option<Entry>, Error> {
-        let store = intents::ClientStore::new(self).at_once(at_once);
-        intents::read(&store, key, stored, timeout).await
     }
 }
 
@@ -223,28 +187,25 @@ pub(super) fn entry(
     get: &Call<'_>,
     response: super::call::Response,
 ) -> Result<Option<Entry>, Error> {
-    match (response.reply, response.version) {
-        (Reply::Nil, _) => Ok(None),
-        (Reply::Value(value), Some(version)) => Ok(Some(Entry {
-            value: detach(value),
-            version,
-            expires_in: Expiry::Unknown,
-        })),
-        (
-            Reply::ValueAndTime {
-                value,
-                expires_in_ms,
-            },
-            Some(version),
-        ) if get.requests_remaining_time() => Ok(Some(Entry {
-            value: detach(value),
-            version,
-            expires_in: expires_in_ms
-                .map_or(Expiry::Never, |ms| Expiry::After(Duration::from_millis(ms))),
-        })),
-        (Reply::Value(_) | Reply::ValueAndTime { .. }, None) => {
-            Err(get.invalid("the response has a value and no version"))
+    let (value, expires_in) = match response.reply {
+        Reply::Nil => return Ok(None),
+        Reply::Value(value) => (value, Expiry::Unknown),
+        Reply::ValueAndTime {
+            value,
+            expires_in_ms,
+        } if get.requests_remaining_time() => {
+            let after = |ms| Expiry::After(Duration::from_millis(ms));
+            (value, expires_in_ms.map_or(Expiry::Never, after))
         }
-        _ => Err(get.invalid("the response is not one to GET")),
-    }
+        _ => return Err(get.invalid("the response is not one to GET")),
+    };
+    let Some(version) = response.version else {
+        return Err(get.invalid("the response has a value and no version"));
+    };
+    TransactionRecord::reject(&value, &version, || get.action())?;
+    Ok(Some(Entry {
+        value: detach(value),
+        version,
+        expires_in,
+    }))
 }

@@ -3,7 +3,6 @@ use super::batch::{MaybeDone, join_all};
 use super::{Client, Deadline, Entry, GetOptions, get};
 use crate::AsBytes;
 use crate::error::Error;
-use crate::intents;
 use statestore_protocol::Capabilities;
 
 impl Client {
@@ -72,21 +71,9 @@ impl Client {
             let get = self.shared().start_get(key.as_ref(), options)?;
             Ok(MaybeDone::Running(get))
         });
-        let mut found = join_all(self.shared(), gets, |get, response| {
+        join_all(self.shared(), gets, |get, response| {
             get::entry(get, response?)
         })
-        .await?;
-        let timeout = options.timeout.unwrap_or(self.shared().request_timeout());
-        for (key, found) in keys.iter().zip(&mut found) {
-            if let Some(entry) = found
-                && intents::has_record_prefix(&entry.value)
-            {
-                let read = self
-                    .shared()
-                    .read(key.as_ref(), found.take(), timeout, options.at_once);
-                *found = Box::pin(read).await?;
-            }
-        }
-        Ok(found)
+        .await
     }
 }

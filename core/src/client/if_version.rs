@@ -5,8 +5,7 @@ use super::capabilities::permits_conditions;
 use super::compare_and_set::{CompareAndSet, Progress};
 use super::expiry::{certain_lifetime, check_expiry};
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::ClientStore;
-use crate::{Client, Entry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Entry, GetOptions, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Version};
 use std::time::Duration;
@@ -140,14 +139,15 @@ impl VersionedSet<'_> {
     }
 
     async fn read(&self) -> Result<FoundVersion, Error> {
-        let store = ClientStore::new(self.client.shared()).at_once(self.options.at_once);
-        let found = store.settle(self.key, self.deadline.remaining()).await;
-        let found = found.map_err(not_done)?;
-        Ok(match found.entry() {
+        let options = GetOptions::new()
+            .timeout(self.deadline.remaining())
+            .at_once(self.options.at_once);
+        let found = self.client.shared().send_get(self.key, &options).await;
+        Ok(match found.map_err(not_done)? {
             Some(entry) if Version::from(&entry.version) == self.version => {
-                FoundVersion::Same(entry.clone())
+                FoundVersion::Same(entry)
             }
-            found => FoundVersion::Other(found.map(|entry| entry.version.clone())),
+            found => FoundVersion::Other(found.map(|entry| entry.version)),
         })
     }
 

@@ -3,7 +3,7 @@ mod action;
 pub(crate) mod backoff;
 mod batch;
 mod call;
-pub(crate) mod cancellation_recorder;
+mod cancellation_recorder;
 mod capabilities;
 mod capabilities_cache;
 mod compare_and_set;
@@ -48,8 +48,7 @@ mod watches;
 pub(crate) use action::key_action;
 pub use cancellation_recorder::CancellationRecorder;
 pub(crate) use capabilities::is_unsupported_request;
-pub(crate) use compare_and_set::token_above;
-pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome};
+pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome, token_above};
 pub(crate) use contended_locks::ContendedLock;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};
@@ -69,6 +68,7 @@ pub use transaction::Transaction;
 pub use vdel::VdelOutcome;
 
 use crate::error::{Error, ErrorKind, Outcome};
+use crate::platform::Platform;
 use crate::request::{Exchange, RequestTable};
 use crate::settings::check_client_id;
 use crate::{Counters, LostReason, Settings};
@@ -77,7 +77,7 @@ pub(crate) use runtime_handle::RuntimeHandle;
 pub(crate) use shared::Shared;
 use statestore_protocol::mqtt::session::{Session, SessionConfig, Subscriptions};
 use statestore_protocol::mqtt::{Connect, Limits, Subscription};
-use statestore_protocol::topic;
+use statestore_protocol::{Hlc, topic};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -262,6 +262,22 @@ impl Client {
             .session()
             .client_id()
             .to_owned()
+    }
+
+    /// Returns [`Settings::request_timeout`].
+    pub fn request_timeout(&self) -> Duration {
+        self.shared().request_timeout()
+    }
+
+    /// Returns [`Settings::platform`].
+    pub fn platform(&self) -> &dyn Platform {
+        self.shared().platform()
+    }
+
+    /// Returns a timestamp of this client's clock that no other call returns, in this or any other client. Use it as a fencing
+    /// token, or for a [`CompareAndSet`](crate::lock::CompareAndSet).
+    pub fn unique_timestamp(&self) -> Hlc {
+        self.shared().unique_timestamp()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

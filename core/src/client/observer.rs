@@ -89,7 +89,7 @@ impl Observer {
     /// Returns the reason why the observer ended, or `None` while it continues. The reasons are [`Closed`](LostReason::Closed),
     /// [`TakenOver`](LostReason::TakenOver), [`GaveUp`](LostReason::GaveUp) and [`Refused`](LostReason::Refused). `Refused`
     /// means that the store no longer allows the watch, or cannot send the value because it exceeds the maximum packet size of
-    /// this client.
+    /// this client, or that the key holds a [`TransactionRecord`](crate::TransactionRecord).
     pub fn lost_reason(&self) -> Option<LostReason> {
         self.queue.end_reason().map(|end| end.lost_reason)
     }

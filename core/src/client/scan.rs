@@ -3,7 +3,6 @@ use super::call::Call;
 use super::{Client, detach};
 use crate::AsBytes;
 use crate::error::Error;
-use crate::intents;
 use crate::request::OutgoingRequest;
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Reply};
@@ -147,12 +146,7 @@ impl Scan {
         }
         drop(page);
         self.cursor = after.map_or(ScanCursor::End, ScanCursor::After);
-        // Registers of transactions are listed only if the pattern names them.
-        let shows_all = self.pattern.starts_with(intents::REGISTERS);
-        let keys = keys
-            .into_iter()
-            .filter(|key| shows_all || !key.starts_with(intents::REGISTERS));
-        Ok(Some(keys.map(detach).collect()))
+        Ok(Some(keys.into_iter().map(detach).collect()))
     }
 
     /// Returns the next key, or `None` after the last one.

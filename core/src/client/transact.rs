@@ -5,7 +5,6 @@ use super::capabilities::unsupported;
 use super::{Client, Deadline, Transaction};
 use crate::Retry;
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents;
 use crate::request::OutgoingRequest;
 use statestore_protocol::{Capabilities, CommandRef, Hlc, Rejection, Reply, TransactionOperation};
 use std::time::Duration;
@@ -18,12 +17,8 @@ pub struct TransactOptions {
     pub timeout: Option<Duration>,
     /// Whether the store is asked to keep the keys on disk.
     pub persist: bool,
-    /// Whether the request is sent again if the session is lost before its response arrives. A transaction through intents
-    /// always reads its own outcome again, independent of this option.
+    /// Whether the request is sent again if the session is lost before its response arrives.
     pub retry: Retry,
-    /// Whether to use [intents] on a store without transactions. They cost several requests and a fence for
-    /// each key. Meanwhile the keys hold records, which other libraries would read as values.
-    pub through_intents: bool,
 }
 
 impl TransactOptions {
@@ -50,13 +45,6 @@ impl TransactOptions {
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
-        self
-    }
-
-    /// Sets [`through_intents`](Self#structfield.through_intents).
-    #[must_use]
-    pub fn through_intents(mut self, through_intents: bool) -> Self {
-        self.through_intents = through_intents;
         self
     }
 }
@@ -106,8 +94,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::Unsupported`]: the store has no transactions
-    ///   ([`Capabilities::transactions`]), and [`through_intents`](TransactOptions::through_intents) is not set.
+    /// - [`ErrorKind::Unsupported`]: the store has no transactions ([`Capabilities::transactions`]).
     /// - [`ErrorKind::InvalidArgument`]: the transaction has no operations, more than the
     ///   store accepts, or an invalid one.
     /// - The errors of [`set`](Self::set) and [`del`](Self::del).
@@ -144,7 +131,7 @@ impl Client {
         let transact = |timeout, ()| self.send_transaction(operations, timeout, options);
         let permits = |store: &Capabilities| match store.transactions {
             None => {
-                let reason = "the store has no transactions; the option through_intents makes them of single requests";
+                let reason = "the store has no transactions; the crate statestore-intents makes them of single requests";
                 Err(unsupported(command, reason))
             }
             Some(limit) if operations.len() as u64 > limit => {
@@ -153,14 +140,8 @@ impl Client {
             }
             Some(_) => Ok(()),
         };
-        let done = self.call_if_supported(&deadline, true, command, permits, transact);
-        match done.await {
-            Err(error) if options.through_intents && error.kind() == ErrorKind::Unsupported => {
-                let store = intents::ClientStore::new(self.shared()).persist(options.persist);
-                Box::pin(intents::transact(&store, transaction, deadline.remaining())).await
-            }
-            result => result,
-        }
+        self.call_if_supported(&deadline, true, command, permits, transact)
+            .await
     }
 
     async fn send_transaction(

@@ -23,7 +23,7 @@ use statestore_protocol::TransactionOperation;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
-    pub(crate) operations: Vec<TransactionOperation>,
+    pub(super) operations: Vec<TransactionOperation>,
     /// Index of the first invalid operation, and the reason.
     pub(super) first_invalid: Option<(usize, &'static str)>,
 }
@@ -64,6 +64,11 @@ impl Transaction {
             token: options.fencing_token.clone(),
         });
         self
+    }
+
+    /// Returns the operations, as they are sent.
+    pub fn operations(&self) -> &[TransactionOperation] {
+        &self.operations
     }
 
     /// Returns the number of operations.

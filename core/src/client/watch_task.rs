@@ -3,9 +3,8 @@ use super::call::Call;
 use super::detach;
 use super::shared::Shared;
 use super::watches::WatchRequest;
-use crate::Entry;
+use crate::TransactionRecord;
 use crate::error::Error;
-use crate::intents;
 use crate::request::{Message, OutgoingRequest};
 use bytes::Bytes;
 use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
@@ -74,13 +73,8 @@ impl Shared {
         let response = (&mut call).await?;
         match (step, response.reply, response.version) {
             (WatchRequest::Read { .. }, Reply::Value(value), Some(version)) => {
-                let found = Entry::new(detach(value), version);
-                let found = if intents::has_record_prefix(&found.value) {
-                    Box::pin(self.read(key, Some(found), call.remaining(), false)).await?
-                } else {
-                    Some(found)
-                };
-                Ok(found.map(|entry| (entry.value, entry.version)))
+                TransactionRecord::reject(&value, &version, || call.action())?;
+                Ok(Some((detach(value), version)))
             }
             (WatchRequest::Start { .. } | WatchRequest::Stop, Reply::Ok, _)
             | (WatchRequest::Stop, Reply::Count(0), _)

@@ -42,8 +42,7 @@ mod options;
 mod renewal_task;
 mod update;
 
-pub(crate) use crate::client::token_above;
-pub use crate::client::{CompareAndSet, Progress, Step, StepOutcome};
+pub use crate::client::{CompareAndSet, Progress, Step, StepOutcome, token_above};
 pub use election::{Election, Leader, Leadership};
 pub use guard::{Guard, Release};
 pub use holder::Holder;

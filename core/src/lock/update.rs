@@ -7,8 +7,7 @@ use crate::client::{
     CompareAndSet, Deadline, Progress, certain_lifetime, check_expiry, is_unsupported_request,
 };
 use crate::error::{Error, ErrorKind, Outcome};
-use crate::intents::{ClientStore, SettledKey, TOMBSTONE, has_record_prefix};
-use crate::{Client, Condition, Entry, Expiry, Hlc, SetOptions, SetOutcome};
+use crate::{Client, Condition, Entry, Expiry, GetOptions, Hlc, SetOptions, SetOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
@@ -117,54 +116,19 @@ enum AttemptOutcome {
 }
 
 /// The key as read by an attempt.
-enum ReadEntry<'a> {
-    /// Read from a store with conditions on versions.
-    Versioned {
-        found: Option<Entry>,
-        /// Time at which the store executed the GET, less the travel time of a SET.
-        since: Instant,
-    },
-    /// Read from a store without conditions on versions.
-    Settled {
-        settled: SettledKey,
-        /// The same time as in [`Versioned`](Self::Versioned).
-        since: Instant,
-        /// Two updates of one guard have the same token, so only one runs at a time.
-        _permit: Option<MutexGuard<'a, ()>>,
-    },
+struct ReadEntry<'a> {
+    found: Option<Entry>,
+    /// Time at which the store executed the GET, less the travel time of a SET.
+    since: Instant,
+    /// Whether the store has conditions on versions.
+    has_conditions: bool,
+    /// On a store without conditions on versions, two updates of one guard have the same token, so only one runs at a time.
+    _permit: Option<MutexGuard<'a, ()>>,
 }
 
-impl ReadEntry<'_> {
-    fn entry(&self) -> Option<&Entry> {
-        match self {
-            Self::Versioned { found, .. } => found.as_ref(),
-            Self::Settled { settled, .. } => settled.entry(),
-        }
-    }
-}
-
-/// Expiry of the stored entry, which an update keeps by default.
-enum Kept {
-    /// The entry does not expire, or the store cannot report its remaining time.
-    Never,
-    /// The entry expires this long after `since`.
-    Until { time: Duration, since: Instant },
-    /// The entry is the record of a deletion.
-    Tombstone,
-}
-
-impl Kept {
-    fn of(found: Option<&Entry>, since: Instant) -> Self {
-        match found.map(|found| found.expires_in) {
-            Some(Expiry::After(time)) => Self::Until { time, since },
-            _ => Self::Never,
-        }
-    }
-}
-
-fn is_record(found: Option<&Entry>) -> bool {
-    found.is_some_and(|found| has_record_prefix(&found.value))
-}
+/// Expiry of the stored entry, which an update keeps by default: a time after an instant. `None` if the entry does not expire,
+/// or the store cannot report its remaining time.
+type Kept = Option<(Duration, Instant)>;
 
 struct Update<'a> {
     client: &'a Client,
@@ -189,28 +153,20 @@ impl Update<'_> {
             let timeout = self.remaining(&retry_reason)?;
             match self.read(timeout).await {
                 Ok(read) => {
-                    let Some(new) = change(read.entry().cloned()).await else {
+                    let Some(new) = change(read.found.clone()).await else {
                         return Ok(UpdateOutcome::Unchanged);
                     };
                     let new = Bytes::copy_from_slice(new.as_ref());
-                    let attempt = match read {
-                        ReadEntry::Versioned { found, since } => {
-                            self.replace_version(found.as_ref(), since, &new, &retry_reason)
-                                .await?
-                        }
-                        ReadEntry::Settled {
-                            settled,
-                            since,
-                            _permit,
-                        } => {
-                            let expiry = if settled.is_tombstone() {
-                                Kept::Tombstone
-                            } else {
-                                Kept::of(settled.stored.as_ref(), since)
-                            };
-                            let steps = self.steps(settled.stored, new, is_outranked);
-                            self.replace(steps, &expiry, retry_reason).await?
-                        }
+                    let kept = match read.found.as_ref().map(|found| found.expires_in) {
+                        Some(Expiry::After(time)) => Some((time, read.since)),
+                        _ => None,
+                    };
+                    let attempt = if read.has_conditions {
+                        self.replace_version(read.found.as_ref(), kept, &new, &retry_reason)
+                            .await?
+                    } else {
+                        let steps = self.steps(read.found, new, is_outranked);
+                        self.replace(steps, kept, retry_reason).await?
                     };
                     retry_reason = match attempt {
                         AttemptOutcome::Applied(version) => {
@@ -244,19 +200,10 @@ impl Update<'_> {
 
     async fn read(&self, limit: Duration) -> Result<ReadEntry<'_>, Error> {
         let deadline = Deadline::after(limit);
-        let not_done = |error: Error| error.with_outcome(Outcome::NotDone);
         let store = self.client.capabilities_within(&deadline, true).await;
-        let store = store.map_err(not_done)?;
-        let remaining = store.remaining_time && self.options.expires_in.is_none();
-        if store.conditions {
-            let (found, since) = self.get(&deadline, remaining).await?;
-            // A record of a transaction through intents is replaced by the steps for stores that need such records.
-            if !is_record(found.as_ref()) {
-                return Ok(ReadEntry::Versioned { found, since });
-            }
-        }
+        let store = store.map_err(|error| error.with_outcome(Outcome::NotDone))?;
         let permit = match self.guard {
-            Some(guard) => {
+            Some(guard) if !store.conditions => {
                 let timers = &self.client.shared().runtime;
                 let permit = timers
                     .timeout(deadline.remaining(), guard.updates().lock())
@@ -265,43 +212,24 @@ impl Update<'_> {
                     self.timeout_error("another update by the guard takes long", None)
                 })?)
             }
-            None => None,
+            _ => None,
         };
-        let local = ClientStore::new(self.client.shared());
-        let settled = local.settle(self.key, deadline.remaining()).await;
-        let mut settled = settled.map_err(not_done)?;
-        let mut since = Instant::now();
-        if remaining && settled.entry().is_some() {
-            // Settling a key does not request its remaining time.
-            let (found, at) = self.get(&deadline, true).await?;
-            // If the key has a record again, the steps detect it.
-            if !is_record(found.as_ref()) {
-                (settled.stored, since) = (found, at);
-            }
-        }
-        Ok(ReadEntry::Settled {
-            settled,
-            since,
-            _permit: permit,
-        })
-    }
-
-    /// Returns the stored entry, and the time at which the store executed the GET, less the travel time of a SET.
-    async fn get(
-        &self,
-        deadline: &Deadline,
-        remaining: bool,
-    ) -> Result<(Option<Entry>, Instant), Error> {
+        let options = GetOptions::new()
+            .timeout(deadline.remaining())
+            .remaining(store.remaining_time && self.options.expires_in.is_none());
         let sent = Instant::now();
-        let shared = self.client.shared();
-        let found = shared.get_stored(self.key, deadline.remaining(), true, remaining);
+        let found = self.client.shared().send_get(self.key, &options).await;
         let found = found
-            .await
             .map_err(|error| error.with_outcome(Outcome::NotDone))
             .inspect_err(|error| self.invalidate_capabilities_if_unsupported(error))?;
         let now = Instant::now();
         let latency = now.duration_since(sent).min(MAX_TRAVEL);
-        Ok((found, now.checked_sub(latency).unwrap_or(now)))
+        Ok(ReadEntry {
+            found,
+            since: now.checked_sub(latency).unwrap_or(now),
+            has_conditions: store.conditions,
+            _permit: permit,
+        })
     }
 
     /// Discards the known capabilities if the store rejected the form of a request: the connection leads to another store.
@@ -315,7 +243,7 @@ impl Update<'_> {
     async fn replace_version(
         &self,
         found: Option<&Entry>,
-        since: Instant,
+        kept: Kept,
         new: &[u8],
         retry_reason: &RetryReason,
     ) -> Result<AttemptOutcome, Error> {
@@ -324,7 +252,7 @@ impl Update<'_> {
         });
         let options = SetOptions {
             condition,
-            expires_in: self.expires_in(&Kept::of(found, since)),
+            expires_in: self.expires_in(kept),
             fencing_token: self.guard.map(|guard| guard.token().clone()),
             persist: self.options.persist,
             timeout: Some(self.remaining(retry_reason)?),
@@ -359,11 +287,11 @@ impl Update<'_> {
     }
 
     /// Returns the expiry of the new value: that of the options, or the remaining time of the key; `None` for no expiry.
-    fn expires_in(&self, kept: &Kept) -> Option<Duration> {
-        match (self.options.expires_in, kept) {
-            (Some(Duration::MAX), _) | (None, Kept::Tombstone | Kept::Never) => None,
-            (Some(time), _) => Some(time),
-            (None, Kept::Until { time, since }) => Some(remaining_since(*time, *since)),
+    fn expires_in(&self, kept: Kept) -> Option<Duration> {
+        match self.options.expires_in {
+            Some(Duration::MAX) => None,
+            Some(time) => Some(time),
+            None => kept.map(|(time, since)| remaining_since(time, since)),
         }
     }
 
@@ -371,7 +299,7 @@ impl Update<'_> {
     async fn replace(
         &self,
         mut steps: CompareAndSet,
-        kept: &Kept,
+        kept: Kept,
         retry_reason: RetryReason,
     ) -> Result<AttemptOutcome, Error> {
         let mut fence_ends = None;
@@ -380,10 +308,7 @@ impl Update<'_> {
             let Some(timeout) = self.write_timeout(fence_ends, &retry_reason)? else {
                 return Ok(AttemptOutcome::Retry(RetryReason::TimeLimit));
             };
-            let expires_in = match kept {
-                Kept::Tombstone if !step.is_write => Some(TOMBSTONE),
-                kept => self.expires_in(kept),
-            };
+            let expires_in = self.expires_in(kept);
             let options = SetOptions {
                 condition: step.condition,
                 expires_in,

@@ -1,12 +1,11 @@
 //! The actors and their tasks.
 use crate::history::{EventKind, KEYS, KeyOperation, Precondition, ReportedOutcome};
 use crate::store::Port;
-use statestore::intents::{self, Set, Store as _};
-use statestore::lock::{CompareAndSet, Progress, StepOutcome};
+use statestore::lock::{CompareAndSet, Progress};
 use statestore::{
-    Condition, DelOptions, Entry, Error, ErrorKind, Outcome, SetOptions, SetOutcome, Transaction,
-    TransactionOutcome,
+    Condition, DelOptions, Entry, Error, Outcome, SetOptions, Transaction, TransactionOutcome,
 };
+use statestore_intents::{self as intents, Set, Store as _};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -96,7 +95,7 @@ async fn transact(port: &Port, mut changes: Vec<KeyOperation>, timeout: Duration
     port.world.inner().history.end(event, what(told));
 }
 
-/// Updates a key as [`Client::update`](statestore::Client::update) does.
+/// Updates a key as [`IntentsClient::update_with`](intents::IntentsClient::update_with) does.
 async fn update(port: &Port, key: usize, letter: &str) {
     let name = KEYS[key].as_bytes();
     let mut is_outranked = false;
@@ -129,16 +128,8 @@ async fn update(port: &Port, key: usize, letter: &str) {
                 token: Some(step.token.clone()),
                 expires_in: (is_tombstone && !step.is_write).then_some(intents::TOMBSTONE),
             };
-            let answer = match port.set(set, 10 * SECOND).await {
-                Ok(SetOutcome::Applied { version }) => StepOutcome::Applied(version),
-                Ok(SetOutcome::NotApplied { .. }) => StepOutcome::NotApplied,
-                Err(error) if error.kind() == ErrorKind::FencingTokenLower => StepOutcome::Refused,
-                Err(error) => StepOutcome::Failed {
-                    outcome: error.outcome(),
-                    may_pass: true,
-                },
-            };
-            match steps.handle_outcome(answer) {
+            let result = port.set(set, 10 * SECOND).await;
+            match steps.handle_outcome((&result).into()) {
                 Progress::Applied(_) => told = ReportedOutcome::Applied,
                 Progress::Failed => told = ReportedOutcome::Unknown,
                 Progress::Outranked => is_outranked = true,

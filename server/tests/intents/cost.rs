@@ -2,8 +2,8 @@
 use crate::faults::Fault;
 use crate::history::KEYS;
 use crate::store::StoreSimulation;
-use statestore::intents::{self, Store as _};
 use statestore::{DelOptions, SetOptions, Transaction};
+use statestore_intents::{self as intents, Store as _};
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;

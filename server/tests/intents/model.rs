@@ -4,7 +4,7 @@ use crate::faults::Fault;
 use crate::history::{EventKind, History, KEYS, KeyOperation, Precondition};
 use crate::store::{AwaitedEvent, SentRequest, StoreSimulation};
 use statestore::Error;
-use statestore::intents::{Record, settle};
+use statestore_intents::{Record, settle};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

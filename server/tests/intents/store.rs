@@ -2,8 +2,8 @@
 use crate::faults::Fault;
 use crate::history::History;
 use bytes::Bytes;
-use statestore::intents::{Decision, REGISTERS, Record, Set, Store, TransactionId};
 use statestore::{Condition, Entry, Error, ErrorKind, Hlc, Outcome as Done, SetOutcome};
+use statestore_intents::{Decision, REGISTERS, Record, Set, Store, TransactionId};
 use statestore_protocol::property::RequestProperties;
 use statestore_protocol::{Clock, Command, Reply, ServiceError, SetOptions};
 use statestored_access::Principal;

@@ -3,18 +3,29 @@ use crate::lease::SECOND;
 use crate::machine::{Machine, one_and_two};
 use crate::network_simulation::NetworkSimulation;
 use bytes::Bytes;
-use statestore::intents::{Decision, Intent, Record, TransactionId};
 use statestore::{
-    Client, Condition, DelOptions, DelOutcome, Entry, ErrorKind, Expiry, GetOptions, Observation,
-    ObserveOptions, Outcome, Overflow, SetOptions, SetOutcome, TransactOptions, Transaction,
-    TransactionOutcome,
+    Client, Condition, DelOptions, Entry, Error, ErrorKind, GetOptions, Outcome, SetOptions,
+    SetOutcome, TransactOptions, Transaction, TransactionOutcome, TransactionRecord, UpdateOptions,
+    UpdateOutcome,
 };
-use std::num::NonZeroU64;
+use statestore_intents::{Intent, IntentsClient, Record, TransactionId};
 use std::time::Duration;
 use tokio::time::sleep;
 
-fn through_intents() -> TransactOptions {
-    TransactOptions::new().through_intents(true)
+async fn connect(machine: &Machine) -> IntentsClient {
+    IntentsClient::new(machine.connect().await).unwrap()
+}
+
+async fn transact(
+    client: &IntentsClient,
+    transaction: &Transaction,
+) -> Result<TransactionOutcome, Error> {
+    let options = TransactOptions::new().timeout(20 * SECOND);
+    client.transact_with(transaction, &options).await
+}
+
+async fn assert_applied(client: &IntentsClient, transaction: &Transaction) {
+    assert!(transact(client, transaction).await.unwrap().is_applied());
 }
 
 fn plain() -> NetworkSimulation {
@@ -29,41 +40,75 @@ fn both(value: &str) -> Transaction {
         .set("b", value, &SetOptions::default())
 }
 
-async fn value(client: &Client, key: &str) -> Option<Bytes> {
-    client.get(key).await.unwrap().map(|entry| entry.value)
+async fn get(client: &IntentsClient, key: &str) -> Option<Entry> {
+    client.get_with(key, &GetOptions::new()).await.unwrap()
+}
+
+async fn value(client: &IntentsClient, key: &str) -> Option<Bytes> {
+    get(client, key).await.map(|entry| entry.value)
+}
+
+async fn update(
+    client: &IntentsClient,
+    change: impl FnMut(Option<&Entry>) -> Option<&'static str>,
+) -> UpdateOutcome {
+    let options = UpdateOptions::new();
+    client.update_with("a", &options, change).await.unwrap()
+}
+
+fn assert_names_the_client(error: &Error) {
+    let known = (error.kind(), error.outcome());
+    assert_eq!(known, (ErrorKind::Unsupported, Outcome::NotDone), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("statestore-intents"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn transactions_without_the_option_are_refused_naming_it() {
+async fn a_plain_transaction_is_refused_naming_the_client() {
     let world = plain();
     let client = Machine::new(&world, "one", 1).connect().await;
     let error = client.transact(&both("1")).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.outcome()),
-        (ErrorKind::Unsupported, Outcome::NotDone)
-    );
-    assert!(error.to_string().contains("through_intents"), "{error}");
+    assert_names_the_client(&error);
     assert!(world.history().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_client_never_takes_a_record_for_a_value() {
+    let world = plain();
+    let (client, other) = one_and_two(&world).await;
+    put_intent(&client, "a", None).await;
+    let version = statestore::Hlc::store_version((1, 1));
+    let unmet = SetOptions::new().condition(Condition::IfVersion((&version).into()));
+    for error in [
+        other.get("a").await.unwrap_err(),
+        other.get_many(["b", "a"]).await.unwrap_err(),
+        other.update("a", |_| Some("1")).await.unwrap_err(),
+        other.set_with("a", "1", &unmet).await.unwrap_err(),
+    ] {
+        assert_names_the_client(&error);
+        assert!(error.to_string().contains("\"a\""), "{error}");
+        assert!(TransactionRecord::of(&error).is_some());
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_with_native_transactions_uses_them() {
     let world = NetworkSimulation::start();
-    let client = Machine::new(&world, "one", 1).connect().await;
-    let outcome = client.transact_with(&both("1"), &through_intents()).await;
-    assert!(outcome.unwrap().is_applied());
+    let client = connect(&Machine::new(&world, "one", 1)).await;
+    assert_applied(&client, &both("1")).await;
     assert_eq!(world.history().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn all_operations_are_executed_and_return_versions() {
     let world = plain();
-    let (client, other) = one_and_two(&world).await;
-    client.set("old", "1").await.unwrap();
-    client.set("gone", "1").await.unwrap();
-    let SetOutcome::Applied { version } = client.set("known", "1").await.unwrap() else {
+    let (plain, other) = one_and_two(&world).await;
+    plain.set("old", "1").await.unwrap();
+    plain.set("gone", "1").await.unwrap();
+    let SetOutcome::Applied { version } = plain.set("known", "1").await.unwrap() else {
         panic!("it is applied");
     };
+    let [client, other] = [plain, other].map(|it| IntentsClient::new(it).unwrap());
     let expiring = SetOptions::new().expires_in(60 * SECOND);
     let known = SetOptions::new().condition(Condition::IfVersion((&version).into()));
     let absent = SetOptions::new().condition(Condition::IfAbsent);
@@ -74,7 +119,7 @@ async fn all_operations_are_executed_and_return_versions() {
         .del("never", &DelOptions::default())
         .set("new", "2", &absent)
         .set("short", "2", &expiring);
-    let outcome = client.transact_with(&transaction, &through_intents()).await;
+    let outcome = transact(&client, &transaction).await;
     let TransactionOutcome::Applied(versions) = outcome.unwrap() else {
         panic!("it is applied");
     };
@@ -82,33 +127,28 @@ async fn all_operations_are_executed_and_return_versions() {
     assert_eq!(is_there, [true, true, true, false, true, true]);
     for client in [&client, &other] {
         for (key, index) in [("old", 0), ("known", 2), ("new", 4), ("short", 5)] {
-            let entry = client.get(key).await.unwrap().unwrap();
+            let entry = get(client, key).await.unwrap();
             assert_eq!(entry.value, "2");
             assert_eq!(Some(entry.version), versions[index], "{key}");
         }
-        let keys = ["gone", "never", "old"];
-        let found = client.get_many(&keys).await.unwrap();
-        let found: Vec<_> = found
-            .into_iter()
-            .map(|entry| entry.map(|it| it.value))
-            .collect();
-        assert_eq!(found, [None, None, Some("2".into())]);
+        assert_eq!(value(client, "gone").await, None);
+        assert_eq!(value(client, "never").await, None);
     }
     sleep(61 * SECOND).await;
     assert_eq!(value(&client, "short").await, None);
     // The records that a transaction leaves behind expire by themselves.
     let left = ["gone", "never"].map(|key| world.value(key));
     assert_eq!(left, [None, None]);
-    let mut keys = client.scan("statestore/transactions/*");
+    let mut keys = client.client().scan("statestore/transactions/*");
     assert_eq!(keys.next().await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unmet_condition_changes_nothing_and_names_the_operation() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
-    client.set("a", "0").await.unwrap();
-    let SetOutcome::Applied { version } = client.set("b", "0").await.unwrap() else {
+    let client = connect(&Machine::new(&world, "one", 1)).await;
+    client.client().set("a", "0").await.unwrap();
+    let SetOutcome::Applied { version } = client.client().set("b", "0").await.unwrap() else {
         panic!("it is applied");
     };
     let absent = SetOptions::new().condition(Condition::IfAbsent);
@@ -116,7 +156,7 @@ async fn an_unmet_condition_changes_nothing_and_names_the_operation() {
         Transaction::new()
             .set("b", "1", &absent)
             .set("a", "1", &SetOptions::default());
-    let outcome = client.transact_with(&transaction, &through_intents()).await;
+    let outcome = transact(&client, &transaction).await;
     let expected = TransactionOutcome::NotApplied {
         operation: 0,
         version: Some(version),
@@ -131,7 +171,7 @@ async fn an_unmet_condition_changes_nothing_and_names_the_operation() {
 #[tokio::test(start_paused = true)]
 async fn operations_on_one_key_see_earlier_operations() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
+    let client = connect(&Machine::new(&world, "one", 1)).await;
     let absent = SetOptions::new().condition(Condition::IfAbsent);
     let none = DelOptions::default();
     let remade = Transaction::new()
@@ -140,14 +180,14 @@ async fn operations_on_one_key_see_earlier_operations() {
         .set("b", "1", &SetOptions::default())
         .del("b", &none)
         .del("b", &none);
-    let outcome = client.transact_with(&remade, &through_intents()).await;
+    let outcome = transact(&client, &remade).await;
     let TransactionOutcome::Applied(versions) = outcome.unwrap() else {
         panic!("it is applied");
     };
     let is_there: Vec<_> = versions.iter().map(Option::is_some).collect();
     assert_eq!(is_there, [false, true, true, true, false]);
     assert_eq!(versions[2], versions[3]);
-    let entry = client.get("a").await.unwrap().unwrap();
+    let entry = get(&client, "a").await.unwrap();
     assert_eq!(
         (entry.value, Some(entry.version)),
         ("1".into(), versions[1].clone())
@@ -158,7 +198,7 @@ async fn operations_on_one_key_see_earlier_operations() {
         .set("b", "2", &SetOptions::default())
         .set("a", "2", &SetOptions::default())
         .set("b", "3", &absent);
-    let outcome = client.transact_with(&twice, &through_intents()).await;
+    let outcome = transact(&client, &twice).await;
     let expected = TransactionOutcome::NotApplied {
         operation: 2,
         version: None,
@@ -171,7 +211,7 @@ async fn operations_on_one_key_see_earlier_operations() {
 #[tokio::test(start_paused = true)]
 async fn unsupported_transactions_are_refused_before_sending() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
+    let client = connect(&Machine::new(&world, "one", 1)).await;
     let set = SetOptions::default();
     let token = SetOptions::new().fencing_token(statestore::Hlc::new(1, 1, "me").unwrap());
     let short = SetOptions::new().expires_in(29 * SECOND);
@@ -188,12 +228,11 @@ async fn unsupported_transactions_are_refused_before_sending() {
         ),
     ];
     for (transaction, kind) in cases {
-        let error = client.transact_with(&transaction, &through_intents()).await;
-        let error = error.unwrap_err();
+        let error = transact(&client, &transaction).await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (kind, Outcome::NotDone));
         assert_eq!(error.operation(), Some(1), "{error}");
     }
-    let long = through_intents().timeout(601 * SECOND);
+    let long = TransactOptions::new().timeout(601 * SECOND);
     let error = client.transact_with(&first, &long).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(world.history().is_empty());
@@ -203,14 +242,14 @@ async fn unsupported_transactions_are_refused_before_sending() {
 #[tokio::test(start_paused = true)]
 async fn a_sum_is_the_same_after_every_transaction_of_several_clients() {
     let world = plain();
-    let setup = Machine::new(&world, "setup", 9).connect().await;
+    let setup = connect(&Machine::new(&world, "setup", 9)).await;
     for key in ["a", "b", "c"] {
-        setup.set(key, "10").await.unwrap();
+        setup.client().set(key, "10").await.unwrap();
     }
     world.set_latency_range(Duration::from_millis(1), Duration::from_millis(4));
     let mut tasks = Vec::new();
     for (seed, name) in [(1, "one"), (2, "two"), (3, "three")] {
-        let client = Machine::new(&world, name, seed).connect().await;
+        let client = connect(&Machine::new(&world, name, seed)).await;
         tasks.push(tokio::spawn(async move {
             let pairs = [["a", "b"], ["b", "c"], ["c", "a"]];
             let mut moved = 0;
@@ -218,14 +257,13 @@ async fn a_sum_is_the_same_after_every_transaction_of_several_clients() {
                 let [from, to] = pairs[(round + usize::try_from(seed).unwrap()) % 3];
                 let mut transaction = Transaction::new();
                 for (key, by) in [(from, -1), (to, 1)] {
-                    let entry = client.get(key).await.unwrap().unwrap();
+                    let entry = get(&client, key).await.unwrap();
                     let number: i64 = std::str::from_utf8(&entry.value).unwrap().parse().unwrap();
                     let same = Condition::IfVersion((&entry.version).into());
                     let options = SetOptions::new().condition(same);
                     transaction = transaction.set(key, (number + by).to_string(), &options);
                 }
-                let options = through_intents().timeout(60 * SECOND);
-                let outcome = client.transact_with(&transaction, &options).await.unwrap();
+                let outcome = transact(&client, &transaction).await.unwrap();
                 moved += i32::from(outcome.is_applied());
             }
             moved
@@ -252,11 +290,11 @@ async fn a_later_client_finishes_or_aborts_an_abandoned_transaction() {
         let world = plain();
         let machine = Machine::new(&world, "one", 1);
         let (client, other) = (
-            machine.connect().await,
-            Machine::new(&world, "two", 2).connect().await,
+            connect(&machine).await,
+            connect(&Machine::new(&world, "two", 2)).await,
         );
-        other.set("a", "0").await.unwrap();
-        client.capabilities().await.unwrap();
+        other.client().set("a", "0").await.unwrap();
+        client.client().capabilities().await.unwrap();
         let at = world.history().len() + requests;
         let ends = world.clone();
         let silent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -265,7 +303,7 @@ async fn a_later_client_finishes_or_aborts_an_abandoned_transaction() {
             seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });
         let task = machine.run(async move {
-            let _ = client.transact_with(&both("1"), &through_intents()).await;
+            let _ = transact(&client, &both("1")).await;
         });
         world.set_latency(Duration::from_millis(1));
         while !task.is_finished() {
@@ -282,10 +320,7 @@ async fn a_later_client_finishes_or_aborts_an_abandoned_transaction() {
         assert!(is_new || is_old, "{requests} {first:?}");
         before += usize::from(is_old);
         after += usize::from(is_new);
-        let outcome = other
-            .transact_with(&both("2"), &through_intents().timeout(60 * SECOND))
-            .await;
-        assert!(outcome.unwrap().is_applied());
+        assert_applied(&other, &both("2")).await;
         assert_eq!(world.value("a").unwrap(), "2");
         assert_eq!(world.value("b").unwrap(), "2");
     }
@@ -306,22 +341,23 @@ async fn put_intent(client: &Client, key: &str, old: Option<Entry>) {
 #[tokio::test(start_paused = true)]
 async fn updates_and_conditional_sets_wait_for_and_then_abort_a_transaction() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
-    client.set("a", "old").await.unwrap();
-    let old = client.get("a").await.unwrap().unwrap();
-    put_intent(&client, "a", Some(old.clone())).await;
-    let read = client.get("a").await.unwrap().unwrap();
+    let client = connect(&Machine::new(&world, "one", 1)).await;
+    let plain = client.client();
+    plain.set("a", "old").await.unwrap();
+    let old = plain.get("a").await.unwrap().unwrap();
+    put_intent(plain, "a", Some(old.clone())).await;
+    let read = get(&client, "a").await.unwrap();
     assert_eq!(read, old);
-    let seen = client.update("a", |old| {
+    let seen = update(&client, |old| {
         assert_eq!(old.unwrap().value, "old");
         Some("updated")
     });
-    seen.await.unwrap();
+    seen.await;
     assert_eq!(world.value("a").unwrap(), "updated");
 
-    client.set("b", "old").await.unwrap();
-    let old = client.get("b").await.unwrap().unwrap();
-    put_intent(&client, "b", Some(old.clone())).await;
+    plain.set("b", "old").await.unwrap();
+    let old = plain.get("b").await.unwrap().unwrap();
+    put_intent(plain, "b", Some(old.clone())).await;
     let condition = Condition::IfVersion((&old.version).into());
     let set = client
         .set_with("b", "updated", &SetOptions::new().condition(condition))
@@ -332,119 +368,43 @@ async fn updates_and_conditional_sets_wait_for_and_then_abort_a_transaction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_keeps_the_expiry_that_a_committed_transaction_gave_the_key() {
-    let world = NetworkSimulation::start();
-    let client = Machine::new(&world, "one", 1).connect().await;
-    let id = TransactionId(7);
-    let intent = Intent {
-        id,
-        old: None,
-        new: Some(("new".into(), NonZeroU64::new(60_000))),
-    };
-    let record = Record::Intent(intent).encode();
-    client.set("a", record).await.unwrap();
-    let committed = Record::Decision(Decision::Committed(vec!["a".into()]));
-    client.set(id.register(), committed.encode()).await.unwrap();
-    let updated = client.update("a", |old| {
-        let old = old.unwrap();
-        assert_eq!(old.value, "new");
-        assert!(matches!(old.expires_in, Expiry::After(_)), "{old:?}");
-        Some("updated")
-    });
-    updated.await.unwrap();
-    let remaining = GetOptions::new().remaining(true);
-    let entry = client.get_with("a", &remaining).await.unwrap().unwrap();
-    assert_eq!(entry.value, "updated");
-    let Expiry::After(left) = entry.expires_in else {
-        panic!("it does not expire");
-    };
-    assert!(left > 50 * SECOND && left <= 60 * SECOND, "{left:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deleted_key_is_absent_for_all_verbs_that_read() {
+async fn a_deleted_key_is_absent_and_can_be_created_again() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
-    client.set("a", "1").await.unwrap();
+    let client = connect(&Machine::new(&world, "one", 1)).await;
+    client.client().set("a", "1").await.unwrap();
+    let old = get(&client, "a").await.unwrap().version;
     let delete = Transaction::new().del("a", &DelOptions::default());
-    let outcome = client.transact_with(&delete, &through_intents()).await;
-    assert!(outcome.unwrap().is_applied());
+    assert_applied(&client, &delete).await;
     assert_eq!(value(&client, "a").await, None);
     // The fence keeps out clients that do not support transactions.
-    let error = client.set("a", "2").await.unwrap_err();
+    let error = client.client().set("a", "2").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FencingTokenRequired);
-    let created = client.update("a", |old| {
+    let same = SetOptions::new().condition(Condition::IfVersion((&old).into()));
+    let set = client.set_with("a", "2", &same).await.unwrap();
+    assert_eq!(set, SetOutcome::NotApplied { version: None });
+    let unchanged = update(&client, |_| None);
+    assert_eq!(unchanged.await, UpdateOutcome::Unchanged);
+    let created = update(&client, |old| {
         assert_eq!(old, None);
         Some("2")
     });
-    created.await.unwrap();
+    created.await;
     assert_eq!(value(&client, "a").await.unwrap(), "2");
     sleep(120 * SECOND).await;
     assert_eq!(value(&client, "a").await.unwrap(), "2");
     let absent = SetOptions::new().condition(Condition::IfAbsent);
     let again = Transaction::new().set("a", "3", &absent);
-    let outcome = client.transact_with(&again, &through_intents()).await;
-    assert!(!outcome.unwrap().is_applied());
-    assert_eq!(client.del("never").await.unwrap(), DelOutcome::Absent);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_observer_sees_values_and_deletions_but_no_intent_records() {
-    let world = plain();
-    let (client, other) = one_and_two(&world).await;
-    client.set("a", "0").await.unwrap();
-    let options = ObserveOptions::new().overflow(Overflow::All(100));
-    let mut observer = other.observe_with("a", &options).await.unwrap();
-    let set = |value: &str| Transaction::new().set("a", value, &SetOptions::default());
-    let delete = Transaction::new().del("a", &DelOptions::default());
-    for transaction in [set("1"), delete, set("2")] {
-        let outcome = client.transact_with(&transaction, &through_intents()).await;
-        assert!(outcome.unwrap().is_applied());
-    }
-    sleep(120 * SECOND).await;
-    let mut told = Vec::new();
-    let mut last = None;
-    while let Ok(observation) = observer.try_next() {
-        let version = match observation {
-            Observation::Set { value, version } => {
-                told.push(Some(value));
-                Some(version)
-            }
-            Observation::Deleted { version } => {
-                told.push(None);
-                version
-            }
-            other => panic!("{other:?}"),
-        };
-        assert!(version > last, "versions rise");
-        last = version;
-    }
-    // The current values are reported once more before they are replaced.
-    let expected = [Some("0"), Some("1"), Some("1"), None, Some("2")];
-    assert_eq!(told, expected.map(|value| value.map(Bytes::from)));
-
-    let outcome = client
-        .transact_with(
-            &Transaction::new().del("a", &DelOptions::default()),
-            &through_intents(),
-        )
-        .await;
-    assert!(outcome.unwrap().is_applied());
-    sleep(120 * SECOND).await;
-    let deletions = std::iter::from_fn(|| observer.try_next().ok())
-        .filter(|it| matches!(it, Observation::Deleted { .. }));
-    assert_eq!(deletions.count(), 1, "the end of the tombstone is no news");
+    assert!(!transact(&client, &again).await.unwrap().is_applied());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_protected_by_a_future_token_is_reported_with_its_operation() {
     let world = plain();
-    let client = Machine::new(&world, "one", 1).connect().await;
+    let client = connect(&Machine::new(&world, "one", 1)).await;
     let forged = statestore::Hlc::new(world.true_wall_ms() + 50_000, u64::MAX, "z").unwrap();
     let ahead = SetOptions::new().fencing_token(forged);
-    client.set_with("b", "1", &ahead).await.unwrap();
-    let error = client.transact_with(&both("2"), &through_intents()).await;
-    let error = error.unwrap_err();
+    client.client().set_with("b", "1", &ahead).await.unwrap();
+    let error = transact(&client, &both("2")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.outcome(), error.operation()),
         (ErrorKind::FencingTokenLower, Outcome::NotDone, Some(1))

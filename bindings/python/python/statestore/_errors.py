@@ -247,7 +247,7 @@ class RpcError(StateStoreError):
 
 
 class UnsupportedError(StateStoreError):
-    """The store lacks conditions on versions, remaining times or transactions."""
+    """The store lacks what the call needs, or the value belongs to an unfinished transaction."""
 
     kind = "Unsupported"
     code = 32

@@ -222,11 +222,10 @@ class Client(Generic[_V]):
         persist: bool = False,
         timeout: _Time | None = None,
         retry: _Retry = "safe",
-        through_intents: bool = False,
     ) -> TransactionOutcome:
         """Executes all operations of a transaction, in their order, or none: a `TransactionOutcome`, which is true if they were
         executed. If the store rejects one, the error has its index in ``operation``, and nothing was done. Not every store has
-        transactions (`Capabilities.transactions`); on others ``through_intents`` makes one of single requests (docs/intents.md).
+        transactions (`Capabilities.transactions`).
 
             >>> transaction = client.transaction().set("a", "1").set("b", "2", condition="if_absent").delete("c")
             >>> (await client.transact(transaction)).versions  # doctest: +ELLIPSIS

@@ -12,13 +12,13 @@
 //! another value. The task reads the key instead, at most once per [`MIN_READ_INTERVAL`], and the response decides.
 mod response;
 
+use super::action::action;
 use super::observation_queue::{EndReason, Observation, ObservationQueue};
 use super::{Counters, Handle, detach};
-use crate::LostReason;
 use crate::error::Error;
-use crate::intents::{self, Record};
+use crate::{LostReason, TransactionRecord};
 use bytes::Bytes;
-use statestore_protocol::{Event, Hlc, Notification};
+use statestore_protocol::{CommandRef, Event, Hlc, Notification};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
@@ -92,8 +92,6 @@ struct Watch {
     fingerprint: Option<u64>,
     /// Number of notifications that became observations.
     observed: u64,
-    /// Whether the deletion was reported when a transaction deleted the key. The record of that deletion expires later.
-    deletion_reported: bool,
 }
 
 /// The next request for a key.
@@ -223,9 +221,6 @@ impl Watches {
             version,
             event,
         } = notification;
-        let Some((event, is_tombstone)) = visible_event(event) else {
-            return;
-        };
         let Some(watch) = registry
             .keys
             .get_mut(&key)
@@ -257,13 +252,14 @@ impl Watches {
         if watch.distrusted || std::mem::take(&mut watch.catching_up) {
             watch.observers.iter().for_each(|queue| queue.resync());
         }
-        let is_deleted = matches!(event, Event::Deleted);
-        let is_reported = is_deleted && watch.deletion_reported && watch.present == Some(false);
-        watch.deletion_reported = is_tombstone || is_reported;
-        if is_reported {
-            watch.version = Some(version);
-            registry.stale += 1;
-            return;
+        if let Some(value) = value {
+            let watching = || action(CommandRef::Watch { key: &key });
+            if let Err(error) = TransactionRecord::reject(value, &version, watching) {
+                watch.end(&error);
+                registry.mark_due(&key);
+                drop(registry);
+                return self.changed.notify_one();
+            }
         }
         watch.observe(Some(version), value.cloned().map(detach));
         watch.observed += 1;
@@ -381,6 +377,22 @@ impl Registry {
 }
 
 impl Watch {
+    /// Ends all observers, and the callers that wait for the watch.
+    fn end(&mut self, error: &Error) {
+        // Without the full error, which names the key.
+        tracing::warn!(kind = ?error.kind(), "a watch ends");
+        for caller in self.waiters.drain(..) {
+            // The receiver is gone if the caller gave up.
+            let _ = caller.started.send(Err(error.clone()));
+        }
+        for queue in self.observers.drain(..) {
+            queue.close(EndReason {
+                lost_reason: LostReason::Refused,
+                error: Some(error.clone()),
+            });
+        }
+    }
+
     /// Delivers a state to all observers.
     fn observe(&mut self, version: Option<Hlc>, value: Option<Bytes>) {
         self.present = Some(value.is_some());
@@ -453,22 +465,6 @@ fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
         hasher.write(value);
         hasher.finish()
     })
-}
-
-/// Returns the meaning of a notification for readers, and whether it is a record of a deletion. Returns `None` for a record
-/// that changes nothing.
-fn visible_event(event: Event) -> Option<(Event, bool)> {
-    let Event::Set(value) = &event else {
-        return Some((event, false));
-    };
-    if !intents::has_record_prefix(value) {
-        return Some((event, false));
-    }
-    match Record::decode(value) {
-        None => Some((event, false)),
-        Some(Record::Tombstone) => Some((Event::Deleted, true)),
-        Some(_) => None,
-    }
 }
 
 fn observation(version: Option<Hlc>, value: Option<Bytes>) -> Observation {

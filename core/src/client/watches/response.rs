@@ -1,7 +1,6 @@
 //! Responses to the requests for watches.
-use super::super::observation_queue::EndReason;
 use super::{WatchRequest, WatchWaiter, Watches};
-use crate::LostReason;
+use crate::TransactionRecord;
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
 use statestore_protocol::Hlc;
@@ -55,7 +54,9 @@ impl Watches {
                 return false;
             }
             // The last observation may still be true. After a transient failure, the key is read again.
-            (WatchRequest::Read { missed, .. }, Err(error)) if !watch.gap => {
+            (WatchRequest::Read { missed, .. }, Err(error))
+                if !watch.gap && TransactionRecord::of(&error).is_none() =>
+            {
                 watch.needs_read |= is_transient(&error);
                 watch.distrusted |= missed;
             }
@@ -69,18 +70,7 @@ impl Watches {
                 }
             }
             (WatchRequest::Start { .. } | WatchRequest::Read { .. }, Err(error)) => {
-                // Without the full error, which names the key.
-                tracing::warn!(kind = ?error.kind(), "a watch ends");
-                for caller in watch.waiters.drain(..) {
-                    // The receiver is gone if the caller gave up.
-                    let _ = caller.started.send(Err(error.clone()));
-                }
-                for queue in watch.observers.drain(..) {
-                    queue.close(EndReason {
-                        lost_reason: LostReason::Refused,
-                        error: Some(error.clone()),
-                    });
-                }
+                watch.end(&error);
             }
         }
         if !retry {

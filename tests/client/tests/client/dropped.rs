@@ -1,8 +1,7 @@
 //! Outcomes that are known after a call of several requests was dropped before its end.
-use crate::capabilities::reject_capabilities;
 use crate::connack;
-use crate::support::{Broker, Peer, version, within};
-use statestore::{CancellationRecorder, Outcome, SetOptions, TransactOptions, Transaction};
+use crate::support::{Broker, version, within};
+use statestore::{CancellationRecorder, Outcome};
 use statestore_protocol::Reply;
 use statestore_protocol::mqtt::ReasonCode;
 use std::pin::{Pin, pin};
@@ -31,15 +30,6 @@ async fn begin<F: Future>(mut call: Pin<&mut F>) {
         std::task::Poll::Ready(())
     })
     .await;
-}
-
-/// Answers a request, so that the next one that waits has its turn.
-async fn answer(peer: &mut Peer, key: &[u8], number: u64) {
-    let request = peer.answer(&Reply::Ok, Some(&version(number))).await;
-    assert_eq!(
-        request.key().escape_ascii().to_string(),
-        key.escape_ascii().to_string()
-    );
 }
 
 #[tokio::test]
@@ -74,31 +64,4 @@ async fn dropping_reads_has_the_outcome_not_done() {
         peer.request().await;
     });
     assert_eq!(outcome.await, Some(Outcome::NotDone));
-}
-
-#[tokio::test]
-async fn dropping_a_decided_transaction_has_an_unknown_outcome() {
-    let broker = Broker::start().await;
-    let allowed = connack(|it| it.limits.receive_maximum = 1);
-    let (client, mut peer) = broker.connect_with(broker.settings(), allowed).await;
-    let transaction = Transaction::new().set("a", "1", &SetOptions::new());
-    let options = TransactOptions::new().through_intents(true);
-    let mut other = pin!(client.set("other", "v"));
-    let transact = client.transact_with(&transaction, &options);
-    let outcome = dropped(transact, async {
-        reject_capabilities(&mut peer).await;
-        peer.answer(&Reply::Nil, None).await;
-        answer(&mut peer, b"a", 1).await;
-        let register = peer.request().await;
-        assert!(register.key().starts_with(b"statestore/transactions/"));
-        begin(other.as_mut()).await;
-        peer.acknowledge(&register, ReasonCode::SUCCESS).await;
-        peer.respond(&register, &Reply::Ok, Some(&version(2))).await;
-        // The request that puts the value in place waits behind this one.
-        assert_eq!(peer.request().await.key(), b"other");
-        while client.counters().queued == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
-    assert_eq!(outcome.await, Some(Outcome::Unknown));
 }

@@ -1,9 +1,12 @@
 //! How observing ends, and what cannot begin.
 use super::{next, observe, reconnect};
-use crate::support::{Broker, within};
-use statestore::{Client, ErrorKind, LostReason, Observation, ObserveOptions, Outcome, Settings};
+use crate::support::{Broker, version, within};
+use statestore::{
+    Client, ErrorKind, LostReason, Observation, ObserveOptions, Observer, Outcome, Settings,
+    TransactionRecord,
+};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
-use statestore_protocol::{Command, Reply, ServiceError};
+use statestore_protocol::{Command, Event, Reply, ServiceError};
 use statestored::{RunningServer, config::Config};
 use std::time::Duration;
 
@@ -77,6 +80,54 @@ async fn a_watch_that_is_no_longer_allowed_ends_its_observers() {
     assert_eq!(within(observer.next()).await, None);
     assert_eq!(observer.error().unwrap().kind(), ErrorKind::NotAuthorized);
     assert_eq!(observer.lost_reason(), Some(LostReason::Refused));
+}
+
+async fn assert_ends_at_a_record(mut observer: Observer) {
+    while let Some(observation) = within(observer.next()).await {
+        let shows_record = match &observation {
+            Observation::Set { value, .. } => value.starts_with(&TransactionRecord::PREFIX),
+            _ => false,
+        };
+        assert!(!shows_record, "{observation:?}");
+    }
+    assert_eq!(observer.lost_reason(), Some(LostReason::Refused));
+    let error = observer.error().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(
+        text.contains("\"k\"") && text.contains("statestore-intents"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn an_observer_ends_at_a_record_of_an_unfinished_transaction() {
+    let record = || TransactionRecord::PREFIX.to_vec().into();
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let notified = observe(&client, &mut peer, "k").await;
+    peer.notify(b"k", &Event::Set(record()), &version(1)).await;
+    assert_ends_at_a_record(notified).await;
+    peer.answer(&Reply::Ok, None).await;
+
+    // A read of a key whose notifications are in doubt.
+    let doubtful = observe(&client, &mut peer, "k").await;
+    for number in [9, 8] {
+        let value = number.to_string().into();
+        peer.notify(b"k", &Event::Set(value), &version(number))
+            .await;
+    }
+    peer.answer(&Reply::Value(record()), Some(&version(9)))
+        .await;
+    assert_ends_at_a_record(doubtful).await;
+    peer.answer(&Reply::Ok, None).await;
+
+    let behind = observe(&client, &mut peer, "k").await;
+    let mut peer = reconnect(&broker, peer).await;
+    peer.answer(&Reply::Ok, None).await;
+    peer.answer(&Reply::Value(record()), Some(&version(9)))
+        .await;
+    assert_ends_at_a_record(behind).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! Waits until a key holds no intent of another transaction.
-use super::calls::{Calls, FoundIntent, backoff};
+use super::calls::{Backoff, Calls, FoundIntent};
 use super::record::{Decision, Record, TransactionId};
 use super::{DECISION_RETENTION, GRACE, Set, Store, UNDECIDED_TIMEOUT};
-use crate::error::{Error, ErrorKind};
-use crate::{Condition, Entry};
 use bytes::Bytes;
+use statestore::{Condition, Entry, Error, ErrorKind};
 use std::time::Duration;
 
 /// State of a key that no other transaction is about to change.
@@ -25,20 +24,19 @@ impl SettledKey {
         }
     }
 
-    /// Returns whether the key holds the record of a deletion by a transaction.
-    pub fn is_tombstone(&self) -> bool {
-        let record = self
-            .stored
-            .as_ref()
-            .and_then(|entry| Record::decode(&entry.value));
-        record == Some(Record::Tombstone)
+    /// Returns the stored record, if readers see no value. It is that of a deletion by a transaction.
+    pub fn tombstone(self) -> Option<Entry> {
+        match self.entry() {
+            None => self.stored,
+            Some(_) => None,
+        }
     }
 }
 
 /// Reads a key. If the key holds an intent, waits for its transaction, aborts the transaction if that takes too long, and
 /// applies its decision.
 ///
-/// The stored value, even a tombstone, can be replaced by a [compare-and-set](crate::lock::CompareAndSet).
+/// The stored value, even a tombstone, can be replaced by a [compare-and-set](statestore::lock::CompareAndSet).
 ///
 /// # Errors
 /// Returns the errors of the requests, or an error if the key is not settled within the time limit.
@@ -58,7 +56,7 @@ impl<S: Store> Calls<'_, S> {
         key: &[u8],
         own: Option<TransactionId>,
     ) -> Result<SettledKey, Error> {
-        let mut delays = backoff();
+        let mut delays = Backoff::default();
         let mut met: Option<(TransactionId, Duration)> = None;
         loop {
             let (stored, since) = self.get(key).await?;
@@ -75,7 +73,7 @@ impl<S: Store> Calls<'_, S> {
             };
             if met != Some((id, met_at)) {
                 met = Some((id, met_at));
-                delays = backoff();
+                delays = Backoff::default();
             }
             let waited = self.store.now().saturating_sub(met_at);
             match self.decision(id).await? {

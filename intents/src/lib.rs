@@ -1,8 +1,7 @@
-//! Transactions on stores without transactions, as sequences of requests without I/O.
+//! Transactions on state stores that have none, over the public client.
 //!
-//! [`Client::transact_with`](crate::Client::transact_with) and the reading calls perform all steps. This module is for programs
-//! with a transport of their own, and for checks against a model of the store. An implementation of [`Store`] decides the
-//! result of each request, and its time.
+//! An [`IntentsClient`] performs all steps. The other items are for programs with a transport of their own, and for checks
+//! against a model of the store. An implementation of [`Store`] decides the result of each request, and its time.
 //!
 //! A transaction takes these steps:
 //!
@@ -15,7 +14,10 @@
 //! as it has not decided.
 //!
 //! See `docs/intents.md` for the guarantees, their preconditions, and the cost.
+#![forbid(unsafe_code)]
+
 mod calls;
+mod client;
 mod client_store;
 mod read;
 mod record;
@@ -23,14 +25,13 @@ mod settle;
 mod transact;
 mod transaction_attempt;
 
-pub(crate) use client_store::ClientStore;
+pub use client::IntentsClient;
 pub use read::read;
-pub(crate) use record::has_record_prefix;
 pub use record::{Decision, Intent, REGISTERS, Record, TransactionId};
 pub use settle::{SettledKey, settle};
 pub use transact::transact;
 
-use crate::{Condition, Entry, Error, Hlc, SetOutcome};
+use statestore::{Condition, Entry, Error, Hlc, SetOutcome};
 use std::time::Duration;
 
 /// Time limit of a read together with all writes that are based on it. The limit is checked when a request is sent. The store
@@ -91,7 +92,7 @@ pub trait Store: Sync {
     ) -> impl Future<Output = Result<Option<Entry>, Error>> + Send;
 
     /// Sends a SET, with the same time limit. A fencing token that is too low is an error of the kind
-    /// [`FencingTokenLower`](crate::ErrorKind::FencingTokenLower).
+    /// [`FencingTokenLower`](statestore::ErrorKind::FencingTokenLower).
     fn set(
         &self,
         set: Set<'_>,

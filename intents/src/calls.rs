@@ -1,10 +1,8 @@
 //! The requests of one call and their time limits.
 use super::record::{Decision, Intent, Record, TransactionId};
 use super::{DECISION_RETENTION, READ_WRITE_WINDOW, Set, Store, TOMBSTONE};
-use crate::client::backoff::Backoff;
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::lock::token_above;
-use crate::{Condition, Entry, Hlc, SetOutcome};
+use statestore::lock::token_above;
+use statestore::{Condition, Entry, Error, ErrorKind, Hlc, Outcome, SetOutcome};
 use std::time::Duration;
 
 /// Bounds of the delay between two reads of the same key.
@@ -138,7 +136,17 @@ impl<'a, S: Store> Calls<'a, S> {
     }
 }
 
-/// Returns the delays between two reads.
-pub(super) fn backoff() -> Backoff {
-    Backoff::new(BACKOFF.0, BACKOFF.1)
+/// Delays between reads of the same key: random, below a bound that doubles.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    bound: Duration,
+}
+
+impl Backoff {
+    fn next(&mut self, random: u64) -> Duration {
+        let bound = self.bound;
+        self.bound = (bound * 2).clamp(BACKOFF.0, BACKOFF.1);
+        let nanos = (u128::from(random) * bound.as_nanos()) >> 64;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }

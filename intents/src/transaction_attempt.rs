@@ -1,13 +1,13 @@
 //! One attempt to execute a transaction, under a number of its own.
-use super::calls::{Calls, FoundIntent, backoff};
+use super::calls::{Backoff, Calls, FoundIntent};
 use super::record::{Decision, Intent, Record, TransactionId};
 use super::settle::{self, SettledKey};
 use super::{DONE_RETENTION, Set, Store, TOMBSTONE};
-use crate::client::cancellation_recorder::UnknownOutcomeGuard;
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::lock::token_above;
-use crate::{Condition, Entry, Hlc, SetOutcome, TransactionOutcome, Version};
 use bytes::Bytes;
+use statestore::lock::token_above;
+use statestore::{
+    Condition, Entry, Error, ErrorKind, Hlc, Outcome, SetOutcome, TransactionOutcome, Version,
+};
 use statestore_protocol::TransactionOperation;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -77,28 +77,19 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
             self.restore().await;
             return AttemptOutcome::Completed(outcome.map_err(not_done));
         }
-        // From here on, dropping the future leaves the outcome unknown. That holds even if the current request only reads or
-        // puts a value in place.
-        let mut doubt = UnknownOutcomeGuard::default();
-        doubt.arm();
         match self.decide().await {
             DecisionOutcome::Committed(since) => {
-                let outcome = self.finish(since, groups).await;
-                doubt.disarm();
-                AttemptOutcome::Completed(Ok(outcome))
+                AttemptOutcome::Completed(Ok(self.finish(since, groups).await))
             }
             DecisionOutcome::Aborted => {
-                doubt.disarm();
                 self.restore().await;
                 AttemptOutcome::Aborted
             }
             DecisionOutcome::NotWritten(error) => {
-                doubt.disarm();
                 self.restore().await;
                 AttemptOutcome::Completed(Err(not_done(error)))
             }
             DecisionOutcome::Unknown(error) => {
-                doubt.disarm();
                 AttemptOutcome::Completed(Err(error.with_outcome(Outcome::Unknown)))
             }
         }
@@ -106,7 +97,7 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
 
     /// Replaces the value of a key by an intent, if the conditions of the operations on the key are met.
     async fn write_intent(&self, key: &Bytes, group: &[usize]) -> Result<FoundIntent, IntentError> {
-        let mut delays = backoff();
+        let mut delays = Backoff::default();
         let mut is_outranked = false;
         let mut last_error = None;
         loop {
@@ -222,7 +213,7 @@ impl<'a, S: Store> TransactionAttempt<'a, S> {
         let keys = self.intents.iter().map(|(key, _)| key.clone());
         let committed = Record::Decision(Decision::Committed(keys.collect())).encode();
         let register = self.id.register();
-        let mut delays = backoff();
+        let mut delays = Backoff::default();
         let since = self.calls.store.now();
         let mut is_unknown = false;
         loop {
@@ -405,7 +396,9 @@ impl<'a> KeyState<'a> {
 /// Returns whether another request may succeed. A rejection by the store is final at once, while there is time to restore the
 /// old values.
 fn is_retryable(error: &Error) -> bool {
-    error.is_transient() && error.service_error().is_none()
+    let is_lost = error.outcome() == Outcome::Unknown
+        && !matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidResponse);
+    (error.is_retryable() || is_lost) && error.service_error().is_none()
 }
 
 fn not_done(error: Error) -> Error {

@@ -1,13 +1,8 @@
 //! Temporary records of transactions in the store: values that are not meant for readers.
-use crate::{Entry, Hlc};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use statestore::{Entry, Hlc, TransactionRecord};
 use std::fmt;
 use std::num::NonZeroU64;
-
-/// Prefix of every record: 16 random bytes. No value of an application starts with them.
-const MAGIC: [u8; 16] = [
-    0x9c, 0x51, 0xe3, 0x0f, 0xd8, 0x77, 0x4a, 0xb6, 0x83, 0x1d, 0xf4, 0x62, 0x2e, 0xc9, 0x05, 0xba,
-];
 
 /// Format version of the bytes after the prefix.
 const FORMAT: u8 = 1;
@@ -79,11 +74,6 @@ pub enum Decision {
     Done,
 }
 
-/// Returns whether a value has the prefix of records.
-pub(crate) fn has_record_prefix(value: &[u8]) -> bool {
-    value.starts_with(&MAGIC)
-}
-
 impl Intent {
     /// Returns the value for readers if the transaction is committed. The version is that of the intent.
     pub(super) fn after(&self, version: &Hlc) -> Option<Entry> {
@@ -102,7 +92,7 @@ impl Record {
     /// Decodes a value. Returns `None` if it is not a record, even if it has the prefix of one.
     pub fn decode(value: &Bytes) -> Option<Self> {
         let mut rest = value
-            .strip_prefix(&MAGIC)
+            .strip_prefix(&TransactionRecord::PREFIX)
             .map(|rest| RecordReader(value.slice_ref(rest)))?;
         if rest.byte()? != FORMAT {
             return None;
@@ -121,7 +111,7 @@ impl Record {
     /// Encodes the record as a value.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
-        out.put_slice(&MAGIC);
+        out.put_slice(&TransactionRecord::PREFIX);
         out.put_u8(FORMAT);
         match self {
             Self::Intent(intent) => {
@@ -246,7 +236,7 @@ mod tests {
     fn a_record_round_trips_and_its_prefixes_are_rejected() {
         for record in samples() {
             let encoded = record.encode();
-            assert!(has_record_prefix(&encoded));
+            assert!(encoded.starts_with(&TransactionRecord::PREFIX));
             assert_eq!(Record::decode(&encoded), Some(record.clone()));
             for len in 0..encoded.len() {
                 let part = Record::decode(&encoded.slice(..len));
@@ -273,7 +263,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_round_trip_if_they_decode(bytes: Vec<u8>, kind in 0_u8..7) {
             prop_assert_eq!(Record::decode(&bytes.clone().into()), None);
-            let mut marked = [&MAGIC[..], &[FORMAT, kind]].concat();
+            let mut marked = [&TransactionRecord::PREFIX[..], &[FORMAT, kind]].concat();
             marked.extend_from_slice(&bytes);
             let marked = Bytes::from(marked);
             if let Some(record) = Record::decode(&marked) {

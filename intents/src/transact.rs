@@ -1,10 +1,9 @@
 //! A transaction, as a series of attempts.
-use super::calls::{Calls, backoff};
+use super::calls::{Backoff, Calls};
 use super::transaction_attempt::{AttemptOutcome, TransactionAttempt};
 use super::{MAX_DURATION, MAX_OPERATIONS, MIN_EXPIRY, REGISTERS, Store};
-use crate::error::{Error, ErrorKind, Outcome};
-use crate::{Transaction, TransactionOutcome};
 use bytes::Bytes;
+use statestore::{Error, ErrorKind, Outcome, Transaction, TransactionOutcome};
 use statestore_protocol::TransactionOperation;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,14 +25,14 @@ pub async fn transact<S: Store>(
     transaction: &Transaction,
     timeout: Duration,
 ) -> Result<TransactionOutcome, Error> {
-    let operations = &transaction.operations;
+    let operations = transaction.operations();
     let groups = groups(operations)?;
     if timeout > MAX_DURATION {
         let reason = format!("it may take {MAX_DURATION:?} at most");
         return Err(refused(ErrorKind::InvalidArgument, reason));
     }
     let calls = Calls::new(store, timeout);
-    let mut delays = backoff();
+    let mut delays = Backoff::default();
     loop {
         if let AttemptOutcome::Completed(result) = TransactionAttempt::new(&calls, operations)
             .run(&groups)

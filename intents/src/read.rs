@@ -1,10 +1,9 @@
 //! Reads of keys that may hold a record of a transaction.
-use super::calls::{Calls, FoundIntent, backoff};
+use super::calls::{Backoff, Calls, FoundIntent};
 use super::record::{Decision, Record};
 use super::settle::intent;
 use super::{ABANDONED_AFTER_MS, Store};
-use crate::Entry;
-use crate::error::Error;
+use statestore::{Entry, Error};
 use std::time::Duration;
 
 /// Returns the value that readers see for a key whose stored value is `stored`.
@@ -23,7 +22,7 @@ pub async fn read<S: Store>(
     let calls = Calls::new(store, timeout);
     let mut since = store.now();
     let mut stored = stored;
-    let mut delays = backoff();
+    let mut delays = Backoff::default();
     loop {
         let Some(entry) = &stored else {
             return Ok(None);
