@@ -369,8 +369,8 @@ fn options_are_accepted_before_and_after_the_action() {
             assert!(ended.stderr.contains(words), "{ended:?}");
             let code = i32::from(!words.is_empty());
             assert_eq!(ended.code, Some(code), "{ended:?}");
+            let _ = std::fs::remove_file(&backup);
         }
-        let _ = std::fs::remove_file(&backup);
     }
 }
 
