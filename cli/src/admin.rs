@@ -145,7 +145,8 @@ impl Admin {
     async fn backup(&self, file: &Path, global: &GlobalOptions) -> Result<u64, Failure> {
         let failed = |error: io::Error| Failure::file("write", file, &error);
         if tokio::fs::try_exists(file).await.map_err(failed)? {
-            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+            let reason = "the file exists; choose another name";
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, reason)));
         }
         let request = self.port.post_long_running("/api/backup", global.timeout);
         let mut answer = request.await?.error_for_status(global.timeout).await?;

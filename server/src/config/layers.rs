@@ -238,12 +238,15 @@ mod tests {
 
     #[test]
     fn the_command_line_overrides_the_file() {
-        let file = "max-keys = 7\nmax-bytes = \"9\"\nlisten = ['tcp://[::1]:1', 'tcp://[::1]:2']\nstorage = 'memory'\n";
+        let file = "max-keys = 7\nmax-bytes = \"9KiB\"\nlisten = ['tcp://[::1]:1', 'tcp://[::1]:2']\nstorage = 'memory'\n";
         let config = read(file, &["--max-keys", "8"])
             .unwrap()
             .into_config()
             .unwrap();
-        assert_eq!((config.service.max_keys, config.service.max_bytes), (8, 9));
+        assert_eq!(
+            (config.service.max_keys, config.service.max_bytes),
+            (8, 9 << 10)
+        );
         let listeners: Vec<_> = config.listeners.iter().map(ToString::to_string).collect();
         assert_eq!(listeners, ["tcp://[::1]:1", "tcp://[::1]:2"]);
         let config = read(file, &["--listen=tcp://[::1]:3"])
@@ -300,8 +303,8 @@ mod tests {
                 "s.toml:1:12: `max-keys`: expected a whole number, without a unit",
             ),
             (
-                "max-bytes = '1GiB'",
-                "s.toml:1:13: `max-bytes`: expected a whole number, without a unit",
+                "max-bytes = '1GB'",
+                "s.toml:1:13: `max-bytes`: expected a size such as 1073741824, 512MiB or 2GiB",
             ),
             (
                 "max-keys = [1]",

@@ -1,4 +1,5 @@
 //! Options of limits of the store and its clients.
+use super::byte_size::parse_size;
 use crate::available_memory::available_memory;
 use clap::Args;
 use statestored_access::{RateLimits, UserLimits, UserLimitsMap};
@@ -14,13 +15,13 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N")]
     max_keys: Option<u64>,
 
-    /// Maximum memory of the entries, in bytes [default: half of the available memory]
-    #[arg(long, value_name = "N")]
+    /// Maximum memory of the entries, such as 2GiB [default: half of the available memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size::<0, { u64::MAX }>)]
     max_bytes: Option<u64>,
 
-    /// Maximum memory of all sessions and connections, in bytes; beyond it, the largest are evicted [default: a quarter of the
-    /// available memory]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1024 * 1024..))]
+    /// Maximum memory of all sessions and connections, such as 512MiB; beyond it, the largest are evicted [default: a quarter of
+    /// the available memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size::<{ 1024 * 1024 }, { u64::MAX }>)]
     max_session_bytes: Option<u64>,
 
     /// Maximum number of connections
@@ -39,8 +40,8 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_request_rate: Option<u32>,
 
-    /// Maximum bytes from all clients, per second; beyond it, the server pauses reading
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Maximum bytes from all clients, per second, such as 10MiB; beyond it, the server pauses reading
+    #[arg(long, value_name = "SIZE", value_parser = parse_size::<1, { u64::MAX }>)]
     max_byte_rate: Option<u64>,
 
     /// Limits of a user, such as `ann connections=5 requests=100`; `*` is each user without own limits. Limits: connections,
@@ -61,9 +62,8 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
     audit_rate: u32,
 
-    /// Maximum size of an MQTT packet, and so of a value, in bytes
-    #[arg(long, value_name = "N", default_value_t = HubLimits::default().max_packet_bytes,
-          value_parser = clap::value_parser!(u32).range(1024..=268_435_460))]
+    /// Maximum size of an MQTT packet, and so of a value, such as 1MiB
+    #[arg(long, value_name = "SIZE", default_value_t = HubLimits::default().max_packet_bytes, value_parser = packet_size)]
     max_packet_bytes: u32,
 }
 
@@ -120,6 +120,12 @@ impl LimitOptions {
         }
         users
     }
+}
+
+/// Parses the size of an MQTT packet, which the protocol limits.
+fn packet_size(text: &str) -> Result<u32, String> {
+    let bytes = parse_size::<1024, 268_435_460>(text)?;
+    u32::try_from(bytes).map_err(|error| error.to_string())
 }
 
 /// Default maximum number of keys.

@@ -14,6 +14,7 @@ mod admin;
 mod admin_config;
 mod arguments;
 mod attach;
+mod byte_size;
 mod layers;
 mod limits;
 mod listener;

@@ -46,7 +46,11 @@ impl NewFile {
     ) -> Result<Self, StorageError> {
         let cannot = || cannot_write(path);
         if !replaces && disk.own_status(path).is_ok() {
-            return Err(StorageError::io(cannot)(ErrorKind::AlreadyExists.into()));
+            let reason = "the file exists; choose another name";
+            return Err(StorageError::io(cannot)(io::Error::new(
+                ErrorKind::AlreadyExists,
+                reason,
+            )));
         }
         let (part, file) =
             create_temporary(&*disk, path).map_err(StorageError::io_or_full(cannot))?;
