@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The stored value of a key that is part of an unfinished transaction of `statestore-intents`.
 ///
-/// It is the [source](StdError::source) of the error of a read that meets it.
+/// The error of a read that meets a record has it as its [source](StdError::source).
 #[derive(Debug, Clone)]
 pub struct TransactionRecord {
     /// The stored bytes, which are no value of an application.

@@ -356,7 +356,7 @@ fn options_are_accepted_before_and_after_the_action() {
         &["log"],
         &["backup", backup.to_str().unwrap()],
         &["delete", "key"],
-        &["disconnect", "nobody"],
+        &["disconnect", "absent"],
     ] {
         for arguments in [[action, &options].concat(), [&options[..], action].concat()] {
             let ended = run(statestore([&["admin"][..], &arguments].concat()), b"");

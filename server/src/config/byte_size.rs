@@ -1,4 +1,4 @@
-//! Sizes as options.
+//! Parsing of sizes in options.
 
 const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 

@@ -1,6 +1,6 @@
 //! The watched keys: the observers of each, and the requests that the store needs for it.
 //!
-//! One [task](super::watch_task) keeps the store's watches in line with the observers. For each key it sends one of these
+//! A single [task](super::watch_task) keeps the store's watches in line with the observers. For each key it sends one of these
 //! requests at a time:
 //!
 //! - KEYNOTIFY, when the key gets its first observer or its watch ended with the connection;

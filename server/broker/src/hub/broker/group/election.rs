@@ -100,7 +100,7 @@ pub(super) enum ElectionMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElectionEvent {
     Unchanged,
-    /// This server leads from now on. Messages that the former leader may not have published since `since_ms` are to be published.
+    /// Election of this server. It publishes the messages since `since_ms`, which the former leader may not have published.
     Elected {
         since_ms: u64,
     },
