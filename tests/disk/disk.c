@@ -38,6 +38,8 @@
 #include <unistd.h>
 
 #define BLOCK 4096
+/* What a file system may need for a file's list of extents, which `st_blocks` counts too. */
+#define EXTENT_BYTES (16LL * BLOCK)
 
 struct control {
   char under[PATH_MAX];
@@ -100,11 +102,19 @@ static bool is_concerned(int fd, const struct control *control, char name[PATH_M
   return true;
 }
 
+static long long whole_blocks(long long length) { return (length + BLOCK - 1) / BLOCK * BLOCK; }
+
 /* What a file takes: what is reserved for it, and at least its length. Some file systems compress, or count blocks only later. */
 static long long room_of(const struct stat *status) {
   long long blocks = (long long)status->st_blocks * 512, length = (long long)status->st_size;
-  long long whole = (length + BLOCK - 1) / BLOCK * BLOCK;
+  long long whole = whole_blocks(length);
   return blocks > whole ? blocks : whole;
+}
+
+/* Up to where the file can be written without taking more: a few blocks beyond its length are the list of its extents. */
+static long long writable_bytes(const struct stat *status) {
+  long long room = room_of(status), whole = whole_blocks((long long)status->st_size);
+  return room > whole + EXTENT_BYTES ? room : whole;
 }
 
 /* What all files of the folder take. */
@@ -126,7 +136,7 @@ static long long used_bytes(const char *under) {
 static long long end_within_capacity(int fd, const struct control *control, long long end) {
   struct stat status;
   if (control->capacity < 0 || fstat(fd, &status) != 0) return end;
-  long long allocated = room_of(&status);
+  long long allocated = writable_bytes(&status);
   long long left = control->capacity - used_bytes(control->under);
   long long most = allocated + (left > 0 ? left / BLOCK * BLOCK : 0);
   return end < most ? end : most;
