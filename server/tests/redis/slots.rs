@@ -1,6 +1,7 @@
 //! A cluster of three masters: one of them has the slot of the store, and gives it to another one.
 use crate::elsewhere::{LONG, block_on, connect_to, get, next, until, value};
 use crate::server::Redis;
+use harness::free_port;
 use statestore::{Client, Observation};
 use statestored::RunningServer;
 use statestored::admin::AdminConfig;
@@ -17,13 +18,17 @@ struct Members([Redis; 3]);
 
 impl Members {
     async fn start() -> Self {
-        let members = Self(std::array::from_fn(|_| {
-            Redis::with(&["--cluster-enabled", "yes"])
-        }));
+        // The default is 10,000 above the port of the member, where outgoing connections have their ports.
+        let bus_ports: [_; 3] = std::array::from_fn(|_| free_port().to_string());
+        let members = Self(
+            bus_ports
+                .each_ref()
+                .map(|port| Redis::with(&["--cluster-enabled", "yes", "--cluster-port", port])),
+        );
         for (member, slots) in members.0.iter().zip(SLOTS) {
             let () = member.run(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
-            let first = members.0[0].port;
-            let () = member.run(&format!("CLUSTER MEET 127.0.0.1 {first}"));
+            let (first, bus_port) = (members.0[0].port, &bus_ports[0]);
+            let () = member.run(&format!("CLUSTER MEET 127.0.0.1 {first} {bus_port}"));
         }
         let knows_all = |member: &Redis| {
             let info: String = member.run("CLUSTER INFO");
