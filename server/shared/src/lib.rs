@@ -313,6 +313,8 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = Some(self.config.max_operations);
+        capabilities.max_get_keys = None;
+        capabilities.scan_values = false;
         capabilities
     }
 

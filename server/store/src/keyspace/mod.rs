@@ -224,6 +224,8 @@ pub trait Keyspace: Debug + Send {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = None;
+        capabilities.max_get_keys = None;
+        capabilities.scan_values = false;
         capabilities
     }
 

@@ -226,7 +226,11 @@ pub fn check<'a>(
         }
         Command::Watch { key } => CheckedRequest::Watch(key),
         Command::Unwatch { key } => CheckedRequest::Unwatch(key),
-        Command::Scan { pattern, token } => CheckedRequest::Scan {
+        Command::Scan {
+            pattern,
+            token,
+            values: false,
+        } => CheckedRequest::Scan {
             pattern,
             token: token.as_ref(),
         },

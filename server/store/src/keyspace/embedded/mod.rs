@@ -402,7 +402,10 @@ impl Keyspace for EmbeddedKeyspace {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ALL
+        let mut capabilities = Capabilities::ALL;
+        capabilities.max_get_keys = None;
+        capabilities.scan_values = false;
+        capabilities
     }
 
     fn page(
