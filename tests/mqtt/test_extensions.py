@@ -48,8 +48,9 @@ def test_every_extension_is_answered_as_in_the_vectors(open_store):
 def test_the_server_reports_its_capabilities(open_store):
     reply = open_store().reply("CAPS")
     most = engine.difference("most_operations")
-    conditions, times = b"$3\r\nIFV\r\n:1\r\n", b"$4\r\nPTTL\r\n:1\r\n"
-    assert reply == b"*8\r\n%b%b$3\r\nTXN\r\n:%d\r\n$8\r\nEVENTUAL\r\n:1\r\n" % (conditions, times, most)
+    keys = engine.difference("most_read_keys")
+    names = [("IFV", 1), ("PTTL", 1), ("TXN", most), ("EVENTUAL", 1), ("MGET", keys), ("VALUES", 1)]
+    assert reply == b"*12\r\n" + b"".join(b"$%d\r\n%b\r\n:%d\r\n" % (len(name), name.encode(), number) for name, number in names)
 
 
 def test_a_condition_on_a_version_has_one_winner(open_store):

@@ -192,26 +192,14 @@ impl Command {
                 }
                 Self::Unwatch { key }
             }
-            (b"SCAN", &[pattern]) => Self::Scan {
-                pattern: slice(pattern),
-                token: None,
-                values: false,
-            },
-            (b"SCAN", &[pattern, b"VALUES"]) => Self::Scan {
-                pattern: slice(pattern),
-                token: None,
-                values: true,
-            },
-            (b"SCAN", &[pattern, token]) => Self::Scan {
-                pattern: slice(pattern),
-                token: Some(slice(token)),
-                values: false,
-            },
-            (b"SCAN", &[pattern, token, b"VALUES"]) => Self::Scan {
-                pattern: slice(pattern),
-                token: Some(slice(token)),
-                values: true,
-            },
+            (b"SCAN", &[pattern, ref options @ ..]) => {
+                let (token, values) = scan_options(options)?;
+                Self::Scan {
+                    pattern: slice(pattern),
+                    token: token.map(slice),
+                    values,
+                }
+            }
             (b"GET", &[name, option @ (b"PTTL" | b"EVENTUAL")]) => Self::Get {
                 key: key(name)?,
                 remaining: option == b"PTTL",
@@ -314,6 +302,17 @@ impl Command {
     /// Returns the verb, as on the wire.
     pub fn verb(&self) -> &'static str {
         self.borrowed().verb()
+    }
+}
+
+/// Returns the token and whether values are requested: the arguments of a SCAN behind its pattern.
+fn scan_options<'a>(arguments: &[&'a [u8]]) -> Result<(Option<&'a [u8]>, bool), ServiceError> {
+    match *arguments {
+        [] => Ok((None, false)),
+        [b"VALUES"] => Ok((None, true)),
+        [token] => Ok((Some(token), false)),
+        [token, b"VALUES"] => Ok((Some(token), true)),
+        _ => Err(ServiceError::WrongArguments),
     }
 }
 

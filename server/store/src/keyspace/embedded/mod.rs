@@ -1,6 +1,7 @@
 //! The embedded keyspace: the table of entries, their deadlines, and the rules applied to both. Every request ends at once.
 mod expiry_index;
 mod expiry_rewrite;
+mod get_many;
 mod keyspace_limits;
 mod packed_entry;
 mod prefix_limits;
@@ -401,11 +402,17 @@ impl Keyspace for EmbeddedKeyspace {
         ))
     }
 
+    fn get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+        told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        Some(Completion::reply(self.entries_of(keys, asked.now, told)))
+    }
+
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::ALL;
-        capabilities.max_get_keys = None;
-        capabilities.scan_values = false;
-        capabilities
+        Capabilities::ALL
     }
 
     fn page(
