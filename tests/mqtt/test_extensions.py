@@ -88,6 +88,38 @@ def test_an_eventual_read_is_not_older_than_an_earlier_reply_of_the_server(open_
     assert other.reply("GET", "k", "EVENTUAL") == b"$-1\r\n"
 
 
+def test_entries_are_returned_in_the_order_of_the_keys(open_store):
+    store = open_store()
+    assert store.reply("SET", "a", "hello") == b"+OK\r\n"
+    given = version(store, "a").encode()
+    entry = b"*2\r\n$5\r\nhello\r\n$%d\r\n%b\r\n" % (len(given), given)
+    response = store.request(array("MGET", "a", "none", "a"))
+    assert response.payload == b"*2\r\n:0\r\n*3\r\n%b$-1\r\n%b" % (entry, entry)
+    assert "__ts" not in user_properties(response)
+
+
+def test_entries_beyond_a_mebibyte_are_omitted(open_store):
+    store = open_store()
+    value = "v" * 600_000
+    for key in ("a", "b"):
+        assert store.reply("SET", key, value) == b"+OK\r\n"
+    for keys, omitted in [(("a", "b"), 1), (("none", "a", "b", "none"), 2), (("b",), 0)]:
+        reply = store.reply("MGET", *keys)
+        assert reply.startswith(b"*2\r\n:%d\r\n*%d\r\n" % (omitted, len(keys) - omitted)), keys
+
+
+def test_a_page_has_entries_if_values_are_requested(open_store):
+    store = open_store()
+    assert store.reply("SET", "page", "hello") == b"+OK\r\n"
+    given = version(store, "page").encode()
+    entry = b"*4\r\n$4\r\npage\r\n$5\r\nhello\r\n$%d\r\n%b\r\n" % (len(given), given)
+    assert store.reply("SCAN", "page", "VALUES") == b"*1\r\n*1\r\n" + entry + b":-1\r\n"
+    assert store.reply("SET", "page", "hello", "PX", "60000") == b"+OK\r\n"
+    *_, left, end = store.reply("SCAN", "page", "VALUES").split(b"\r\n")
+    assert 0 < int(left.removeprefix(b":")) <= 60_000 and end == b""
+    assert store.reply("SCAN", "none", "VALUES") == b"*1\r\n*0\r\n"
+
+
 def test_a_transaction_is_atomic(open_store):
     store = open_store()
     done = store.request(txn("SET a 1", "SET b 1", "DEL c", "SET a 2"))
@@ -137,6 +169,8 @@ def test_no_client_sees_a_partial_transaction(open_store):
         a = int(reader.reply("GET", "a").split(b"\r\n")[1])
         b = int(reader.reply("GET", "b").split(b"\r\n")[1])
         assert a <= b, "what is read later is not older"
+        pair = reader.reply("MGET", "a", "b").split(b"\r\n")
+        assert pair[5] == pair[10], "both are read at one moment"
         seen += 1
     thread.join()
     assert seen > 0 and reader.reply("GET", "a") == b"$3\r\n199\r\n"

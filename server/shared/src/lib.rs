@@ -2,7 +2,7 @@
 //! again on a conflict.
 //!
 //! ```text
-//!   operate, transact ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
+//!   operate, transact, get_many ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
 //!                                                 ▲           │ nothing changes ──────────────▶ ended
 //!                                                 └───────────┴── refused, and not by its own copy
 //!   the engine's changes ─▶ expiry_index, followed_keys (notifications), tasks (which commit made the change)
@@ -40,6 +40,7 @@ mod engine_watch;
 mod eventual_reads;
 mod expiry_index;
 mod followed_keys;
+mod get_many;
 mod held_replies;
 mod maps;
 mod pages;
@@ -310,11 +311,19 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         self.start_task(asked, keys, work)
     }
 
+    fn get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        self.begin_get_many(asked, keys)
+    }
+
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = Some(self.config.max_operations);
-        capabilities.max_get_keys = None;
-        capabilities.scan_values = false;
+        capabilities.max_get_keys = Some(self.config.max_read_keys);
         capabilities
     }
 

@@ -104,6 +104,7 @@ pub(super) fn config(
         tombstone_lifetime_ms: tombstone_ms,
         max_page_keys: pages::MAX_PAGE_RECORDS,
         max_operations: 60,
+        max_read_keys: 60,
         max_staleness_ms: MAX_STALENESS_MS,
         max_clock_lead_ms: clock_limit_ms,
         clock_interval_ms: COMPARE_MS,
