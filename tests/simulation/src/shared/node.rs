@@ -284,9 +284,11 @@ impl Node {
                     .collect();
                 self.remote.transact(&of, &operations, &mut ear)
             }
-            RequestKind::Page(after) => {
+            RequestKind::GetMany(keys) => self.remote.get_many(&of, keys, &mut ear),
+            RequestKind::Page { after, with_values } => {
                 let request = PageRequest {
                     token: after.clone(),
+                    with_values: *with_values,
                     ..PageRequest::all(Bytes::from_static(b"*"))
                 };
                 self.remote.page(&of, &request, &mut ear)
