@@ -2,7 +2,7 @@
 #[path = "actions.rs"]
 mod actions;
 
-use crate::simulation::{MONO, Simulation, config, entry_page, hlc, payload, text, version};
+use crate::simulation::{MONO, Simulation, config, entry_page, hlc, page, payload, text, version};
 use crate::store;
 use crate::terms::StorageTraits;
 use actions::{Action, CLIENTS, KEYS, VALUES, VersionCondition, action};
@@ -310,6 +310,31 @@ fn delete(
     (got, expected)
 }
 
+fn get_many(sim: &mut Simulation, model: &mut Model, keys: &[usize]) -> (String, String) {
+    model.expire(sim.now);
+    let keys: Vec<_> = keys.iter().map(|key| KEYS[*key]).collect();
+    let command = [&["MGET"][..], &keys].concat();
+    let got = text(&sim.request().send(&words(&command)));
+    (got, model.get_many(&keys))
+}
+
+fn scan(sim: &mut Simulation, model: &mut Model) {
+    model.expire(sim.now);
+    let (mut keys, token) = page(sim.request().send(&words(&["SCAN", "*"])));
+    keys.sort();
+    assert!(token.is_none());
+    assert!(keys.iter().eq(model.items.keys()));
+}
+
+fn scan_values(sim: &mut Simulation, model: &mut Model) {
+    model.expire(sim.now);
+    let scan = words(&["SCAN", "*", "VALUES"]);
+    let (mut entries, token) = entry_page(sim.request().send(&scan));
+    entries.sort_by(|one, other| one.key.cmp(&other.key));
+    assert!(token.is_none());
+    assert_eq!(entries, model.entries(sim.now));
+}
+
 fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
     let (got, expected) = match *action {
         Action::Set {
@@ -351,13 +376,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let got = text(&sim.request().send(&words(&["GET", KEYS[key]])));
             (got, model.get(KEYS[key]))
         }
-        Action::GetMany(ref keys) => {
-            model.expire(sim.now);
-            let keys: Vec<_> = keys.iter().map(|key| KEYS[*key]).collect();
-            let command = [&["MGET"], &keys[..]].concat();
-            let got = text(&sim.request().send(&words(&command)));
-            (got, model.get_many(&keys))
-        }
+        Action::GetMany(ref keys) => get_many(sim, model, keys),
         Action::Del(key, named, token) => delete(sim, model, (KEYS[key], None, named), token),
         Action::Vdel(key, value, named, token) => {
             let what = (KEYS[key], Some(VALUES[value]), named);
@@ -385,21 +404,11 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             return;
         }
         Action::Scan => {
-            model.expire(sim.now);
-            let (mut keys, token) =
-                crate::simulation::page(sim.request().send(&words(&["SCAN", "*"])));
-            keys.sort();
-            assert!(token.is_none());
-            assert!(keys.iter().eq(model.items.keys()));
+            scan(sim, model);
             return;
         }
         Action::ScanValues => {
-            model.expire(sim.now);
-            let scan = words(&["SCAN", "*", "VALUES"]);
-            let (mut entries, token) = entry_page(sim.request().send(&scan));
-            entries.sort_by(|one, other| one.key.cmp(&other.key));
-            assert!(token.is_none());
-            assert_eq!(entries, model.entries(sim.now));
+            scan_values(sim, model);
             return;
         }
         Action::Pass { mono, wall } => {
