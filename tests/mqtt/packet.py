@@ -10,7 +10,7 @@ CORRELATION_DATA, TOPIC_ALIAS, USER_PROPERTY = 0x09, 0x23, 0x26
 LANES = ("requests and answers", "notifications")
 VERSION = re.compile(rb"\d{15}:\d{5}:StateStore")
 # What the releases could do; how much of it depends on the storage, and later ones may do more.
-CAPABILITY = re.compile(rb"\$\d+\r\n(IFV|PTTL|TXN|EVENTUAL|MGET|VALUES)\r\n:\d+\r\n")
+CAPABILITY = re.compile(rb"\$\d+\r\n(IFV|PTTL|TXN|EVENTUAL)\r\n:\d+\r\n")
 # The session of a holder of a lock.
 UNIQUE = re.compile(rb"/[0-9a-f]{16}/")
 # How long the value of a property is: a number of bytes, or these.
