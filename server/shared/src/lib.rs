@@ -2,7 +2,7 @@
 //! again on a conflict.
 //!
 //! ```text
-//!   operate, transact, get_many ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
+//!   operate, transact ─▶ a queue for each key ─▶ read ─▶ plan (the rules, expiry) ─▶ commit ─▶ ended
 //!                                                 ▲           │ nothing changes ──────────────▶ ended
 //!                                                 └───────────┴── refused, and not by its own copy
 //!   the engine's changes ─▶ expiry_index, followed_keys (notifications), tasks (which commit made the change)
