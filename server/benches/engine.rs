@@ -104,6 +104,7 @@ impl Bench {
             let command = Command::Scan {
                 pattern: pattern.into(),
                 token,
+                values: false,
             };
             let payload = encode(&command);
             let start = cpu_time();

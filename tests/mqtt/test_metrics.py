@@ -78,6 +78,7 @@ class Scenario:
         for request in [
             ("SET", "a", "1"), ("SET", "a", "2"), ("SET", "b", "1"), ("GET", "a"), ("GET", "none"), ("DEL", "b"), ("DEL", "b"),
             ("VDEL", "a", "x"), ("KEYNOTIFY", "a"), ("SET", "a", "3"), ("SCAN", "*"), ("TXN", "3", "SET", "c", "v", "2", "DEL", "a"),
+            ("MGET", "c", "none"),
         ]:  # fmt: skip
             store.reply(*request)
         assert len(store.notifications()) == 2
@@ -161,7 +162,7 @@ def test_every_family_reports_client_activity(scenario):
     def verb(**counts):
         return {f'{{verb="{verb}",result="{result}"}}': count for verb, results in counts.items() for result, count in results.items()}
 
-    requests = {"set": 4 + TIMES, "get": 2, "del": 2, "vdel": 1, "keynotify": 1, "scan": 1, "txn": 1}
+    requests = {"set": 4 + TIMES, "get": 2, "del": 2, "vdel": 1, "keynotify": 1, "scan": 1, "txn": 1, "mget": 1}
     durations, commits, syncs = found["statestored_request_duration_seconds"], sums("statestored_commit_writes"), sums("statestored_sync_duration_seconds")
     deployed = '{namespace="default",backend_chain="0"}'
     # Changes that were written: a DEL of an absent key is none, and a transaction has two.
@@ -170,7 +171,7 @@ def test_every_family_reports_client_activity(scenario):
         "statestored_build_info": lambda: re.fullmatch(r'{version="\d+\.\d+\.\d+"}', *sums("statestored_build_info")),
         "statestored_serving": 1,
         "statestored_requests_total": verb(
-            set={"ok": 4 + TIMES}, get={"ok": 1, "absent": 1}, vdel={"not_applied": 1}, keynotify={"ok": 1}, scan={"ok": 1}, txn={"ok": 1},
+            set={"ok": 4 + TIMES}, get={"ok": 1, "absent": 1}, vdel={"not_applied": 1}, keynotify={"ok": 1}, scan={"ok": 1}, txn={"ok": 1}, mget={"ok": 1},
             **{"del": {"ok": 1, "absent": 1}},
         ),
         "statestored_request_duration_seconds": lambda: all(

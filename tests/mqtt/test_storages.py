@@ -61,6 +61,18 @@ def test_the_largest_values(open_store):
     assert store.reply("SET", "key", larger[:most]) == b"+OK\r\n"
 
 
+def test_the_most_keys_of_a_read(open_store):
+    store = open_store()
+    most = engine.difference("most_read_keys")
+    keys = [f"k{number}" for number in range(most)]
+    assert store.reply("SET", "k0", "v") == b"+OK\r\n"
+    version = user_properties(store.request(array("GET", "k0")))["__ts"].encode()
+    entry = b"*2\r\n$1\r\nv\r\n$%d\r\n%b\r\n" % (len(version), version)
+    assert store.reply("MGET", *keys) == b"*2\r\n:0\r\n*%d\r\n" % most + entry + b"$-1\r\n" * (most - 1)
+    refused = store.reply("MGET", *keys, "more")
+    assert refused.startswith(b"-ERR") and str(most).encode() in refused, refused
+
+
 def test_the_most_operations_of_a_transaction(open_store):
     store = open_store()
     most = engine.difference("most_operations")

@@ -1,5 +1,5 @@
 //! Which extensions of the protocol a store has.
-use super::command::MAX_OPERATIONS;
+use super::command::{MAX_KEYS, MAX_OPERATIONS};
 
 /// Conditions on a version.
 const CONDITIONS: &[u8] = b"IFV";
@@ -9,6 +9,10 @@ const REMAINING_TIME: &[u8] = b"PTTL";
 const TRANSACTIONS: &[u8] = b"TXN";
 /// Reads that may return a slightly outdated value.
 const EVENTUAL: &[u8] = b"EVENTUAL";
+/// Reads of several keys at one moment; the number is the maximum number of keys of one request.
+const GET_MANY: &[u8] = b"MGET";
+/// Pages of a scan with values.
+const SCAN_VALUES: &[u8] = b"VALUES";
 
 /// Optional features that a store lists in its reply to `CAPS`. A store that does not know the verb has none of them.
 ///
@@ -36,6 +40,10 @@ pub struct Capabilities {
     pub transactions: Option<u64>,
     /// `EVENTUAL`: GET accepts a slightly outdated value if the request asks for it.
     pub eventual: bool,
+    /// `MGET`: how many keys an MGET may have; `None` if the store does not know the verb.
+    pub max_get_keys: Option<u64>,
+    /// `VALUES`: SCAN returns the values of the keys if the request asks for them.
+    pub scan_values: bool,
 }
 
 impl Capabilities {
@@ -45,6 +53,8 @@ impl Capabilities {
         remaining_time: true,
         transactions: Some(MAX_OPERATIONS as u64),
         eventual: true,
+        max_get_keys: Some(MAX_KEYS as u64),
+        scan_values: true,
     };
 
     /// Records the feature that a name and its number describe.
@@ -54,17 +64,21 @@ impl Capabilities {
             REMAINING_TIME => self.remaining_time = number > 0,
             TRANSACTIONS => self.transactions = (number > 0).then_some(number),
             EVENTUAL => self.eventual = number > 0,
+            GET_MANY => self.max_get_keys = (number > 0).then_some(number),
+            SCAN_VALUES => self.scan_values = number > 0,
             _ => {}
         }
     }
 
     /// Names and numbers, in the order in which they are sent.
-    pub(super) fn pairs(self) -> [(&'static [u8], u64); 4] {
+    pub(super) fn pairs(self) -> [(&'static [u8], u64); 6] {
         [
             (CONDITIONS, self.conditions.into()),
             (REMAINING_TIME, self.remaining_time.into()),
             (TRANSACTIONS, self.transactions.unwrap_or(0)),
             (EVENTUAL, self.eventual.into()),
+            (GET_MANY, self.max_get_keys.unwrap_or(0)),
+            (SCAN_VALUES, self.scan_values.into()),
         ]
     }
 }

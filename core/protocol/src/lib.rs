@@ -54,7 +54,7 @@ pub use capabilities::Capabilities;
 pub use command::{Command, CommandRef, Condition, SetOptions, TransactionOperation};
 pub use hlc::{Clock, ClockSkew, Hlc, HlcError};
 pub use notification::{Event, Notification, NotificationError};
-pub use reply::{Rejection, Reply, ReplyError};
+pub use reply::{PageEntry, Rejection, Reply, ReplyError};
 pub use request_reader::RequestReader;
 pub use service_error::ServiceError;
 pub use version::Version;

@@ -1,4 +1,8 @@
 //! Responses: every form that deployed stores send, one form that we send ("Response format").
+mod entries;
+
+pub use entries::PageEntry;
+
 use super::{
     Capabilities, ServiceError, Version,
     resp::{self, Decoder, NIL, RespError},
@@ -31,6 +35,20 @@ pub enum Reply {
         keys: Vec<Bytes>,
         /// Asks for the next page; opaque. `None` on the last one.
         token: Option<Bytes>,
+    },
+    /// `*1` or `*2`: a page of a SCAN with values. A page without entries is decoded as [`Page`](Self::Page).
+    EntryPage {
+        /// The entries of this page.
+        entries: Vec<PageEntry>,
+        /// Asks for the next page; opaque. `None` on the last one.
+        token: Option<Bytes>,
+    },
+    /// `*2` of a number and an array: the result of an MGET.
+    Entries {
+        /// Value and version of each of the first keys, in their order; one at least. `None` (`$-1`) for an absent key.
+        entries: Vec<Option<(Bytes, Version)>>,
+        /// How many of the last keys the response leaves out.
+        omitted: u64,
     },
     /// `*2` of a value and a number: the result of a GET with PTTL.
     ValueAndTime {
@@ -130,6 +148,9 @@ impl Reply {
         let count = decoder.array()?;
         match decoder.marker() {
             Some(b'*') => Self::decode_page(count, decoder),
+            Some(b':') if count == 2 && !decoder.rest().starts_with(NOT_APPLIED) => {
+                entries::decode(decoder)
+            }
             Some(b':') => Self::decode_rejection(count, payload, decoder),
             _ => Self::decode_bulks(count, decoder),
         }
@@ -142,6 +163,9 @@ impl Reply {
             _ => return Err(ReplyError::new("a page has one or two elements")),
         };
         let count = decoder.array()?;
+        if decoder.marker() == Some(b'*') {
+            return entries::decode_page(count, has_token, decoder);
+        }
         let mut keys = Vec::with_capacity(count);
         for _ in 0..count {
             keys.push(decoder.bulk_bytes()?);
@@ -159,7 +183,7 @@ impl Reply {
     ) -> Result<Self, ReplyError> {
         if count != 3 || !decoder.skip(NOT_APPLIED) {
             return Err(ReplyError::new(
-                "an array that begins with a number is `:-1`, an operation and a reason",
+                "an array that begins with a number is neither a rejection nor the entries of an MGET",
             ));
         }
         let operation = decoder.integer()?;
@@ -206,11 +230,7 @@ impl Reply {
 
     fn decode_value_and_time(mut decoder: Decoder<'_>) -> Result<Self, ReplyError> {
         let value = decoder.bulk_bytes()?;
-        let expires_in_ms = if decoder.skip(NOT_APPLIED) {
-            None
-        } else {
-            Some(decoder.integer()?)
-        };
+        let expires_in_ms = decode_remaining(&mut decoder)?;
         decoder.finish()?;
         Ok(Self::ValueAndTime {
             value,
@@ -253,16 +273,17 @@ impl Reply {
                     resp::put_bulk(part, out);
                 }
             }
+            Self::EntryPage { entries, token } => {
+                entries::encode_page(entries, token.as_ref(), out);
+            }
+            Self::Entries { entries, omitted } => entries::encode(entries, *omitted, out),
             Self::ValueAndTime {
                 value,
                 expires_in_ms,
             } => {
                 resp::put_array(2, out);
                 resp::put_bulk(value, out);
-                match expires_in_ms {
-                    Some(ms) => resp::put_integer(*ms, out),
-                    None => out.put_slice(NOT_APPLIED),
-                }
+                encode_remaining(*expires_in_ms, out);
             }
             Self::Capabilities(capabilities) => {
                 let pairs = capabilities.pairs();
@@ -305,12 +326,14 @@ impl Reply {
                     + resp::array_len(keys.len())
                     + parts.map(|part| resp::bulk_len(part.len())).sum::<usize>()
             }
+            Self::EntryPage { entries, token } => entries::page_len(entries, token.as_ref()),
+            Self::Entries { entries, omitted } => entries::len(entries, *omitted),
             Self::ValueAndTime {
                 value,
                 expires_in_ms,
             } => {
-                let number = expires_in_ms.map_or(NOT_APPLIED.len(), resp::integer_len);
-                resp::array_len(2) + value_len(value.len()) + number
+                let remaining = remaining_len(*expires_in_ms);
+                resp::array_len(2) + value_len(value.len()) + remaining
             }
             Self::Capabilities(capabilities) => {
                 let pairs = capabilities.pairs();
@@ -369,6 +392,26 @@ fn decode_version(decoder: &mut Decoder<'_>) -> Result<Option<Version>, ReplyErr
         Version::parse(text).ok_or(ReplyError::new("a bulk string that is not a version"))
     });
     version.transpose()
+}
+
+/// Decodes the milliseconds until an entry expires, or `:-1` if it does not.
+fn decode_remaining(decoder: &mut Decoder<'_>) -> Result<Option<u64>, RespError> {
+    if decoder.skip(NOT_APPLIED) {
+        Ok(None)
+    } else {
+        decoder.integer().map(Some)
+    }
+}
+
+fn encode_remaining(expires_in_ms: Option<u64>, out: &mut BytesMut) {
+    match expires_in_ms {
+        Some(ms) => resp::put_integer(ms, out),
+        None => out.put_slice(NOT_APPLIED),
+    }
+}
+
+fn remaining_len(expires_in_ms: Option<u64>) -> usize {
+    expires_in_ms.map_or(NOT_APPLIED.len(), resp::integer_len)
 }
 
 fn encode_version(version: Option<Version>, out: &mut BytesMut) {

@@ -3,7 +3,9 @@
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::{
     Clock, Command, Hlc, HlcError, Reply, ServiceError, TransactionOperation,
-    command::MAX_OPERATIONS, mqtt::EncodedProperties, property::EncodedTimestamp,
+    command::{MAX_KEYS, MAX_OPERATIONS},
+    mqtt::EncodedProperties,
+    property::EncodedTimestamp,
 };
 
 fn encoded(encode: impl FnOnce(&mut BytesMut)) -> BytesMut {
@@ -50,6 +52,29 @@ fn a_transaction_is_limited_to_ten_thousand_operations() {
         error.to_string(),
         "a transaction has at most 10000 operations"
     );
+    let mut cut = too_long.clone();
+    cut.truncate(too_long.len() - 1);
+    let mut longer = too_long;
+    longer.extend_from_slice(b"$0\r\n\r\n");
+    for malformed in [cut, longer] {
+        assert_eq!(read(malformed), Err(ServiceError::Syntax));
+    }
+}
+
+#[test]
+fn an_mget_is_limited_to_ten_thousand_keys() {
+    let encoded_get = |keys: Vec<Bytes>| encoded(|out| Command::GetMany { keys }.encode(out));
+    let read = |payload: BytesMut| Command::decode(&payload.freeze());
+    let most = vec![Bytes::from_static(b"k"); MAX_KEYS];
+    let Ok(Command::GetMany { keys }) = read(encoded_get(most.clone())) else {
+        panic!("an MGET");
+    };
+    assert_eq!(keys.len(), 10_000);
+    let mut too_many = most;
+    too_many.push(Bytes::new());
+    let too_long = encoded_get(too_many);
+    let error = read(too_long.clone()).unwrap_err();
+    assert_eq!(error.to_string(), "an MGET has at most 10000 keys");
     let mut cut = too_long.clone();
     cut.truncate(too_long.len() - 1);
     let mut longer = too_long;

@@ -2,7 +2,7 @@
 use bytes::{Bytes, BytesMut};
 use proptest::{collection::vec, option, prelude::*};
 use statestore_protocol::{
-    Capabilities, Clock, Command, Condition, Event, Hlc, Notification, Rejection, Reply,
+    Capabilities, Clock, Command, Condition, Event, Hlc, Notification, PageEntry, Rejection, Reply,
     ServiceError, SetOptions, TransactionOperation, Version,
     hlc::{MAX_SKEW_MS, next_version},
     mqtt::PublishHeader,
@@ -89,8 +89,14 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         key().prop_map(|key| Command::Watch { key }),
         key().prop_map(|key| Command::Unwatch { key }),
-        (any_bytes(), option::of(any_bytes()))
-            .prop_map(|(pattern, token)| Command::Scan { pattern, token }),
+        (any_bytes(), option::of(any_bytes()), any::<bool>()).prop_map(
+            |(pattern, token, values)| Command::Scan {
+                pattern,
+                token,
+                values,
+            }
+        ),
+        vec(key(), 1..9).prop_map(|keys| Command::GetMany { keys }),
         Just(Command::Capabilities),
         vec(operation(), 1..6).prop_map(|operations| Command::Transact { operations }),
     ]
@@ -117,6 +123,18 @@ fn rejection() -> impl Strategy<Value = Rejection> {
     ]
 }
 
+fn page_entry() -> impl Strategy<Value = PageEntry> {
+    let expires_in_ms = option::of(any::<u64>());
+    (key(), any_bytes(), version(), expires_in_ms).prop_map(
+        |(key, value, version, expires_in_ms)| PageEntry {
+            key,
+            value,
+            version,
+            expires_in_ms,
+        },
+    )
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         Just(Reply::Ok),
@@ -126,6 +144,13 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(Reply::Count),
         (vec(key(), 0..8), option::of(any_bytes()))
             .prop_map(|(keys, token)| Reply::Page { keys, token }),
+        (vec(page_entry(), 1..6), option::of(any_bytes()))
+            .prop_map(|(entries, token)| Reply::EntryPage { entries, token }),
+        (
+            vec(option::of((any_bytes(), version())), 1..6),
+            any::<u64>()
+        )
+            .prop_map(|(entries, omitted)| Reply::Entries { entries, omitted }),
         (any_bytes(), option::of(any::<u64>())).prop_map(|(value, expires_in_ms)| {
             Reply::ValueAndTime {
                 value,
@@ -133,17 +158,20 @@ fn reply() -> impl Strategy<Value = Reply> {
             }
         }),
         (
-            any::<bool>(),
-            any::<bool>(),
+            any::<[bool; 4]>(),
             option::of(1..=u64::MAX),
-            any::<bool>()
+            option::of(1..=u64::MAX),
         )
-            .prop_map(|(conditions, remaining_time, transactions, eventual)| {
+            .prop_map(|(flags, transactions, max_get_keys)| {
                 let mut capabilities = Capabilities::default();
-                capabilities.conditions = conditions;
-                capabilities.remaining_time = remaining_time;
+                [
+                    capabilities.conditions,
+                    capabilities.remaining_time,
+                    capabilities.eventual,
+                    capabilities.scan_values,
+                ] = flags;
                 capabilities.transactions = transactions;
-                capabilities.eventual = eventual;
+                capabilities.max_get_keys = max_get_keys;
                 Reply::Capabilities(capabilities)
             }),
         vec(option::of(version()), 1..6).prop_map(Reply::Transacted),

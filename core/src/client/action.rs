@@ -16,6 +16,7 @@ pub(super) fn action(command: CommandRef<'_>) -> String {
         CommandRef::Transact { operations } => {
             format!("a transaction of {} operations", operations.len())
         }
+        CommandRef::GetMany { keys } => format!("MGET of {} keys", keys.len()),
         _ => key_action(command.verb(), subject(command)),
     }
 }
@@ -30,7 +31,7 @@ pub(super) fn subject(command: CommandRef<'_>) -> &[u8] {
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
         CommandRef::Scan { pattern, .. } => pattern,
-        CommandRef::Capabilities | CommandRef::Transact { .. } => &[],
+        CommandRef::Capabilities | CommandRef::GetMany { .. } | CommandRef::Transact { .. } => &[],
     }
 }
 

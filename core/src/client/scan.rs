@@ -132,6 +132,7 @@ impl Scan {
         let command = CommandRef::Scan {
             pattern: &self.pattern,
             token,
+            values: false,
         };
         let request = OutgoingRequest::new(command);
         let mut page = Call::new(self.client.shared(), request, self.options.timeout);

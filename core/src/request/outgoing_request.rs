@@ -69,6 +69,7 @@ impl<'a> OutgoingRequest<'a> {
     pub(crate) fn is_harmless(&self) -> bool {
         match self.command {
             CommandRef::Get { .. }
+            | CommandRef::GetMany { .. }
             | CommandRef::Scan { .. }
             | CommandRef::Watch { .. }
             | CommandRef::Unwatch { .. }

@@ -60,11 +60,26 @@ async fn confirmed_page(
     most: usize,
 ) -> Result<RecordPage, Failure> {
     let page = page_after(connection, session, after, most).await?;
+    // A master that has become a replica of another one has the records of that one.
+    if !is_of_session(connection, session).await? {
+        return Err(Failure::HistoryChanged);
+    }
     if is_confirmed(connection, session).await? {
         Ok(page)
     } else {
         Err(Failure::Unconfirmed)
     }
+}
+
+/// Returns whether Redis still has the history of the session.
+async fn is_of_session(
+    connection: &mut MultiplexedConnection,
+    session: &Session,
+) -> Result<bool, RedisError> {
+    let mut manifest = ::redis::cmd("HGET");
+    manifest.arg(session.names.manifest()).arg("history");
+    let history: Value = manifest.query_async(connection).await?;
+    Ok(is_same_history(&history, session))
 }
 
 async fn page_after(

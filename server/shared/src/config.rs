@@ -14,6 +14,8 @@ pub struct SharedKeyspaceConfig {
     pub max_page_keys: usize,
     /// Maximum number of operations in a transaction.
     pub max_operations: u64,
+    /// Maximum number of keys that are read at one moment.
+    pub max_read_keys: u64,
     /// Memory for cached records in bytes. A cached record saves a change the read before it.
     pub cache_bytes: usize,
     /// Time after all changes were certainly known during which eventual reads may be answered from the cached records.
@@ -39,6 +41,7 @@ impl SharedKeyspaceConfig {
             tombstone_lifetime_ms: 5 * 60 * 1000,
             max_page_keys: 1_000,
             max_operations: 50,
+            max_read_keys: 50,
             cache_bytes: 16 * 1024 * 1024,
             max_staleness_ms: 10_000,
             max_clock_lead_ms: 60_000,

@@ -40,6 +40,7 @@ mod engine_watch;
 mod eventual_reads;
 mod expiry_index;
 mod followed_keys;
+mod get_many;
 mod held_replies;
 mod maps;
 mod pages;
@@ -310,9 +311,19 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         self.start_task(asked, keys, work)
     }
 
+    fn get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        self.begin_get_many(asked, keys)
+    }
+
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = Some(self.config.max_operations);
+        capabilities.max_get_keys = Some(self.config.max_read_keys);
         capabilities
     }
 

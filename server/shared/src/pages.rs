@@ -1,17 +1,21 @@
-//! Pages of keys.
+//! Pages of keys, or of entries.
 //!
 //! A page does not depend on keys that the client may not read. These are skipped before anything is counted, and a page ends behind a key
 //! that it shows. The exception is a page on which the engine works for longer than [`PAGE_MS`]: it ends at the end of a bucket. The
 //! engine's speed then shows in the page, as it shows in the time of any answer.
-use super::engine::{EngineError, EngineRequest, EngineRequestId, Link, RecordPage};
+use super::engine::{EngineError, EngineRequest, EngineRequestId, Link, RecordPage, Revision};
+use super::expiry_index::RemainingTime;
+use super::record::{Record, RecordContent};
 use super::{KeyedRecord, REQUEST_RETRY_MS, Retry, SharedKeyspace, bucket_of, plan};
 use bytes::{BufMut, Bytes, BytesMut};
 use statestore_protocol::glob::Glob;
-use statestore_protocol::{Reply, ServiceError};
+use statestore_protocol::{PageEntry, Reply, ServiceError, Version as Given};
 use statestored_common::ClockReading;
-use statestored_store::keyspace::{Completion, EventSink, PageRequest, RequestContext, Ticket};
+use statestored_store::keyspace::{
+    Completion, EventSink, MAX_ENTRY_PAGE_BYTES, PageRequest, RequestContext, Ticket,
+};
 
-/// Maximum number of bytes of the keys on a page. A single longer key is still returned, alone.
+/// Maximum number of bytes of the keys on a page without values. A single longer key is still returned, alone.
 const MAX_PAGE_BYTES: usize = 64 * 1024;
 
 /// Time in milliseconds after which a page ends with the bucket that is being read.
@@ -31,16 +35,38 @@ pub(super) struct PendingPage {
     /// The position of the last engine request.
     after: Option<Position>,
     keys: Vec<Bytes>,
+    /// The entries of the keys, if their values are requested.
+    entries: Vec<PageEntry>,
+    /// Bytes of the keys and entries.
     bytes: usize,
     started_ms: u64,
     deadline_ms: Option<u64>,
 }
 
 impl PendingPage {
-    /// Returns whether the key no longer fits.
-    fn is_full(&self, key: &Bytes, max_keys: usize) -> bool {
-        let is_over = self.keys.len() >= max_keys || self.bytes + key.len() > MAX_PAGE_BYTES;
+    /// Returns whether a key or an entry of this many bytes no longer fits.
+    fn is_full(&self, bytes: usize, max_keys: usize) -> bool {
+        let max_bytes = if self.request.with_values {
+            MAX_ENTRY_PAGE_BYTES
+        } else {
+            MAX_PAGE_BYTES
+        };
+        let is_over = self.keys.len() >= max_keys || self.bytes + bytes > max_bytes;
         is_over && !self.keys.is_empty()
+    }
+
+    fn into_reply(self, token: Option<Bytes>) -> Reply {
+        if self.request.with_values {
+            Reply::EntryPage {
+                entries: self.entries,
+                token,
+            }
+        } else {
+            Reply::Page {
+                keys: self.keys,
+                token,
+            }
+        }
     }
 }
 
@@ -78,6 +104,7 @@ impl<L: Link> SharedKeyspace<L> {
             request: request.clone(),
             after,
             keys: Vec::new(),
+            entries: Vec::new(),
             bytes: 0,
             started_ms: asked.now.mono_ms,
             deadline_ms: asked.deadline_ms,
@@ -161,19 +188,55 @@ impl<L: Link> SharedKeyspace<L> {
             if !is_live || !page.request.allows(&key) || !glob.matches(&key) {
                 continue;
             }
-            if page.is_full(&key, self.config.max_page_keys) {
+            let entry = if page.request.with_values {
+                self.page_entry(&key, &record, revision, now)
+            } else {
+                None
+            };
+            let bytes = key.len() + entry.as_ref().map_or(0, |entry| entry.value.len());
+            if page.is_full(bytes, self.config.max_page_keys) {
                 next = page.keys.last().map(|last| (bucket_of(last), last.clone()));
                 continue;
             }
-            page.bytes += key.len();
+            page.bytes += bytes;
+            page.entries.extend(entry);
             page.keys.push(key);
         }
         if next.is_none() && has_more {
             return self.request_page(page);
         }
         let token = next.map(|position| self.token(&position));
-        let keys = page.keys;
-        told.completed(page.ticket, Completion::reply(Reply::Page { keys, token }));
+        let ticket = page.ticket;
+        told.completed(ticket, Completion::reply(page.into_reply(token)));
+    }
+
+    /// Returns the entry of a record; `None` if it is a tombstone.
+    fn page_entry(
+        &self,
+        key: &Bytes,
+        record: &Record,
+        revision: Revision,
+        now: ClockReading,
+    ) -> Option<PageEntry> {
+        let RecordContent::Entry { value, expiry, .. } = &record.content else {
+            return None;
+        };
+        let expires_in_ms = match self.expiry_index.remaining(key, (record, revision), now) {
+            RemainingTime::NoExpiry => None,
+            RemainingTime::Ms(left_ms) => Some(left_ms),
+            // A later change of the key is known already.
+            RemainingTime::Unknown => expiry.map(|expiry| {
+                let left_ms = expiry.at_wall_ms.saturating_sub(now.wall_ms);
+                left_ms.min(expiry.ttl_ms)
+            }),
+        };
+        let (wall_ms, counter) = record.version;
+        Some(PageEntry {
+            key: key.clone(),
+            value: value.clone(),
+            version: Given::new(wall_ms, counter),
+            expires_in_ms,
+        })
     }
 }
 

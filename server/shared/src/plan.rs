@@ -8,7 +8,7 @@ use statestore_protocol::{Rejection, Reply, ServiceError, Version as Given};
 use statestored_common::ClockReading;
 use statestored_storage::Expiry;
 use statestored_store::keyspace::rules::{self, Context, EntryChange, Token, Version};
-use statestored_store::keyspace::{Completion, OwnedOperation, RequestDigest};
+use statestored_store::keyspace::{Completion, EntryList, OwnedOperation, RequestDigest};
 
 /// The work of a task.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub(super) enum TaskAction {
     Operation(OwnedOperation),
     /// All of these operations or none, each on the key at this index.
     Transaction(Vec<(usize, OwnedOperation)>),
+    /// A read of the keys at these indices.
+    GetMany(Vec<usize>),
     /// Removes the expired record of the only key if it still has this revision: an entry becomes a tombstone, a
     /// tombstone is purged.
     RemoveExpired(Revision),
@@ -26,7 +28,11 @@ impl TaskAction {
     /// Returns whether the work changes nothing, and its result is not kept for later eventual reads. The floor is not
     /// needed then.
     pub(super) fn is_read(&self) -> bool {
-        matches!(self, Self::Operation(operation) if operation.is_read() && !operation.is_eventual())
+        match self {
+            Self::Operation(operation) => operation.is_read() && !operation.is_eventual(),
+            Self::GetMany(_) => true,
+            Self::Transaction(_) | Self::RemoveExpired(_) => false,
+        }
     }
 
     /// Returns whether the work may change an entry's content.
@@ -34,7 +40,7 @@ impl TaskAction {
         match self {
             Self::Operation(operation) => !operation.is_read(),
             Self::Transaction(_) => true,
-            Self::RemoveExpired(_) => false,
+            Self::GetMany(_) | Self::RemoveExpired(_) => false,
         }
     }
 }
@@ -113,6 +119,7 @@ impl PlanContext<'_> {
         let end = match work {
             TaskAction::Operation(operation) => self.operate(operation, &mut states[0]),
             TaskAction::Transaction(operations) => self.transact(operations, &mut states),
+            TaskAction::GetMany(places) => get_many(places, &states),
             TaskAction::RemoveExpired(_) => return Decision::Complete(Completion::Unknown),
         };
         // Changes of one moment are reported in the order of the puts.
@@ -338,6 +345,26 @@ impl PlanContext<'_> {
         };
         Decision::Commit(unit, nothing)
     }
+}
+
+/// Returns the entries of the keys at these indices.
+fn get_many(places: &[usize], states: &[PlannedState]) -> Completion {
+    let mut list = EntryList::new(places.len());
+    for place in places {
+        let entry = match &states[*place].record {
+            Some(Record {
+                version,
+                content: RecordContent::Entry { value, .. },
+                ..
+            }) => Some((value.clone(), *version)),
+            _ => None,
+        };
+        if !list.has_room(entry.as_ref().map_or(0, |(value, _)| value.len())) {
+            break;
+        }
+        list.push(entry);
+    }
+    Completion::reply(list.into_reply())
 }
 
 /// Returns the outcome of a read of a key in this state, or `None` if the entry has expired or its remaining time is

@@ -82,6 +82,7 @@ impl Node {
             tombstone_lifetime_ms: 1_000,
             max_page_keys: 10,
             max_operations: 10,
+            max_read_keys: 10,
             cache_bytes: 10_000,
             max_staleness_ms: 10_000,
             max_clock_lead_ms: 60_000,

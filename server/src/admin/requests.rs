@@ -63,6 +63,7 @@ impl AppState {
         let scan = Command::Scan {
             pattern,
             token: from.token.clone(),
+            values: false,
         };
         match self.execute(scan, None).await?.reply {
             Answer::Page { keys, token } => Ok(Some(list_page_of_keys(keys, token, from))),

@@ -18,6 +18,7 @@ pub(crate) mod refusals;
 pub(crate) mod remaining;
 pub(crate) mod restores;
 pub(crate) mod shared;
+pub(crate) mod snapshots;
 pub(crate) mod store;
 pub(crate) mod suite;
 pub(crate) mod unconfirmed;

@@ -330,6 +330,7 @@ pub(crate) use super::restores::{
     a_restore_that_is_refused_or_fails_changes_nothing,
     a_server_rejects_a_store_that_a_restore_did_not_finish,
 };
+pub(crate) use super::snapshots::reads_of_several_keys_see_whole_transactions;
 
 pub(crate) use super::ends::an_expiry_is_notified_once_although_its_server_was_killed;
 pub(crate) use super::unconfirmed::{
@@ -354,6 +355,7 @@ macro_rules! suite {
         $crate::elsewhere::suite::suite! { $engine:
             a_write_at_one_node_is_visible_at_all_nodes
             a_transaction_is_atomic_at_all_nodes
+            reads_of_several_keys_see_whole_transactions
             notifications_of_a_transaction_follow_its_operation_order
             observers_at_every_node_are_notified_and_expiry_only_once
             an_expiry_is_notified_once_although_its_server_was_killed

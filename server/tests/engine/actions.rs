@@ -13,12 +13,14 @@ pub(crate) enum Action {
         token: Option<u64>,
     },
     Get(usize, bool),
+    GetMany(Vec<usize>),
     Del(usize, VersionCondition, Option<u64>),
     Vdel(usize, usize, VersionCondition, Option<u64>),
     Watch(usize, usize),
     Unwatch(usize, usize),
     Disconnect(usize),
     Scan,
+    ScanValues,
     Pass {
         mono: u64,
         wall: i64,
@@ -91,6 +93,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         8 => set,
         3 => (key(), any::<bool>()).prop_map(|(key, remaining)| Action::Get(key, remaining)),
+        2 => prop::collection::vec(key(), 1..6).prop_map(Action::GetMany),
         2 => (key(), named(), token()).prop_map(|(key, named, token)| Action::Del(key, named, token)),
         3 => (key(), value(), named(), token())
             .prop_map(|(key, value, named, token)| Action::Vdel(key, value, named, token)),
@@ -98,6 +101,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         1 => (client(), key()).prop_map(|(client, key)| Action::Unwatch(client, key)),
         1 => client().prop_map(Action::Disconnect),
         1 => Just(Action::Scan),
+        1 => Just(Action::ScanValues),
         4 => pass,
         1 => Just(Action::Expire),
         1 => Just(Action::Restart),

@@ -4,6 +4,7 @@
 mod clock;
 mod conditions;
 mod expiry;
+mod get_many;
 mod limits;
 mod model;
 mod replay;

@@ -2,12 +2,12 @@
 #[path = "actions.rs"]
 mod actions;
 
-use crate::simulation::{MONO, Simulation, config, hlc, payload, text};
+use crate::simulation::{MONO, Simulation, config, entry_page, hlc, page, payload, text, version};
 use crate::store;
 use crate::terms::StorageTraits;
 use actions::{Action, CLIENTS, KEYS, VALUES, VersionCondition, action};
 use proptest::prelude::*;
-use statestore_protocol::Hlc;
+use statestore_protocol::{Hlc, PageEntry};
 use statestored_common::ClockReading;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -207,6 +207,30 @@ impl Model {
         }
     }
 
+    fn get_many(&self, keys: &[&str]) -> String {
+        let entries = keys.iter().map(|key| match self.items.get(*key) {
+            None => "\r\n$-1".to_owned(),
+            Some(ModelEntry { value, version, .. }) => {
+                let version = self::version(version.0, version.1).to_string();
+                let (len, text_len) = (value.len(), version.len());
+                format!("\r\n*2\r\n${len}\r\n{value}\r\n${text_len}\r\n{version}")
+            }
+        });
+        let entries: String = entries.collect();
+        format!("*2\r\n:0\r\n*{}{entries}", keys.len())
+    }
+
+    /// Returns all entries as the only page of a SCAN has them.
+    fn entries(&self, now: ClockReading) -> Vec<PageEntry> {
+        let entries = self.items.iter().map(|(key, item)| PageEntry {
+            key: key.clone().into(),
+            value: item.value.clone().into(),
+            version: version(item.version.0, item.version.1).into(),
+            expires_in_ms: item.deadline.map(|at| at - now.mono_ms),
+        });
+        entries.collect()
+    }
+
     fn highest(&self) -> Version {
         let versions = self.items.values().map(|item| item.version);
         versions.fold(self.highest_deletion, Version::max)
@@ -286,6 +310,31 @@ fn delete(
     (got, expected)
 }
 
+fn get_many(sim: &mut Simulation, model: &mut Model, keys: &[usize]) -> (String, String) {
+    model.expire(sim.now);
+    let keys: Vec<_> = keys.iter().map(|key| KEYS[*key]).collect();
+    let command = [&["MGET"][..], &keys].concat();
+    let got = text(&sim.request().send(&words(&command)));
+    (got, model.get_many(&keys))
+}
+
+fn scan(sim: &mut Simulation, model: &mut Model) {
+    model.expire(sim.now);
+    let (mut keys, token) = page(sim.request().send(&words(&["SCAN", "*"])));
+    keys.sort();
+    assert!(token.is_none());
+    assert!(keys.iter().eq(model.items.keys()));
+}
+
+fn scan_values(sim: &mut Simulation, model: &mut Model) {
+    model.expire(sim.now);
+    let scan = words(&["SCAN", "*", "VALUES"]);
+    let (mut entries, token) = entry_page(sim.request().send(&scan));
+    entries.sort_by(|one, other| one.key.cmp(&other.key));
+    assert!(token.is_none());
+    assert_eq!(entries, model.entries(sim.now));
+}
+
 fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
     let (got, expected) = match *action {
         Action::Set {
@@ -327,6 +376,7 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let got = text(&sim.request().send(&words(&["GET", KEYS[key]])));
             (got, model.get(KEYS[key]))
         }
+        Action::GetMany(ref keys) => get_many(sim, model, keys),
         Action::Del(key, named, token) => delete(sim, model, (KEYS[key], None, named), token),
         Action::Vdel(key, value, named, token) => {
             let what = (KEYS[key], Some(VALUES[value]), named);
@@ -354,12 +404,11 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             return;
         }
         Action::Scan => {
-            model.expire(sim.now);
-            let (mut keys, token) =
-                crate::simulation::page(sim.request().send(&words(&["SCAN", "*"])));
-            keys.sort();
-            assert!(token.is_none());
-            assert!(keys.iter().eq(model.items.keys()));
+            scan(sim, model);
+            return;
+        }
+        Action::ScanValues => {
+            scan_values(sim, model);
             return;
         }
         Action::Pass { mono, wall } => {

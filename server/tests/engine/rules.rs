@@ -87,6 +87,10 @@ fn malformed_payloads_are_refused() {
         ("GET ", "the key length is zero"),
         ("SET  v", "the key length is zero"),
         ("KEYNOTIFY k START", "syntax error"),
+        ("MGET", "wrong number of arguments"),
+        ("MGET k ", "the key length is zero"),
+        ("SCAN * t x", "wrong number of arguments"),
+        ("SCAN * no-token VALUES", "syntax error"),
     ] {
         assert_eq!(sim.run(command), format!("-ERR {error}"), "{command}");
     }
@@ -106,6 +110,8 @@ fn only_set_needs_a_timestamp() {
     assert_eq!(without(&mut sim, "VDEL k v"), ":0");
     assert_eq!(without(&mut sim, "KEYNOTIFY k"), "+OK");
     assert_eq!(without(&mut sim, "SCAN *"), "*1\r\n*0");
+    assert_eq!(without(&mut sim, "SCAN * VALUES"), "*1\r\n*0");
+    assert_eq!(without(&mut sim, "MGET k"), "*2\r\n:0\r\n*1\r\n$-1");
 }
 
 #[test]
@@ -118,6 +124,7 @@ fn a_malformed_timestamp_is_refused_on_every_command() {
         "VDEL k v",
         "KEYNOTIFY k",
         "KEYNOTIFY k STOP",
+        "MGET k",
         "SCAN *",
     ] {
         let malformed = sim.request().timestamp(Some(Err(HlcError::Wall)));

@@ -3,7 +3,7 @@ use crate::store;
 use crate::terms::StorageTraits;
 use bytes::Bytes;
 use statestore_protocol::property::RequestProperties;
-use statestore_protocol::{Event, Hlc, HlcError, Reply};
+use statestore_protocol::{Event, Hlc, HlcError, PageEntry, Reply};
 use statestored_access::Principal;
 use statestored_storage::{Record, Write};
 use statestored_store::service::{
@@ -285,5 +285,13 @@ pub(crate) fn page(response: ReplyEnvelope) -> (Vec<Bytes>, Option<Bytes>) {
     match response.reply {
         Reply::Page { keys, token } => (keys, token),
         other => panic!("not a page: {other:?}"),
+    }
+}
+
+/// The entries of a page and its token.
+pub(crate) fn entry_page(response: ReplyEnvelope) -> (Vec<PageEntry>, Option<Bytes>) {
+    match response.reply {
+        Reply::EntryPage { entries, token } => (entries, token),
+        other => panic!("not a page with values: {other:?}"),
     }
 }

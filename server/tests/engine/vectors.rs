@@ -54,7 +54,7 @@ fn every_extension_vector_returns_its_result() {
                 Reply::Error(refusal) => assert_eq!(refusal.to_string(), error, "{name}"),
                 other => panic!("{name}: {other:?}"),
             },
-            None if case["decode"]["operations"].is_null() => {
+            None if case["decode"]["operations"].is_null() && case["decode"]["token"].is_null() => {
                 assert!(!matches!(reply, Reply::Error(_)), "{name}: {reply:?}");
             }
             None => {}

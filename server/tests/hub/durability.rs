@@ -153,6 +153,34 @@ fn a_read_waits_for_the_last_write_of_its_key() {
 }
 
 #[test]
+fn a_read_of_several_keys_waits_for_the_newest_of_their_writes() {
+    let mut world = world();
+    let mut client = world.client("me");
+    let mut other = world.client("other");
+    send(&mut world, &mut client, 1, &set("a", "1"));
+    let (first, _) = world.hub.take_batch().unwrap();
+    send(&mut world, &mut client, 2, &set("b", "1"));
+    let (second, _) = world.hub.take_batch().unwrap();
+    send(&mut world, &mut client, 3, &set("c", "1"));
+    let read = command(&["MGET", "b", "a", "never"]);
+    send(&mut world, &mut other, 1, &read);
+    assert!(world.packets(&other).is_empty());
+    world.hub.mark_durable(first);
+    assert!(world.packets(&other).is_empty());
+    world.hub.mark_durable(second);
+    let entries = response(&world.packets(&other), 1);
+    assert!(entries.starts_with(b"*2\r\n:0\r\n*3\r\n*2\r\n$1\r\n1\r\n"));
+    let read = command(&["MGET", "a", "never", "b"]);
+    send(&mut world, &mut other, 2, &read);
+    assert_eq!(kinds(&world.packets(&other)), "ap", "c is not read");
+    let scan = command(&["SCAN", "a", "VALUES"]);
+    send(&mut world, &mut other, 3, &scan);
+    assert!(world.packets(&other).is_empty());
+    sync(&mut world);
+    assert_eq!(kinds(&world.packets(&other)), "ap");
+}
+
+#[test]
 fn an_absent_key_waits_for_its_deletion() {
     let mut world = world();
     let mut client = world.client("me");
@@ -167,6 +195,8 @@ fn an_absent_key_waits_for_its_deletion() {
     for parts in [
         &["GET", "deleted"][..],
         &["GET", "expired"],
+        &["MGET", "deleted"],
+        &["MGET", "expired"],
         &["DEL", "deleted"],
         &["VDEL", "expired", "1"],
     ] {

@@ -61,6 +61,8 @@ fn every_command_is_checked() {
         (command(&["GET", "shared/a"]), true, true),
         (command(&["KEYNOTIFY", "shared/a"]), true, true),
         (command(&["KEYNOTIFY", "shared/a", "STOP"]), true, true),
+        (command(&["MGET", "shared/a", "shared/b"]), true, true),
+        (command(&["MGET", "shared/a", "secret"]), false, false),
         (command(&["GET", "of/reader"]), true, false),
         (command(&["GET", "of/writer"]), false, false),
         (set("secret", "1"), false, true),
@@ -75,7 +77,7 @@ fn every_command_is_checked() {
             assert_eq!(answer != NOT_AUTHORIZED, is_allowed, "{payload:?}");
         }
     }
-    assert_eq!(world.hub.metrics().requests_denied, 14);
+    assert_eq!(world.hub.metrics().requests_denied, 16);
     assert_eq!(world.hub.service().size().keys, 1, "shared/a");
 }
 
@@ -91,13 +93,15 @@ fn a_scan_returns_only_readable_keys() {
     }
     let mut reader = world.client("reader");
     for client in [&mut reader, &mut writer] {
-        let page = send_request(&mut world, client, &command(&["SCAN", "*"]));
-        let page = String::from_utf8(page).unwrap();
-        assert!(
-            page.contains("shared/a") && page.contains("shared/b"),
-            "{page}"
-        );
-        assert!(!page.contains("secret"), "{page}");
+        for scan in [&["SCAN", "*"][..], &["SCAN", "*", "VALUES"]] {
+            let page = send_request(&mut world, client, &command(scan));
+            let page = String::from_utf8(page).unwrap();
+            assert!(
+                page.contains("shared/a") && page.contains("shared/b"),
+                "{page}"
+            );
+            assert!(!page.contains("secret"), "{page}");
+        }
     }
 }
 
@@ -159,6 +163,8 @@ rules:
     }
     for payload in [
         command(&["GET", "secret/7"]),
+        command(&["MGET", "shared/7", "secret/7"]),
+        command(&["SCAN", "*", "VALUES"]),
         set("secret/7", "1"),
         command(&["SET", "secret/7", "1", "NX"]),
         command(&["DEL", "secret/7"]),

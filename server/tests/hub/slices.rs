@@ -177,15 +177,8 @@ fn a_long_key_goes_to_few_watchers_at_a_time() {
     assert_eq!(world.hub.metrics().notifications, 60);
 }
 
-#[test]
-fn other_clients_are_served_between_long_scans() {
-    let mut world = HubSimulation::new();
-    let mut client = world.client("me");
-    let long = "a".repeat(16_000);
-    for key in 0..20 {
-        world.request(&mut client, &set(&format!("{long}{key}"), "v"));
-    }
-    let pattern = format!("*{}b*", "a".repeat(8_000));
+/// Sends a request five times at once. Returns the number of turns in which all are executed.
+fn turns_of_five(world: &mut HubSimulation, client: &Client, payload: &Bytes) -> u64 {
     let mut input = BytesMut::new();
     for number in 1..=5 {
         let correlation = [u8::try_from(number).unwrap()];
@@ -193,8 +186,7 @@ fn other_clients_are_served_between_long_scans() {
             correlation_data: Some(&correlation),
             ..request(id(number))
         };
-        let payload = command(&["SCAN", &pattern]);
-        let write = |out: &mut BytesMut| out.extend_from_slice(&payload);
+        let write = |out: &mut BytesMut| out.extend_from_slice(payload);
         header
             .encode(u32::MAX, &mut input, payload.len(), write)
             .unwrap();
@@ -206,9 +198,32 @@ fn other_clients_are_served_between_long_scans() {
         assert!(world.hub.accepts_input(client.connection));
         turns += 1;
     }
-    assert_eq!(turns, 5, "one of these makes a turn");
     assert!(input.is_empty());
-    assert_eq!(world.packets(&client).len(), 10);
+    assert_eq!(world.packets(client).len(), 10);
+    turns
+}
+
+#[test]
+fn other_clients_are_served_between_long_scans() {
+    let mut world = HubSimulation::new();
+    let mut client = world.client("me");
+    let long = "a".repeat(16_000);
+    for key in 0..20 {
+        world.request(&mut client, &set(&format!("{long}{key}"), "v"));
+    }
+    let pattern = format!("*{}b*", "a".repeat(8_000));
+    let scan = command(&["SCAN", &pattern]);
+    let turns = turns_of_five(&mut world, &client, &scan);
+    assert_eq!(turns, 5, "one of these makes a turn");
+}
+
+#[test]
+fn other_clients_are_served_between_reads_of_many_keys() {
+    let mut world = HubSimulation::new();
+    let client = world.client("me");
+    let read = command(&[&["MGET"][..], &["k"; 3_000]].concat());
+    let turns = turns_of_five(&mut world, &client, &read);
+    assert_eq!(turns, 5, "one of these makes a turn");
 }
 
 /// Number of watchers: more than are notified in one slice.

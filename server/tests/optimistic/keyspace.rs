@@ -8,13 +8,13 @@
 use crate::shared::{Map, MapChange, Mutation, ReadSnapshot, SharedMap};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
-use statestore_protocol::{Reply, ServiceError};
+use statestore_protocol::{Capabilities, PageEntry, Reply, ServiceError};
 use statestored_common::ClockReading;
 use statestored_storage::Expiry;
 use statestored_store::keyspace::rules::{self, Context, Operation, Token, Version};
 use statestored_store::keyspace::{
-    ChangeEvent, Completion, EntryState, EventSink, Keyspace, OwnedOperation, PageRequest,
-    RequestContext, Size, Ticket,
+    ChangeEvent, Completion, EntryList, EntryState, EventSink, Keyspace, OwnedOperation,
+    PageRequest, RequestContext, Size, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -42,7 +42,7 @@ pub(crate) struct OptimisticKeyspace {
     random: fastrand::Rng,
     /// Operations on each key, in order. Only the first is in progress.
     queues: BTreeMap<Bytes, VecDeque<PendingOperation>>,
-    /// Pages, and keys to follow, which nothing waits for.
+    /// Pages, reads of several keys, and keys to follow, which nothing waits for.
     others: Vec<(u64, Ticket, UnorderedOperation)>,
     /// When it last went on.
     last_ms: u64,
@@ -55,6 +55,7 @@ pub(crate) struct OptimisticKeyspace {
 #[derive(Debug)]
 enum UnorderedOperation {
     Page(PageRequest),
+    GetMany(Vec<Bytes>),
     Follow,
 }
 
@@ -162,6 +163,7 @@ impl OptimisticKeyspace {
             }
             let reply = match other {
                 UnorderedOperation::Page(request) => self.page_now(&request, now),
+                UnorderedOperation::GetMany(keys) => self.get_many_now(&keys, now),
                 UnorderedOperation::Follow => Reply::Ok,
             };
             self.end(ticket, Completion::reply(reply));
@@ -297,7 +299,37 @@ impl OptimisticKeyspace {
             keys.truncate(PAGE_KEYS);
             [b"+", &keys[PAGE_KEYS - 1][..]].concat().into()
         });
-        Reply::Page { keys, token }
+        if !request.with_values {
+            return Reply::Page { keys, token };
+        }
+        let entries = keys.into_iter().map(|key| {
+            let entry = &map.entries[&key];
+            PageEntry {
+                value: entry.value.clone(),
+                version: statestore_protocol::Version::new(entry.version.0, entry.version.1),
+                expires_in_ms: entry.deadline_ms.map(|at_ms| at_ms - now.mono_ms),
+                key,
+            }
+        });
+        Reply::EntryPage {
+            entries: entries.collect(),
+            token,
+        }
+    }
+
+    fn get_many_now(&self, keys: &[Bytes], now: ClockReading) -> Reply {
+        let mut map = self.map.lock();
+        let mut list = EntryList::new(keys.len());
+        for key in keys {
+            let seen = map.read(key);
+            expire(&mut map, key, &seen, now);
+            let entry = map.read(key).entry;
+            if !list.has_room(entry.as_ref().map_or(0, |entry| entry.value.len())) {
+                break;
+            }
+            list.push(entry.map(|entry| (entry.value, entry.version)));
+        }
+        list.into_reply()
     }
 
     fn report(change: &MapChange, told: &mut dyn EventSink) {
@@ -354,6 +386,24 @@ impl Keyspace for OptimisticKeyspace {
         let page = UnorderedOperation::Page(request.clone());
         self.others.push((due_ms, asked.ticket, page));
         None
+    }
+
+    fn get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        let due_ms = self.due_ms(asked.now);
+        let read = UnorderedOperation::GetMany(keys.to_vec());
+        self.others.push((due_ms, asked.ticket, read));
+        None
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::ALL;
+        capabilities.transactions = None;
+        capabilities
     }
 
     fn follow(&mut self, asked: &RequestContext, _key: &Bytes) -> Option<Completion> {

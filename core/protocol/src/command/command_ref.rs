@@ -1,8 +1,9 @@
 //! Requests as their senders have them.
+use super::get_many;
 use super::options::{self, SetOptions};
 use super::transaction::TransactionOperation;
 use crate::{Version, resp};
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 /// A borrowed command to the state store, for senders that do not own key and value.
 ///
@@ -63,12 +64,19 @@ pub enum CommandRef<'a> {
         /// The key, not empty.
         key: &'a [u8],
     },
-    /// `SCAN pattern [token]`
+    /// `SCAN pattern [token] [VALUES]`
     Scan {
         /// Glob over keys.
         pattern: &'a [u8],
         /// Where the page before this one ended.
         token: Option<&'a [u8]>,
+        /// `VALUES`: whether the page contains whole entries instead of keys.
+        values: bool,
+    },
+    /// `MGET key…`
+    GetMany {
+        /// The keys, not empty; one at least. A key may be repeated.
+        keys: &'a [Bytes],
     },
     /// `CAPS`: which extensions the store has.
     Capabilities,
@@ -134,6 +142,7 @@ impl CommandRef<'_> {
             Self::Vdel { .. } => "VDEL",
             Self::Watch { .. } | Self::Unwatch { .. } => "KEYNOTIFY",
             Self::Scan { .. } => "SCAN",
+            Self::GetMany { .. } => "MGET",
             Self::Capabilities => "CAPS",
             Self::Transact { .. } => "TXN",
         }
@@ -148,6 +157,7 @@ impl CommandRef<'_> {
             Self::Vdel { .. } => b"$4\r\nVDEL\r\n",
             Self::Watch { .. } | Self::Unwatch { .. } => b"$9\r\nKEYNOTIFY\r\n",
             Self::Scan { .. } => b"$4\r\nSCAN\r\n",
+            Self::GetMany { .. } => get_many::VERB,
             Self::Capabilities => b"$4\r\nCAPS\r\n",
             Self::Transact { .. } => b"$3\r\nTXN\r\n",
         }
@@ -200,9 +210,23 @@ impl CommandRef<'_> {
                 visit(key);
                 visit(b"STOP");
             }
-            Self::Scan { pattern, token } => {
+            Self::Scan {
+                pattern,
+                token,
+                values,
+            } => {
                 visit(pattern);
-                token.into_iter().for_each(visit);
+                if let Some(token) = token {
+                    visit(token);
+                }
+                if values {
+                    visit(b"VALUES");
+                }
+            }
+            Self::GetMany { keys } => {
+                for key in keys {
+                    visit(key);
+                }
             }
             Self::Capabilities => {}
             Self::Transact { operations } => {

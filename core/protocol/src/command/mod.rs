@@ -5,21 +5,25 @@
 //! - conditions on a version (`IFV`);
 //! - the remaining time of a key (`GET key PTTL`);
 //! - reads that may return a slightly outdated value (`GET key EVENTUAL`);
+//! - reads of several keys at one moment (`MGET`);
+//! - pages with values (`SCAN pattern VALUES`);
 //! - transactions (`TXN`);
 //! - the list of [supported extensions](Command::Capabilities) (`CAPS`).
 mod command_ref;
 mod fast_path;
+mod get_many;
 mod options;
 mod transaction;
 
 pub use command_ref::CommandRef;
+pub use get_many::MAX_KEYS;
 pub use options::{Condition, SetOptions};
 pub use transaction::{MAX_OPERATIONS, TransactionOperation};
 
 use super::{ServiceError, Version, resp::Decoder};
 use bytes::{Bytes, BytesMut};
 
-/// The longest command but for transactions: `SET key value IFV version PX ms`.
+/// The longest command except MGET and TXN: `SET key value IFV version PX ms`.
 const MAX_ARGUMENTS: usize = 7;
 
 /// A command to the state store, owned; its parts share the memory of the payload that it was decoded from.
@@ -70,12 +74,19 @@ pub enum Command {
         /// The key, not empty.
         key: Bytes,
     },
-    /// `SCAN pattern [token]`
+    /// `SCAN pattern [token] [VALUES]`
     Scan {
         /// Glob over keys. The empty pattern is legal and matches no key.
         pattern: Bytes,
         /// Where the page before this one ended.
         token: Option<Bytes>,
+        /// `VALUES`: whether the page contains whole entries instead of keys.
+        values: bool,
+    },
+    /// `MGET key…`
+    GetMany {
+        /// The keys, not empty; one at least. A key may be repeated.
+        keys: Vec<Bytes>,
     },
     /// `CAPS`: which extensions the store has.
     Capabilities,
@@ -95,8 +106,9 @@ impl Command {
     /// 1. The payload is one non-empty array of bulk strings with nothing behind it: else `syntax error`.
     /// 2. The verb is known, in upper case: else `unknown command`.
     /// 3. The verb has the number of arguments that it needs: else `wrong number of arguments`. Everything after the
-    ///    value of a SET, and after the verb of a TXN, counts as options.
-    /// 4. The key is not empty: else `the key length is zero`. SCAN has no key, and a TXN refuses single operations.
+    ///    value of a SET, and after the verb of a TXN, counts as options. An MGET has at most [`MAX_KEYS`] keys.
+    /// 4. The key, or each key of an MGET, is not empty: else `the key length is zero`. SCAN has no key, and a TXN refuses
+    ///    single operations.
     /// 5. The options of SET and KEYNOTIFY are valid: else `syntax error`. They are known, in upper case, complete, and
     ///    each occurs at most once. NX, NEX and IFV exclude each other, PX is at least 1, and the argument of IFV is a
     ///    version of a store.
@@ -128,10 +140,14 @@ impl Command {
     fn decode_slow(payload: &Bytes) -> Result<Self, ServiceError> {
         let mut decoder = Decoder::new(payload);
         let count = decoder.array().map_err(|_| ServiceError::Syntax)?;
-        // A transaction can be long, so it is read only once.
+        // A transaction or an MGET can be long, so it is read only once.
         if count > 1 && decoder.skip(transaction::VERB) {
             let operations = transaction::decode(payload, decoder, count - 1)?;
             return Ok(Self::Transact { operations });
+        }
+        if count > 1 && decoder.skip(get_many::VERB) {
+            let keys = get_many::decode(payload, decoder, count - 1)?;
+            return Ok(Self::GetMany { keys });
         }
         let mut buffer = [&[][..]; MAX_ARGUMENTS];
         arguments(decoder, count, &mut buffer)?;
@@ -176,14 +192,14 @@ impl Command {
                 }
                 Self::Unwatch { key }
             }
-            (b"SCAN", &[pattern]) => Self::Scan {
-                pattern: slice(pattern),
-                token: None,
-            },
-            (b"SCAN", &[pattern, token]) => Self::Scan {
-                pattern: slice(pattern),
-                token: Some(slice(token)),
-            },
+            (b"SCAN", &[pattern, ref options @ ..]) => {
+                let (token, values) = scan_options(options)?;
+                Self::Scan {
+                    pattern: slice(pattern),
+                    token: token.map(slice),
+                    values,
+                }
+            }
             (b"GET", &[name, option @ (b"PTTL" | b"EVENTUAL")]) => Self::Get {
                 key: key(name)?,
                 remaining: option == b"PTTL",
@@ -208,7 +224,14 @@ impl Command {
             (b"TXN", [_, ..]) => Self::Transact {
                 operations: transaction::decode_slow(payload)?,
             },
-            (b"GET" | b"SET" | b"DEL" | b"VDEL" | b"KEYNOTIFY" | b"SCAN" | b"CAPS" | b"TXN", _) => {
+            (b"MGET", [_, ..]) => Self::GetMany {
+                keys: get_many::decode_slow(payload)?,
+            },
+            (
+                b"GET" | b"SET" | b"DEL" | b"VDEL" | b"KEYNOTIFY" | b"SCAN" | b"CAPS" | b"TXN"
+                | b"MGET",
+                _,
+            ) => {
                 return Err(ServiceError::WrongArguments);
             }
             _ => return Err(ServiceError::UnknownCommand),
@@ -251,10 +274,16 @@ impl Command {
             },
             Self::Watch { key } => CommandRef::Watch { key },
             Self::Unwatch { key } => CommandRef::Unwatch { key },
-            Self::Scan { pattern, token } => CommandRef::Scan {
+            Self::Scan {
+                pattern,
+                token,
+                values,
+            } => CommandRef::Scan {
                 pattern,
                 token: token.as_deref(),
+                values: *values,
             },
+            Self::GetMany { keys } => CommandRef::GetMany { keys },
             Self::Capabilities => CommandRef::Capabilities,
             Self::Transact { operations } => CommandRef::Transact { operations },
         }
@@ -273,6 +302,17 @@ impl Command {
     /// Returns the verb, as on the wire.
     pub fn verb(&self) -> &'static str {
         self.borrowed().verb()
+    }
+}
+
+/// Returns the token and whether values are requested: the arguments of a SCAN behind its pattern.
+fn scan_options<'a>(arguments: &[&'a [u8]]) -> Result<(Option<&'a [u8]>, bool), ServiceError> {
+    match *arguments {
+        [] => Ok((None, false)),
+        [b"VALUES"] => Ok((None, true)),
+        [token] => Ok((Some(token), false)),
+        [token, b"VALUES"] => Ok((Some(token), true)),
+        _ => Err(ServiceError::WrongArguments),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{Raw, load};
 use bytes::BytesMut;
 use serde::Deserialize;
-use statestore_protocol::{Capabilities, Hlc, Rejection, Reply, Version, reply};
+use statestore_protocol::{Capabilities, Hlc, PageEntry, Rejection, Reply, Version, reply};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,6 +55,14 @@ enum Wanted {
         keys: Vec<Raw>,
         token: Option<Raw>,
     },
+    EntryPage {
+        entries: Vec<WantedPageEntry>,
+        token: Option<Raw>,
+    },
+    Entries {
+        entries: Vec<Option<(Raw, Raw)>>,
+        omitted: Raw,
+    },
     ValueAndTime {
         value: Raw,
         expires_in: Option<Raw>,
@@ -64,6 +72,8 @@ enum Wanted {
         remaining_time: bool,
         transactions: Option<Raw>,
         eventual: bool,
+        max_get_keys: Option<Raw>,
+        scan_values: bool,
     },
     Transacted {
         versions: Vec<Option<Raw>>,
@@ -78,6 +88,26 @@ enum Wanted {
         error: String,
         text: Raw,
     },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedPageEntry {
+    key: Raw,
+    value: Raw,
+    version: Raw,
+    expires_in: Option<Raw>,
+}
+
+impl WantedPageEntry {
+    fn entry(self) -> PageEntry {
+        PageEntry {
+            key: self.key.0,
+            value: self.value.0,
+            version: version(&self.version),
+            expires_in_ms: self.expires_in.map(|ms| ms.number()),
+        }
+    }
 }
 
 fn version(text: &Raw) -> Version {
@@ -96,6 +126,17 @@ impl Wanted {
                 keys: keys.into_iter().map(|key| key.0).collect(),
                 token: token.map(|token| token.0),
             },
+            Self::EntryPage { entries, token } => Reply::EntryPage {
+                entries: entries.into_iter().map(WantedPageEntry::entry).collect(),
+                token: token.map(|token| token.0),
+            },
+            Self::Entries { entries, omitted } => Reply::Entries {
+                entries: entries
+                    .into_iter()
+                    .map(|entry| entry.map(|(value, text)| (value.0, version(&text))))
+                    .collect(),
+                omitted: omitted.number(),
+            },
             Self::ValueAndTime { value, expires_in } => Reply::ValueAndTime {
                 value: value.0,
                 expires_in_ms: expires_in.map(|ms| ms.number()),
@@ -105,12 +146,16 @@ impl Wanted {
                 remaining_time,
                 transactions,
                 eventual,
+                max_get_keys,
+                scan_values,
             } => {
                 let mut capabilities = Capabilities::default();
                 capabilities.conditions = conditions;
                 capabilities.remaining_time = remaining_time;
                 capabilities.transactions = transactions.map(|most| most.number());
                 capabilities.eventual = eventual;
+                capabilities.max_get_keys = max_get_keys.map(|most| most.number());
+                capabilities.scan_values = scan_values;
                 Reply::Capabilities(capabilities)
             }
             Self::Transacted { versions } => {

@@ -76,7 +76,14 @@ enum Wanted {
     #[serde(rename = "KEYNOTIFY")]
     KeyNotify { key: Raw, stop: bool },
     #[serde(rename = "SCAN")]
-    Scan { pattern: Raw, token: Option<Raw> },
+    Scan {
+        pattern: Raw,
+        token: Option<Raw>,
+        #[serde(default)]
+        values: bool,
+    },
+    #[serde(rename = "MGET")]
+    GetMany { keys: Vec<Raw> },
     #[serde(rename = "CAPS")]
     Capabilities {},
     #[serde(rename = "TXN")]
@@ -159,9 +166,17 @@ impl Wanted {
             },
             Self::KeyNotify { key, stop: false } => Command::Watch { key: key.0 },
             Self::KeyNotify { key, stop: true } => Command::Unwatch { key: key.0 },
-            Self::Scan { pattern, token } => Command::Scan {
+            Self::Scan {
+                pattern,
+                token,
+                values,
+            } => Command::Scan {
                 pattern: pattern.0,
                 token: token.map(|token| token.0),
+                values,
+            },
+            Self::GetMany { keys } => Command::GetMany {
+                keys: keys.into_iter().map(|key| key.0).collect(),
             },
             Self::Capabilities {} => Command::Capabilities,
             Self::Transact { operations } => Command::Transact {

@@ -64,6 +64,7 @@ impl Rights {
     pub fn allows(&self, command: &Command) -> bool {
         match command {
             Command::Get { key, .. } | Command::Watch { key } => self.may_read(key),
+            Command::GetMany { keys } => keys.iter().all(|key| self.may_read(key)),
             Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
                 self.may_write(key)
             }

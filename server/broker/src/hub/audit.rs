@@ -334,7 +334,7 @@ pub(super) fn user_name(principal: &Principal) -> Option<Arc<str>> {
     principal.name().map(Into::into)
 }
 
-/// Returns the key that a request with this outcome is about, if it is about one.
+/// Returns the key that a request with this outcome is about, if it is about one. Of an MGET, it is the first.
 pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
     let at = match outcome {
         Outcome::Replied(response) => match response.reply {
@@ -351,6 +351,7 @@ pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
         | Command::Watch { key }
         | Command::Unwatch { key } => Some(key),
         Command::Scan { pattern, .. } => Some(pattern),
+        Command::GetMany { keys } => keys.into_iter().next(),
         Command::Transact { operations } => operations.get(at).map(|it| it.key().clone()),
         _ => None,
     }

@@ -1,7 +1,8 @@
-use crate::scripted_link::{Node, VALUE, record};
-use crate::{KeyedRecord, Revision};
+use crate::scripted_link::{Node, VALUE, now, record};
+use crate::{KeyedRecord, RecordContent, Revision};
 use bytes::Bytes;
-use statestore_protocol::{Reply, ServiceError};
+use statestore_protocol::{PageEntry, Reply, ServiceError, Version};
+use statestored_storage::Expiry;
 use statestored_store::keyspace::{Completion, KeyFilter, PageRequest};
 use std::sync::Arc;
 
@@ -80,5 +81,80 @@ fn forged_tokens_are_rejected() {
         let end = Node::new().page(&request(Some(token.clone().into())), &own);
         let refused = Completion::reply(Reply::Error(ServiceError::Syntax));
         assert_eq!(end, refused, "{token:?}");
+    }
+}
+
+/// Returns all pages with values, each from another server.
+fn entry_pages(records: &[KeyedRecord]) -> Vec<Vec<PageEntry>> {
+    let mut pages = Vec::new();
+    let mut token = None;
+    loop {
+        let request = PageRequest {
+            with_values: true,
+            ..request(token)
+        };
+        let Completion::Answered {
+            reply:
+                Reply::EntryPage {
+                    entries,
+                    token: next,
+                },
+            ..
+        } = Node::new().page(&request, records)
+        else {
+            panic!("not a page");
+        };
+        pages.push(entries);
+        token = next;
+        if token.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[test]
+fn a_page_with_values_has_the_entries_of_its_keys() {
+    let mut own = records("own", 35);
+    let expiry = Expiry {
+        at_wall_ms: now(0).wall_ms + 9,
+        ttl_ms: 9,
+    };
+    own[7].record.content = RecordContent::Entry {
+        value: Bytes::from_static(b"expires"),
+        token: None,
+        expiry: Some(expiry),
+    };
+    let found = entry_pages(&own);
+    let keys: Vec<Vec<_>> = found
+        .iter()
+        .map(|page| page.iter().map(|entry| entry.key.clone()).collect())
+        .collect();
+    let expected: Vec<_> = pages(&own).into_iter().map(|(keys, _)| keys).collect();
+    assert_eq!(keys, expected);
+    for entry in found.iter().flatten() {
+        assert_eq!(entry.version, Version::new(4, 0));
+        let (value, expires_in_ms) = match &entry.key[..] {
+            b"own/7" => (&b"expires"[..], Some(9)),
+            _ => (&VALUE[..], None),
+        };
+        assert_eq!(
+            (&entry.value[..], entry.expires_in_ms),
+            (value, expires_in_ms)
+        );
+    }
+}
+
+#[test]
+fn a_page_with_values_ends_before_its_bytes_exceed_the_limit() {
+    const LIMIT: usize = 256 * 1024;
+    let mut own = records("own", 8);
+    for (found, len) in own.iter_mut().zip([LIMIT, 2 * LIMIT, LIMIT / 3, LIMIT / 3]) {
+        found.record = record(4, &vec![b'v'; len].into());
+    }
+    let pages = entry_pages(&own);
+    assert_eq!(pages.iter().flatten().count(), 8);
+    for page in &pages {
+        let bytes: usize = page.iter().map(|it| it.key.len() + it.value.len()).sum();
+        assert!(bytes <= LIMIT || page.len() == 1, "{bytes}");
     }
 }

@@ -1,7 +1,7 @@
 // The page shows what the HTTP port tells. Everything that clients have sent goes in as text, never as HTML.
 "use strict";
 
-const VERBS = ["set", "get", "del", "vdel", "keynotify", "scan", "txn", "caps", "invalid"];
+const VERBS = ["set", "get", "mget", "del", "vdel", "keynotify", "scan", "txn", "caps", "invalid"];
 const CHART_SECONDS = 120;
 
 const at = (id) => document.getElementById(id);

@@ -18,6 +18,7 @@
 mod digest;
 pub mod embedded;
 mod engine_metrics;
+mod entry_list;
 mod operation;
 mod page;
 mod quota;
@@ -26,8 +27,9 @@ pub mod rules;
 pub use digest::RequestDigest;
 pub use embedded::{EmbeddedKeyspace, KeyspaceLimits, PrefixLimit};
 pub use engine_metrics::{EngineMetrics, EngineProblem, RequestKind, RequestResult};
+pub use entry_list::{EntryList, MAX_VALUE_BYTES};
 pub use operation::OwnedOperation;
-pub use page::{KeyFilter, PageRequest, PageTokens};
+pub use page::{KeyFilter, MAX_ENTRY_PAGE_BYTES, PageRequest, PageTokens};
 pub use quota::Quota;
 
 use bytes::Bytes;
@@ -220,15 +222,31 @@ pub trait Keyspace: Debug + Send {
         Some(Completion::reply(Reply::Error(error)))
     }
 
-    /// Returns the supported extensions of the protocol. By default all but transactions, which need more than the [`rules`].
+    /// Reads several keys, all at one moment between the request and its end.
+    ///
+    /// Ends with [`Reply::Entries`] for the first keys, as many as [fit](EntryList). A keyspace that cannot read several keys at
+    /// one moment rejects the request, and does not [announce](Self::capabilities) it.
+    fn get_many(
+        &mut self,
+        _asked: &RequestContext,
+        _keys: &[Bytes],
+        _told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        let error = ServiceError::UnknownCommand;
+        Some(Completion::reply(Reply::Error(error)))
+    }
+
+    /// Returns the supported extensions of the protocol. By default those that need no more than the [`rules`].
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::ALL;
         capabilities.transactions = None;
+        capabilities.max_get_keys = None;
+        capabilities.scan_values = false;
         capabilities
     }
 
     /// Ends with a [page](Reply::Page) of the keys that match a pattern and that the client may read, from the start or from a token
-    /// on. A token that no server of this store made gets a syntax error.
+    /// on, or with a [page of their entries](Reply::EntryPage). A token that no server of this store made gets a syntax error.
     ///
     /// The keys on a page, and whether it has a token, do not depend on keys that the client may not read. Exceptions are the
     /// [work of visiting all entries](embedded), to a power of two, and the time that the engine takes.

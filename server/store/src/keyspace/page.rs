@@ -5,13 +5,16 @@ use ring::hmac;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Maximum bytes of the keys and values on a page with values. A single larger entry is returned alone.
+pub const MAX_ENTRY_PAGE_BYTES: usize = 256 * 1024;
+
 /// The keys that a client may read.
 pub trait KeyFilter: Debug + Send + Sync {
     /// Returns whether the client may read `key`.
     fn allows(&self, key: &[u8]) -> bool;
 }
 
-/// A request for one page of the keys that match a pattern.
+/// A request for one page of the keys that match a pattern, or of their entries.
 #[derive(Debug, Clone)]
 pub struct PageRequest {
     /// The pattern.
@@ -20,6 +23,8 @@ pub struct PageRequest {
     pub token: Option<Bytes>,
     /// The keys that the client may read; `None` means all. Every other key is treated as absent before anything is counted.
     pub filter: Option<Arc<dyn KeyFilter>>,
+    /// Whether the page contains whole entries instead of keys.
+    pub with_values: bool,
 }
 
 impl PageRequest {
@@ -29,6 +34,7 @@ impl PageRequest {
             pattern,
             token: None,
             filter: None,
+            with_values: false,
         }
     }
 

@@ -59,13 +59,17 @@ pub enum CheckedRequest<'a> {
     Watch(&'a Bytes),
     /// Stop watching this key.
     Unwatch(&'a Bytes),
-    /// Return a page of the keys that match a pattern.
+    /// Return a page of the keys that match a pattern, or of their entries.
     Scan {
         /// The pattern.
         pattern: &'a Bytes,
         /// The token of the page before; `None` starts the scan.
         token: Option<&'a Bytes>,
+        /// Whether the page contains whole entries instead of keys.
+        values: bool,
     },
+    /// Return the entries of these keys at one moment.
+    GetMany(&'a [Bytes]),
     /// Execute all operations, or none.
     Transact {
         /// The operations, in order of execution.
@@ -226,10 +230,16 @@ pub fn check<'a>(
         }
         Command::Watch { key } => CheckedRequest::Watch(key),
         Command::Unwatch { key } => CheckedRequest::Unwatch(key),
-        Command::Scan { pattern, token } => CheckedRequest::Scan {
+        Command::Scan {
+            pattern,
+            token,
+            values,
+        } => CheckedRequest::Scan {
             pattern,
             token: token.as_ref(),
+            values: *values,
         },
+        Command::GetMany { keys } => CheckedRequest::GetMany(keys),
         Command::Transact { operations } => {
             if token.is_some() {
                 return Err(ServiceError::Syntax);

@@ -60,13 +60,20 @@ impl Commits {
         }
         self.record_keys(writes);
         match shown {
-            RevealedState::Key(key) if !self.changed.is_empty() => {
-                let hash = self.hash.hash_one(&key[..]);
-                self.changed.get(&hash).copied().unwrap_or(0)
+            RevealedState::Key(key) if !self.changed.is_empty() => self.index_of_last_change(key),
+            RevealedState::Keys(keys) if !self.changed.is_empty() => {
+                let commits = keys.iter().map(|key| self.index_of_last_change(key));
+                commits.max().unwrap_or(0)
             }
-            RevealedState::Nothing | RevealedState::Key(_) => 0,
+            RevealedState::Nothing | RevealedState::Key(_) | RevealedState::Keys(_) => 0,
             RevealedState::Everything => self.newest_index(writes),
         }
+    }
+
+    /// Returns the commit of the last change of this key; 0 if it is durable.
+    fn index_of_last_change(&self, key: &[u8]) -> CommitIndex {
+        let hash = self.hash.hash_one(key);
+        self.changed.get(&hash).copied().unwrap_or(0)
     }
 
     fn newest_index(&self, writes: &Batch) -> CommitIndex {

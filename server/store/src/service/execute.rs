@@ -5,9 +5,9 @@
 //! The first check that fails, or that finds an answer, answers the request:
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
-//! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read. The same for a SET, DEL
-//!    or VDEL of a key that it may not write, and for a SCAN if it may not read anything. A SCAN treats keys that the
-//!    client may not read as absent, before any limit. CAPS is for all clients.
+//! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, and for an MGET with
+//!    such a key. The same for a SET, DEL or VDEL of a key that it may not write, and for a SCAN if it may not read
+//!    anything. A SCAN treats keys that the client may not read as absent, before any limit. CAPS is for all clients.
 //! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again. A command that could change
 //!    an entry is over the quota here if the process cannot hold another copy of it.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries one
@@ -189,6 +189,7 @@ impl Service {
             | Command::Vdel { key, .. }
             | Command::Watch { key }
             | Command::Unwatch { key } => check("key", key),
+            Command::GetMany { keys } => keys.iter().find_map(|key| check("key", key)),
             Command::Transact { operations } => {
                 return transaction::first_rejected(operations, |operation| {
                     let key = operation.key();
@@ -204,6 +205,9 @@ impl Service {
     /// Returns the rejection of a command that the client is not authorized to execute.
     #[inline(never)]
     fn authorization_error(&mut self, rights: &Rights, command: &Command) -> Option<Reply> {
+        if let Command::GetMany { keys } = command {
+            self.changes.work += keys.len() * RIGHTS_CHECK_STEPS;
+        }
         let Command::Transact { operations } = command else {
             let is_denied = !rights.allows(command);
             return is_denied.then_some(Reply::Error(ServiceError::NotAuthorized));
@@ -281,12 +285,20 @@ impl Service {
                     Reply::Count(0)
                 }))
             }
-            Ok(CheckedRequest::Scan { pattern, token }) => {
+            Ok(CheckedRequest::GetMany(keys)) => {
+                self.keyspace.get_many(asked, keys, &mut self.changes)
+            }
+            Ok(CheckedRequest::Scan {
+                pattern,
+                token,
+                values,
+            }) => {
                 let filter = request.rights.map(Arc::clone);
                 let page = PageRequest {
                     pattern: pattern.clone(),
                     token: token.cloned(),
                     filter: filter.map(|rights| rights as Arc<dyn KeyFilter>),
+                    with_values: values,
                 };
                 self.keyspace.page(asked, &page, &mut self.changes)
             }

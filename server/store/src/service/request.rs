@@ -124,6 +124,8 @@ pub(super) enum RevealedState {
     Nothing,
     /// The state of this key after its last write.
     Key(Bytes),
+    /// The states of these keys after their last writes.
+    Keys(Vec<Bytes>),
     /// The state after all writes: a page of a scan, the result of a transaction, or that the store is full.
     Everything,
 }
@@ -154,6 +156,7 @@ impl RevealedState {
                 | Command::Watch { key }
                 | Command::Unwatch { key },
             ) => Self::Key(key),
+            (_, Command::GetMany { keys }) => Self::Keys(keys),
             _ => Self::Nothing,
         }
     }

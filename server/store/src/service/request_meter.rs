@@ -10,6 +10,8 @@ pub enum Verb {
     Set,
     /// GET.
     Get,
+    /// MGET.
+    Mget,
     /// DEL.
     Del,
     /// VDEL.
@@ -28,9 +30,10 @@ pub enum Verb {
 
 impl Verb {
     /// All verbs, in the order of [`RequestMetrics::counts`].
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Set,
         Self::Get,
+        Self::Mget,
         Self::Del,
         Self::Vdel,
         Self::Keynotify,
@@ -45,6 +48,7 @@ impl Verb {
         match self {
             Self::Set => "set",
             Self::Get => "get",
+            Self::Mget => "mget",
             Self::Del => "del",
             Self::Vdel => "vdel",
             Self::Keynotify => "keynotify",
@@ -59,6 +63,7 @@ impl Verb {
         match command {
             Command::Set { .. } => Self::Set,
             Command::Get { .. } => Self::Get,
+            Command::GetMany { .. } => Self::Mget,
             Command::Del { .. } => Self::Del,
             Command::Vdel { .. } => Self::Vdel,
             Command::Watch { .. } | Command::Unwatch { .. } => Self::Keynotify,

@@ -374,7 +374,8 @@ async fn a_scan_follows_its_tokens() {
             first.command,
             Command::Scan {
                 pattern: "*".into(),
-                token: None
+                token: None,
+                values: false
             }
         );
         let second = peer.answer(&page(&[], Some("t2")), None).await;
@@ -382,7 +383,8 @@ async fn a_scan_follows_its_tokens() {
             second.command,
             Command::Scan {
                 pattern: "*".into(),
-                token: Some("\0t1".into())
+                token: Some("\0t1".into()),
+                values: false
             }
         );
         peer.answer(&page(&["b", "c"], None), None).await;

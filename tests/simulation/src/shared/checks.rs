@@ -4,7 +4,7 @@ use super::ground_truth::{GroundTruth, KeyStates};
 use super::node::FollowedKey;
 use super::operation::apply;
 use super::{Invocation, NodeRequest, NodeSimulation, RequestKind, TOMBSTONE_MS};
-use super::{aging, clock_skew, eventual_reads, pages, read_order};
+use super::{aging, clock_skew, entries, eventual_reads, pages, read_order};
 use bytes::Bytes;
 use statestore_protocol::{Rejection, Reply, ServiceError};
 use statestored_shared::{EngineKey, EngineValue, Record, RecordContent};
@@ -101,7 +101,7 @@ fn check_answer(
         RequestKind::Transaction(actions) => {
             actions.iter().filter_map(|(_, it)| value_of(it)).collect()
         }
-        RequestKind::Page(_) => Vec::new(),
+        RequestKind::GetMany(_) | RequestKind::Page { .. } => Vec::new(),
     };
     let written: Vec<_> = values
         .iter()
@@ -142,10 +142,35 @@ fn check_answer(
         return clock_skew::check_rejection(world, asked, *end_ms);
     }
     match (&asked.kind, reply) {
-        (RequestKind::Page(after), Reply::Page { keys, token }) => {
+        (
+            RequestKind::Page {
+                after,
+                with_values: false,
+            },
+            Reply::Page { keys, token },
+        ) => {
             let page = pages::Page::new(after.as_ref(), token.as_ref(), keys)?;
             page.check(truth, asked.started_ms, *end_ms)
         }
+        (
+            RequestKind::Page {
+                after,
+                with_values: true,
+            },
+            Reply::EntryPage { entries, token },
+        ) => {
+            let keys: Vec<_> = entries.iter().map(|entry| entry.key.clone()).collect();
+            let page = pages::Page::new(after.as_ref(), token.as_ref(), &keys)?;
+            page.check(truth, asked.started_ms, *end_ms)?;
+            entries::check_page(truth, (asked.started_ms, *end_ms), entries)
+        }
+        (
+            RequestKind::GetMany(keys),
+            Reply::Entries {
+                entries,
+                omitted: 0,
+            },
+        ) => entries::check_moment(truth, (asked.started_ms, *end_ms), keys, entries),
         (RequestKind::Operation(key, action), _) => {
             check_operation(truth, asked, *end_ms, key, action, (reply, *version))
         }
@@ -166,7 +191,9 @@ fn reply_of(end: &Completion) -> Option<&Reply> {
 fn only_reads(what: &RequestKind) -> bool {
     matches!(
         what,
-        RequestKind::Operation(_, Invocation::Get { .. }) | RequestKind::Page(_)
+        RequestKind::Operation(_, Invocation::Get { .. })
+            | RequestKind::GetMany(_)
+            | RequestKind::Page { .. }
     )
 }
 
@@ -306,7 +333,7 @@ fn may_be_deleted(asked: &[NodeRequest], key: &Bytes, at_ms: u64, version: Versi
         let deletes = match &asked.kind {
             RequestKind::Operation(of, action) => of == key && is_del(action),
             RequestKind::Transaction(actions) => actions.iter().any(|(of, it)| of == key && is_del(it)),
-            RequestKind::Page(_) => false,
+            RequestKind::GetMany(_) | RequestKind::Page { .. } => false,
         };
         deletes
             && asked.started_ms <= at_ms

@@ -6,6 +6,7 @@ mod aging;
 mod checks;
 mod clock_skew;
 mod engine;
+mod entries;
 mod eventual_reads;
 mod ground_truth;
 mod group;
@@ -99,8 +100,13 @@ pub(crate) struct NodeRequest {
 pub(crate) enum RequestKind {
     Operation(Bytes, Invocation),
     Transaction(Vec<(Bytes, Invocation)>),
+    /// A read of these keys at one moment.
+    GetMany(Vec<Bytes>),
     /// A page after this token, if there is one.
-    Page(Option<Bytes>),
+    Page {
+        after: Option<Bytes>,
+        with_values: bool,
+    },
 }
 
 /// The result of a run.
@@ -283,7 +289,10 @@ impl NodeSimulation {
         let node = self.chance.index(self.nodes.len());
         let ticket = self.requests.len();
         let what = match self.chance.below(100) {
-            0..4 => RequestKind::Page(pages::last_token(&self.requests)),
+            0..4 => RequestKind::Page {
+                after: pages::last_token(&self.requests),
+                with_values: self.chance.percent(50),
+            },
             4..14 => {
                 let mut actions: Vec<(Bytes, Invocation)> = Vec::new();
                 for part in 0..self.chance.between(1, 3) {
@@ -301,6 +310,10 @@ impl NodeSimulation {
                     return;
                 }
                 RequestKind::Transaction(actions)
+            }
+            14..20 => {
+                let count = self.chance.between(1, 4);
+                RequestKind::GetMany((0..count).map(|_| self.key()).collect())
             }
             _ => {
                 let key = self.key();

@@ -104,6 +104,7 @@ pub(super) fn config(
         tombstone_lifetime_ms: tombstone_ms,
         max_page_keys: pages::MAX_PAGE_RECORDS,
         max_operations: 60,
+        max_read_keys: 60,
         max_staleness_ms: MAX_STALENESS_MS,
         max_clock_lead_ms: clock_limit_ms,
         clock_interval_ms: COMPARE_MS,
@@ -283,9 +284,11 @@ impl Node {
                     .collect();
                 self.remote.transact(&of, &operations, &mut ear)
             }
-            RequestKind::Page(after) => {
+            RequestKind::GetMany(keys) => self.remote.get_many(&of, keys, &mut ear),
+            RequestKind::Page { after, with_values } => {
                 let request = PageRequest {
                     token: after.clone(),
+                    with_values: *with_values,
                     ..PageRequest::all(Bytes::from_static(b"*"))
                 };
                 self.remote.page(&of, &request, &mut ear)

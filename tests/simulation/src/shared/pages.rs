@@ -15,11 +15,11 @@ pub(super) fn last_token(asked: &[NodeRequest]) -> Option<Bytes> {
     let answered = asked.iter().rev().take(300);
     let mut tokens = answered.filter_map(|asked| match (&asked.kind, &asked.completion) {
         (
-            RequestKind::Page(_),
+            RequestKind::Page { .. },
             Some((
                 _,
                 Completion::Answered {
-                    reply: Reply::Page { token, .. },
+                    reply: Reply::Page { token, .. } | Reply::EntryPage { token, .. },
                     ..
                 },
             )),

@@ -1,6 +1,7 @@
 //! The embedded keyspace: the table of entries, their deadlines, and the rules applied to both. Every request ends at once.
 mod expiry_index;
 mod expiry_rewrite;
+mod get_many;
 mod keyspace_limits;
 mod packed_entry;
 mod prefix_limits;
@@ -399,6 +400,15 @@ impl Keyspace for EmbeddedKeyspace {
         Some(Completion::reply(
             self.transact_all(operations, asked.now, told),
         ))
+    }
+
+    fn get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+        told: &mut dyn EventSink,
+    ) -> Option<Completion> {
+        Some(Completion::reply(self.entries_of(keys, asked.now, told)))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -1,4 +1,4 @@
-//! SCAN: pages of the keys that match a pattern, in the order of their hashes.
+//! SCAN: pages of the keys that match a pattern, or of their entries, in the order of their hashes.
 //!
 //! A page ends at a position in that order, and its token contains that position. The order of two keys never changes, even if
 //! segments of the table split or join. So every key that exists during the whole scan is on exactly one page. A key that is
@@ -9,11 +9,13 @@
 //! These keys are skipped before any key is counted or compared. A page ends before a key that the client may read, or at the end
 //! of a range of hashes. The length of that range depends only on the work of visiting the whole store, rounded up to a power of two.
 use super::KeyspaceLimits;
+use super::get_many::BYTES_PER_STEP;
+use super::packed_entry::{EntryFields, PackedEntry};
 use super::table::Table;
-use crate::keyspace::{PageRequest, PageTokens};
+use crate::keyspace::{MAX_ENTRY_PAGE_BYTES, PageRequest, PageTokens};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::glob::Glob;
-use statestore_protocol::{Reply, ServiceError};
+use statestore_protocol::{PageEntry, Reply, ServiceError, Version as Given};
 
 /// Maximum steps of a page, roughly nanoseconds. The range of hashes of a page takes no more on average. A page that has spent
 /// this many steps on comparisons compares no further key. Chance, one more segment and one more comparison may exceed it, by less
@@ -62,9 +64,9 @@ impl Scanner {
             None => 0,
             Some(token) => self.position(token).ok_or(ServiceError::Syntax)?,
         };
-        let (keys, next) = self.keys_from(table, request, from, mono_ms, work);
+        let (page, next) = self.page_from(table, request, from, mono_ms, work);
         let token = next.map(|position| self.tokens.seal(&position.to_be_bytes()));
-        Ok(Reply::Page { keys, token })
+        Ok(page.into_reply(token, mono_ms))
     }
 
     /// Returns the position of a token; `None` if no server of this store made it.
@@ -73,17 +75,17 @@ impl Scanner {
         Some(u64::from_be_bytes(position[..].try_into().ok()?))
     }
 
-    /// Returns the keys of the page that begins at the position `from`, and the position of the next page; `None` after the last.
-    fn keys_from(
+    /// Returns the page that begins at the position `from`, and the position of the next page; `None` after the last.
+    fn page_from<'t>(
         &self,
-        table: &Table,
+        table: &'t Table,
         request: &PageRequest,
         from: u64,
         mono_ms: u64,
         work: &mut usize,
-    ) -> (Vec<Bytes>, Option<u64>) {
+    ) -> (Page<'t>, Option<u64>) {
         let glob = Glob::new(&request.pattern);
-        let mut page = Page::default();
+        let mut page = Page::new(request.with_values.then_some(table), self);
         let end = from.saturating_add(range(table));
         let mut position = from;
         let mut visiting = request.pattern.len() * COMPILE_STEPS;
@@ -111,7 +113,7 @@ impl Scanner {
                 }
                 let matching = group.iter().map(|&(_, key)| key);
                 let matching = matching.filter(|key| glob.matches_counted(key, &mut comparing));
-                if !page.add(matching, self) {
+                if !page.add(hash, matching) {
                     break 'page Some(hash);
                 }
             }
@@ -124,8 +126,8 @@ impl Scanner {
                 break Some(position);
             }
         };
-        *work += visiting + comparing;
-        (page.keys(), next)
+        *work += visiting + comparing + page.value_bytes() / BYTES_PER_STEP;
+        (page, next)
     }
 }
 
@@ -137,35 +139,88 @@ fn range(table: &Table) -> u64 {
     u64::MAX.checked_shr(pages.ilog2()).unwrap_or(0)
 }
 
-/// The concatenated keys of a page, and their lengths.
-#[derive(Debug, Default)]
-struct Page {
+/// The keys of a page, concatenated, and their lengths. With values, also their entries.
+#[derive(Debug)]
+struct Page<'t> {
     keys: BytesMut,
     lengths: Vec<usize>,
-    encoded: usize,
+    /// The entries of the keys in this table, if their values are requested.
+    entries: Option<(&'t Table, Vec<EntryFields<'t>>)>,
+    /// Payload bytes of the keys, or bytes of the keys and values.
+    bytes: usize,
+    max_bytes: usize,
+    max_keys: usize,
 }
 
-impl Page {
-    /// Adds all keys, or none if they do not fit. An empty page accepts any keys. Returns whether the keys were added.
-    fn add<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, limits: &Scanner) -> bool {
+impl<'t> Page<'t> {
+    fn new(values: Option<&'t Table>, limits: &Scanner) -> Self {
+        Self {
+            keys: BytesMut::new(),
+            lengths: Vec::new(),
+            max_bytes: match values {
+                Some(_) => MAX_ENTRY_PAGE_BYTES,
+                None => limits.max_bytes,
+            },
+            entries: values.map(|table| (table, Vec::new())),
+            bytes: 0,
+            max_keys: limits.max_keys,
+        }
+    }
+
+    /// Adds all keys, which have this hash, or none if they do not fit. An empty page accepts any keys. Returns whether the keys
+    /// were added.
+    fn add<'k>(&mut self, hash: u64, keys: impl Iterator<Item = &'k [u8]>) -> bool {
         let before = (self.keys.len(), self.lengths.len());
         for key in keys {
             self.keys.extend_from_slice(key);
             self.lengths.push(key.len());
-            self.encoded += bulk_len(key.len());
+            let Some((table, entries)) = &mut self.entries else {
+                self.bytes += bulk_len(key.len());
+                continue;
+            };
+            let fields = table.get(hash, key).map(PackedEntry::fields);
+            self.bytes += key.len() + fields.map_or(0, |fields| fields.value.len());
+            entries.extend(fields);
         }
-        let is_over = self.encoded > limits.max_bytes || self.lengths.len() > limits.max_keys;
+        let is_over = self.bytes > self.max_bytes || self.lengths.len() > self.max_keys;
         if is_over && before.1 > 0 && self.lengths.len() > before.1 {
             self.keys.truncate(before.0);
             self.lengths.truncate(before.1);
+            if let Some((_, entries)) = &mut self.entries {
+                entries.truncate(before.1);
+            }
             return false;
         }
         true
     }
 
-    fn keys(self) -> Vec<Bytes> {
+    /// Returns the number of bytes of the values that will be copied.
+    fn value_bytes(&self) -> usize {
+        let entries = self.entries.iter().flat_map(|(_, entries)| entries);
+        entries.map(|fields| fields.value.len()).sum()
+    }
+
+    fn into_reply(self, token: Option<Bytes>, mono_ms: u64) -> Reply {
         let mut rest = self.keys.freeze();
-        self.lengths.iter().map(|&len| rest.split_to(len)).collect()
+        let keys = self.lengths.iter().map(|&len| rest.split_to(len));
+        let Some((_, fields)) = self.entries else {
+            return Reply::Page {
+                keys: keys.collect(),
+                token,
+            };
+        };
+        let entries = keys.zip(&fields).map(|(key, fields)| PageEntry {
+            key,
+            value: Bytes::copy_from_slice(fields.value),
+            version: Given::new(fields.version.0, fields.version.1),
+            expires_in_ms: fields
+                .deadline_ms()
+                .map(|deadline| deadline.saturating_sub(mono_ms)),
+        });
+        Reply::EntryPage {
+            entries: entries.collect(),
+            token,
+        }
     }
 }
 

@@ -1,0 +1,112 @@
+//! Reads of several keys at one moment.
+use super::engine::{Keys, Link};
+use super::plan::TaskAction;
+use super::{Completion, RequestContext, SharedKeyspace};
+use bytes::Bytes;
+use statestore_protocol::{Reply, ServiceError};
+
+impl<L: Link> SharedKeyspace<L> {
+    /// Reads the keys behind the operations on them.
+    pub(super) fn begin_get_many(
+        &mut self,
+        asked: &RequestContext,
+        keys: &[Bytes],
+    ) -> Option<Completion> {
+        let mut unique: Keys = keys.iter().cloned().collect();
+        unique.sort();
+        unique.dedup();
+        if unique.len() as u64 > self.config.max_read_keys {
+            let text = format!(
+                "the storage takes {} keys at most in one MGET",
+                self.config.max_read_keys
+            );
+            let error = ServiceError::Other(text.into());
+            return Some(Completion::reply(Reply::Error(error)));
+        }
+        let places = keys.iter().filter_map(|key| unique.binary_search(key).ok());
+        let work = TaskAction::GetMany(places.collect());
+        self.start_task(asked, unique, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted_link::{KEY, Node, VALUE, key_state, now};
+    use crate::{CommitOutcome, EngineEvent, EngineRequest, KeyState, Revision};
+    use smallvec::smallvec;
+    use statestore_protocol::Version;
+    use statestored_store::keyspace::Ticket;
+
+    static OTHER: Bytes = Bytes::from_static(b"other");
+
+    fn get_many(node: &mut Node, mono_ms: u64, keys: &[&Bytes]) -> Option<Completion> {
+        let asked = RequestContext {
+            ticket: Ticket(0),
+            now: now(mono_ms),
+            deadline_ms: None,
+            digest: None,
+        };
+        let keys: Vec<_> = keys.iter().copied().cloned().collect();
+        node.remote.begin_get_many(&asked, &keys)
+    }
+
+    fn absent() -> KeyState {
+        KeyState {
+            record: None,
+            floor: ((0, 0), Revision(1)),
+        }
+    }
+
+    fn entries(versions: &[Option<u64>]) -> Completion {
+        let entries = versions.iter().map(|version| {
+            let version = Version::new((*version)?, 0);
+            Some((VALUE.clone(), version))
+        });
+        Completion::reply(Reply::Entries {
+            entries: entries.collect(),
+            omitted: 0,
+        })
+    }
+
+    #[test]
+    fn each_key_is_read_once_and_returned_as_often_as_requested() {
+        let mut node = Node::new();
+        assert_eq!(get_many(&mut node, 1, &[&OTHER, &KEY, &OTHER]), None);
+        let keys = smallvec![KEY.clone(), OTHER.clone()];
+        let read = node.take_request(&EngineRequest::Read(keys));
+        let states = vec![key_state(4, &VALUE), absent()];
+        let ended = node.advance(1, [EngineEvent::Read(read, Ok(states))]);
+        assert_eq!(ended, [entries(&[None, Some(4), None])]);
+    }
+
+    #[test]
+    fn keys_are_read_after_earlier_changes() {
+        let mut node = Node::new();
+        assert_eq!(node.set(1), None);
+        assert_eq!(get_many(&mut node, 1, &[&KEY, &OTHER]), None);
+        let (commit, ask) = node.remote.link.requests.pop().unwrap();
+        assert!(matches!(ask, EngineRequest::Commit(_)), "{ask:?}");
+        let verdict = CommitOutcome::Committed(Revision(6));
+        let ended = node.advance(2, [EngineEvent::Committed(commit, verdict)]);
+        assert_eq!(ended.len(), 1);
+        let keys = smallvec![KEY.clone(), OTHER.clone()];
+        let read = node.take_request(&EngineRequest::Read(keys));
+        let states = vec![key_state(6, &VALUE), absent()];
+        let ended = node.advance(2, [EngineEvent::Read(read, Ok(states))]);
+        assert_eq!(ended, [entries(&[Some(6), None])]);
+    }
+
+    #[test]
+    fn more_keys_than_the_engine_reads_at_once_are_rejected() {
+        let mut node = Node::new();
+        let keys: Vec<_> = (0..11).map(|key| Bytes::from(key.to_string())).collect();
+        let mut requested: Vec<_> = keys.iter().take(10).collect();
+        requested.push(&keys[0]);
+        assert_eq!(get_many(&mut node, 1, &requested), None);
+        requested.push(&keys[10]);
+        let error = ServiceError::Other("the storage takes 10 keys at most in one MGET".into());
+        let rejected = Completion::reply(Reply::Error(error));
+        assert_eq!(get_many(&mut node, 1, &requested), Some(rejected));
+    }
+}
