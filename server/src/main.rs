@@ -17,8 +17,8 @@ use statestored::config::{
     Arguments, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
 };
 use statestored::{Server, ServerHandle, single_threaded_runtime};
-use statestored_access::read_tracker::ReadTracker;
 use statestored_broker::audit;
+use statestored_common::read_tracker::ReadTracker;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;

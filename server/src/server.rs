@@ -75,10 +75,6 @@ impl Server {
                 };
                 ReloadSource::Config(source, Box::new(running))
             }
-            None if config.authenticator.has_files() => ReloadSource::Access(
-                Box::new(config.authenticator.clone()),
-                config.policy.clone(),
-            ),
             None => ReloadSource::None,
         };
         let admin = config.admin;
@@ -243,13 +239,12 @@ struct ServerInputs<S> {
 impl<S> ServerInputs<S> {
     /// Applies the part of a change that concerns the process and the listeners. Returns who is served without credentials then.
     fn change(&self, change: &mut ReloadedConfig) -> AnonymousAudience {
-        if let Some((limits, _)) = &mut change.limits {
-            if let Some(process) = change.process.take() {
-                process.apply(limits);
-            }
-            self.connection_limiter.set_max(limits.max_connections);
-            self.limits.set(limits);
+        let (limits, _) = &mut change.limits;
+        if let Some(process) = change.process.take() {
+            process.apply(limits);
         }
+        self.connection_limiter.set_max(limits.max_connections);
+        self.limits.set(limits);
         if let Some(tls) = change.tls.take() {
             self.tls.set(tls);
         }

@@ -209,10 +209,8 @@ fn debug_output_contains_no_credentials() {
     assert!(text.contains("ann") && text.contains("K8S-SAT"), "{text}");
     assert!(!text.contains("the "), "{text}");
     let hash = crate::PasswordHash::compute(&password).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("users");
-    std::fs::write(&file, format!("bob:{hash}\n")).unwrap();
-    let authenticator = Authenticator::from(Users::read(&file).unwrap());
+    let users = Users::parse(&format!("bob:{hash}\n")).unwrap();
+    let authenticator = Authenticator::from(users);
     let job = authenticator.begin(
         credentials(Some("bob"), Some(&password)),
         ClockReading {
