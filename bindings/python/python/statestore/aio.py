@@ -44,7 +44,7 @@ async def _completed(pending):
     try:
         return await pending.future
     except BaseException:
-        # Ended is ended; what is still under way has nobody to tell.
+        # No caller waits for the result any more; an operation that has ended ignores this.
         pending.cancel()
         del pending
         raise
