@@ -62,6 +62,11 @@ impl AccessOptions {
         self.policy_file.is_some()
     }
 
+    /// Returns whether a certificate alone is accepted.
+    pub(super) fn accepts_certificates(&self) -> bool {
+        self.tls_user.is_some()
+    }
+
     /// Reads the policy, if there is one.
     pub(super) fn policy(&self) -> Result<Option<Arc<Policy>>, ConfigError> {
         let policy = self.policy_file.as_deref().map(read_policy).transpose()?;

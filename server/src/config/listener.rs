@@ -76,6 +76,11 @@ fn mode(text: &str) -> Result<u32, &'static str> {
 }
 
 impl ListenerOptions {
+    /// Returns whether no certificate of a client is requested although authorities of clients are known.
+    pub(super) fn disables_client_certificates(&self) -> bool {
+        self.tls_client_cert == Some(ClientCertificates::Off)
+    }
+
     /// Reads the certificates, and returns the settings.
     pub(super) fn into_config(
         mut self,
