@@ -13,9 +13,10 @@ pub(crate) fn key_action(verb: &str, key: &[u8]) -> String {
 pub(super) fn action(command: CommandRef<'_>) -> String {
     match command {
         CommandRef::Capabilities => "asking what the store can do".to_owned(),
-        CommandRef::Transact { operations } => {
-            format!("a transaction of {} operations", operations.len())
-        }
+        CommandRef::Transact { operations } => match operations.len() {
+            1 => "a transaction of 1 operation".to_owned(),
+            count => format!("a transaction of {count} operations"),
+        },
         _ => key_action(command.verb(), subject(command)),
     }
 }
