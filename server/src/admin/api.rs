@@ -73,9 +73,9 @@ impl AppState {
 
     /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
-        let figures = self.inspect(Hub::metrics_snapshot).await;
-        let items = |figures: statestored_broker::hub::MetricsSnapshot| {
-            let last = figures.refusals.recent().map(|it| {
+        let metrics = self.inspect(Hub::metrics_snapshot).await;
+        let items = |metrics: statestored_broker::hub::MetricsSnapshot| {
+            let last = metrics.refusals.recent().map(|it| {
                 let refused = &it.details;
                 json!({
                     "at_ms": it.last_ms,
@@ -91,8 +91,8 @@ impl AppState {
             });
             last.collect::<Value>()
         };
-        match figures {
-            Ok(figures) => reply::json(StatusCode::OK, &json!({ "items": items(figures) })),
+        match metrics {
+            Ok(metrics) => reply::json(StatusCode::OK, &json!({ "items": items(metrics) })),
             Err(failure) => failure,
         }
     }
@@ -324,14 +324,14 @@ fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
 }
 
 fn keys<T>(
-    asked: Result<Option<ListPage<T, KeyCursor>>, Reply>,
-    show: impl Fn(T) -> Value,
+    page: Result<Option<ListPage<T, KeyCursor>>, Reply>,
+    to_json: impl Fn(T) -> Value,
 ) -> Reply {
-    match asked {
+    match page {
         Ok(Some(ListPage { items, next })) => {
             let digits = |part: Option<Bytes>| part.map(|bytes| hex(&bytes)).unwrap_or_default();
             let next = next.map(|it| format!("{}.{}", digits(it.token), digits(it.after)));
-            let items = items.into_iter().map(show).collect::<Value>();
+            let items = items.into_iter().map(to_json).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }
         Ok(None) => bad_cursor(),
@@ -339,10 +339,10 @@ fn keys<T>(
     }
 }
 
-fn list<T>(asked: Result<ListPage<T, usize>, Reply>, show: impl Fn(T) -> Value) -> Reply {
-    match asked {
+fn list<T>(page: Result<ListPage<T, usize>, Reply>, to_json: impl Fn(T) -> Value) -> Reply {
+    match page {
         Ok(ListPage { items, next }) => {
-            let items = items.into_iter().map(show).collect::<Value>();
+            let items = items.into_iter().map(to_json).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }
         Err(failure) => failure,
