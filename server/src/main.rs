@@ -126,10 +126,10 @@ fn run(
     }
     config.source = Some(ConfigSource::new(move || {
         let arguments = layers.read()?;
-        let (asked, filter) = (arguments.log_filter().clone(), filter.clone());
+        let (log_filter, filter) = (arguments.log_filter().clone(), filter.clone());
         let mut config = arguments.into_config()?;
         config.process = Some(ProcessSettings::new(move |limits| {
-            filter.set(&asked);
+            filter.set(&log_filter);
             limits.max_connections = open_files::raise_limit(limits.max_connections);
         }));
         Ok(config)

@@ -295,7 +295,7 @@ impl Authenticator {
             return LoginStep::Refused(METHOD_NOT_OFFERED);
         };
         match ScramExchange::begin(&first, keys, is_known) {
-            Some((asked, exchange)) => LoginStep::Challenge(asked, Box::new(exchange)),
+            Some((challenge, exchange)) => LoginStep::Challenge(challenge, Box::new(exchange)),
             None => LoginStep::Refused(BUSY),
         }
     }

@@ -175,8 +175,8 @@ impl AppState {
             ServerState::Stopping => return Err(STOPPING),
             ServerState::Serving(_) => {}
         }
-        let asked = self.server_handle().inspect(Hub::metrics_snapshot);
-        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
+        let snapshot = self.server_handle().inspect(Hub::metrics_snapshot);
+        match tokio::time::timeout(REPLY_TIMEOUT, snapshot).await {
             Ok(Ok(metrics)) => Ok(metrics),
             Ok(Err(_)) if matches!(self.server_state(), ServerState::Stopping) => Err(STOPPING),
             Ok(Err(_)) => Err(STOPPED),

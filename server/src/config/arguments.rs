@@ -155,7 +155,7 @@ impl Arguments {
         }
         let limits = self.limits.client_limits();
         let attach = self.attach.into_config(self.access.has_policy())?;
-        let (listeners, doors) = self.listener.into_config(attach.is_some())?;
+        let (listeners, listener_config) = self.listener.into_config(attach.is_some())?;
         let stop_timeout = self.storage.stop_timeout();
         let (storage, max_clock_ahead) = self.storage.into_config()?;
         if attach
@@ -191,7 +191,7 @@ impl Arguments {
         };
         Ok(Config {
             listeners,
-            listener_config: doors,
+            listener_config,
             storage,
             max_clock_ahead,
             stop_timeout,

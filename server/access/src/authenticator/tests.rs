@@ -27,7 +27,7 @@ fn log_in(
             VerificationOutcome::Accepted(login) => Ok(*login),
             other => panic!("{other:?}"),
         },
-        asked @ LoginStep::Challenge(..) => panic!("{asked:?}"),
+        step @ LoginStep::Challenge(..) => panic!("{step:?}"),
     }
 }
 
@@ -100,12 +100,12 @@ fn an_unsupported_authentication_method_is_refused() {
     let first = Bytes::from("n,,n=ann,r=nonce");
     for authenticator in [Authenticator::anonymous(), Authenticator::from(users)] {
         for method in ["K8S-SAT", "SCRAM-SHA-256", "SCRAM-SHA-1", ""] {
-            let asked = Credentials {
+            let shown = Credentials {
                 authentication: Some((method, &first)),
                 ..credentials(None, None)
             };
             assert_eq!(
-                log_in(&authenticator, asked),
+                log_in(&authenticator, shown),
                 Err(ReasonCode::BAD_AUTHENTICATION_METHOD),
             );
         }

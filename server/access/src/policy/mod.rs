@@ -187,9 +187,9 @@ impl Policy {
     }
 }
 
-fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
-    !wanted.is_empty()
-        && wanted
+fn has_all(principal: &Principal, attributes: &BTreeMap<String, String>) -> bool {
+    !attributes.is_empty()
+        && attributes
             .iter()
             .all(|(name, value)| principal.attribute(name) == Some(value))
 }
