@@ -50,9 +50,9 @@ async def _completed(pending):
         raise
 
 
-async def _next_item(look):
-    """Returns the item of ``look``. An item is taken only when it exists, so a cancelled wait takes nothing."""
-    while type(found := look()) is _native.Pending:
+async def _next_item(poll):
+    """Returns the item of ``poll``. An item is taken only when it exists, so a cancelled wait takes nothing."""
+    while type(found := poll()) is _native.Pending:
         found = _completed(found)
         await found
     return found
