@@ -1,27 +1,19 @@
-//! Files of keys and users, and tokens, of arbitrary bytes. A token that the key has not signed is rejected.
+//! Sets of keys, texts of users, and tokens, of arbitrary bytes. A token that the key has not signed is rejected.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use statestored_access::{TokenVerifier, Users};
+use statestored_access::{KeySet, TokenVerifier, Users};
 use statestored_common::ClockReading;
-use std::fs;
-use std::path::Path;
-use std::sync::LazyLock;
-use tempfile::TempDir;
+use std::sync::{Arc, LazyLock};
 
 /// Public key whose private key was deleted.
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"one","use":"sig","alg":"ES256",
 "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
 
-static SIGNED: LazyLock<TokenVerifier> = LazyLock::new(|| {
-    // Time stands still, so the file is not looked at again.
-    let folder = TempDir::new().expect("a folder");
-    tokens(folder.path(), KEYS.as_bytes()).expect("a key")
-});
+static SIGNED: LazyLock<TokenVerifier> = LazyLock::new(|| tokens(KEYS.as_bytes()).expect("a key"));
 
-fn tokens(folder: &Path, keys: &[u8]) -> Option<TokenVerifier> {
-    let path = folder.join("keys.json");
-    fs::write(&path, keys).expect("a file");
-    TokenVerifier::new(&path, "issuer", ["audience".into()], 0).ok()
+fn tokens(keys: &[u8]) -> Option<TokenVerifier> {
+    let keys = Arc::new(KeySet::parse(keys).ok()?);
+    Some(TokenVerifier::new(keys, "issuer", ["audience".into()], 0))
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -35,16 +27,13 @@ fuzz_target!(|data: &[u8]| {
     match kind % 3 {
         0 => assert!(SIGNED.verify(data, now).is_err()),
         1 => {
-            let folder = TempDir::new().expect("a folder");
-            if let Some(tokens) = tokens(folder.path(), data) {
+            if let Some(tokens) = tokens(data) {
                 assert!(tokens.verify(b"a.b.c", now).is_err());
             }
         }
         _ => {
-            let folder = TempDir::new().expect("a folder");
-            let path = folder.path().join("users");
-            fs::write(&path, data).expect("a file");
-            if let Ok(users) = Users::read(&path) {
+            let users = std::str::from_utf8(data).map(Users::parse);
+            if let Ok(Ok(users)) = users {
                 assert!(!users.is_empty());
             }
         }

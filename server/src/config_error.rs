@@ -1,5 +1,5 @@
 //! Errors of a configuration.
-use statestored_access::{JwksError, PolicyError, UsersError};
+use crate::access_files::AccessFileError;
 use statestored_listeners::AnonymousExposure;
 use statestored_listeners::TlsError;
 use std::path::PathBuf;
@@ -22,15 +22,9 @@ pub enum ConfigError {
     /// A folder was given for a shared storage.
     #[error("a shared storage keeps nothing on this disk: omit --data-dir")]
     SharedWithFolder,
-    /// A file of users is not usable.
+    /// A file of users, of the keys of tokens, or of the policy is not usable.
     #[error(transparent)]
-    Users(#[from] UsersError),
-    /// A file of the keys of tokens is not usable.
-    #[error(transparent)]
-    Keys(#[from] JwksError),
-    /// A policy is not usable.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Access(#[from] AccessFileError),
     /// A file of TLS is not usable.
     #[error(transparent)]
     Tls(#[from] TlsError),

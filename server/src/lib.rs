@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod access_files;
 pub mod admin;
 mod attached;
 mod available_memory;

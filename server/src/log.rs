@@ -51,16 +51,16 @@ pub(crate) struct FilterHandle {
 
 impl FilterHandle {
     pub(crate) fn set(&self, filter: &LogFilter) {
-        let asked = targets(filter);
+        let targets = targets(filter);
         // The reload fails only when the subscriber is gone.
-        let _ = self.layer.reload(with_admin_actions(asked.clone()));
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        let _ = self.layer.reload(with_admin_actions(targets.clone()));
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = targets;
     }
 
     /// Returns the filter that was set last.
     pub(crate) fn get(&self) -> String {
-        let asked = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.to_string()
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.to_string()
     }
 }
 
@@ -115,11 +115,11 @@ fn is_color_disabled() -> bool {
 /// # Errors
 /// No file descriptor or thread is available.
 pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuard, FilterHandle)> {
-    let asked = targets(filter);
-    let (filter, layer) = reload::Layer::new(with_admin_actions(asked.clone()));
+    let targets = targets(filter);
+    let (filter, layer) = reload::Layer::new(with_admin_actions(targets.clone()));
     let handle = FilterHandle {
         layer,
-        current: Arc::new(Mutex::new(asked)),
+        current: Arc::new(Mutex::new(targets)),
     };
     // Avoids the lock of `std::io::stderr`, which is held while the reader is stuck, so that a panic would wait for it.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);

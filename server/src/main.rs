@@ -17,8 +17,8 @@ use statestored::config::{
     Arguments, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
 };
 use statestored::{Server, ServerHandle, single_threaded_runtime};
-use statestored_access::read_tracker::ReadTracker;
 use statestored_broker::audit;
+use statestored_common::read_tracker::ReadTracker;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
@@ -126,10 +126,10 @@ fn run(
     }
     config.source = Some(ConfigSource::new(move || {
         let arguments = layers.read()?;
-        let (asked, filter) = (arguments.log_filter().clone(), filter.clone());
+        let (log_filter, filter) = (arguments.log_filter().clone(), filter.clone());
         let mut config = arguments.into_config()?;
         config.process = Some(ProcessSettings::new(move |limits| {
-            filter.set(&asked);
+            filter.set(&log_filter);
             limits.max_connections = open_files::raise_limit(limits.max_connections);
         }));
         Ok(config)

@@ -69,7 +69,7 @@ impl RunningConfig {
             policy,
             tls: config.listener_config.tls,
             process: config.process,
-            limits: Some((config.limits, config.service)),
+            limits: (config.limits, config.service),
             needs_restart,
         })
     }
@@ -86,8 +86,8 @@ pub(crate) struct ReloadedConfig {
     pub(crate) tls: Option<Tls>,
     /// Settings of the process; `None` if they do not change.
     pub(crate) process: Option<ProcessSettings>,
-    /// Limits; `None` if they do not change.
-    pub(crate) limits: Option<(HubLimits, ServiceConfig)>,
+    /// Limits of clients and of the store.
+    pub(crate) limits: (HubLimits, ServiceConfig),
     /// Names of options that were changed and need a restart.
     pub(crate) needs_restart: Vec<String>,
 }

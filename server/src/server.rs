@@ -75,10 +75,6 @@ impl Server {
                 };
                 ReloadSource::Config(source, Box::new(running))
             }
-            None if config.authenticator.has_files() => ReloadSource::Access(
-                Box::new(config.authenticator.clone()),
-                config.policy.clone(),
-            ),
             None => ReloadSource::None,
         };
         let admin = config.admin;
@@ -184,7 +180,7 @@ impl Server {
     async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
         let mut acceptors = JoinSet::new();
-        let (tls, places) = (
+        let (tls, connection_limiter) = (
             self.rules.tls.clone(),
             self.rules.connection_limiter.clone(),
         );
@@ -202,7 +198,7 @@ impl Server {
             acceptors.spawn_local(moved.forward_to(accepted));
             Some(handshakes)
         };
-        let arrivals = ServerInputs {
+        let inputs = ServerInputs {
             streams,
             acceptors,
             handshakes,
@@ -210,7 +206,7 @@ impl Server {
             bound_addresses: self.bound_addresses,
             unix_mode: self.unix_mode,
             tls,
-            connection_limiter: places,
+            connection_limiter,
             limits,
             attach: self.attach,
         };
@@ -221,7 +217,7 @@ impl Server {
                 admin.set_state(ServerState::Stopping);
             }
         };
-        serve_all(self.driver, self.committer, arrivals, shutdown).await
+        serve_all(self.driver, self.committer, inputs, shutdown).await
     }
 }
 
@@ -243,13 +239,12 @@ struct ServerInputs<S> {
 impl<S> ServerInputs<S> {
     /// Applies the part of a change that concerns the process and the listeners. Returns who is served without credentials then.
     fn change(&self, change: &mut ReloadedConfig) -> AnonymousAudience {
-        if let Some((limits, _)) = &mut change.limits {
-            if let Some(process) = change.process.take() {
-                process.apply(limits);
-            }
-            self.connection_limiter.set_max(limits.max_connections);
-            self.limits.set(limits);
+        let (limits, _) = &mut change.limits;
+        if let Some(process) = change.process.take() {
+            process.apply(limits);
         }
+        self.connection_limiter.set_max(limits.max_connections);
+        self.limits.set(limits);
         if let Some(tls) = change.tls.take() {
             self.tls.set(tls);
         }
@@ -264,13 +259,13 @@ impl<S> ServerInputs<S> {
 async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     driver: Driver,
     mut committer: Committer,
-    mut arrivals: ServerInputs<S>,
+    mut inputs: ServerInputs<S>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let driver = Rc::new(driver);
     let mut connections = JoinSet::new();
-    let is_attached = arrivals.attach.is_some();
-    if let Some(attach) = arrivals.attach.take() {
+    let is_attached = inputs.attach.is_some();
+    if let Some(attach) = inputs.attach.take() {
         connections.spawn_local(Rc::clone(&driver).attach(Dialer::new(attach)));
     }
     let shutdown = async {
@@ -286,20 +281,20 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             tokio::select! {
                 () = &mut shutdown => break None,
                 Err(error) = &mut keeper => break Some(error),
-                Some(arrival) = arrivals.streams.recv() => {
+                Some(arrival) = inputs.streams.recv() => {
                     if let Some(serving) = driver.accept(arrival) {
                         connections.spawn_local(serving);
                     }
                 }
                 Some(ended) = connections.join_next() => check_for_panic(ended)?,
-                Some(ended) = arrivals.acceptors.join_next() => {
+                Some(ended) = inputs.acceptors.join_next() => {
                     check_for_panic(ended)?;
                     tracing::error!("the server no longer accepts connections: this is a bug, please report it");
                     return Err(ServerError::Panicked);
                 }
-                Some(mut command) = arrivals.commands.recv() => {
+                Some(mut command) = inputs.commands.recv() => {
                     if let Command::Reconfigure(change, _) = &mut command {
-                        let audience = arrivals.change(change);
+                        let audience = inputs.change(change);
                         driver.set_anonymous_local_users(audience >= AnonymousAudience::LocalUsers);
                     }
                     driver.execute(command);
@@ -307,9 +302,9 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             }
         }
     };
-    arrivals.acceptors.abort_all();
-    drop(arrivals.handshakes);
-    drop(arrivals.commands);
+    inputs.acceptors.abort_all();
+    drop(inputs.handshakes);
+    drop(inputs.commands);
     let result = match failed {
         None => driver.stop(committer),
         Some(error) => {
@@ -413,14 +408,14 @@ mod tests {
             Committer::start(Box::new(MemoryStorage), CommitterOptions::default()).unwrap();
         let (accepted, streams) = tokio_mpsc::channel(2);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let places = ConnectionLimiter::new(2);
+        let limiter = ConnectionLimiter::new(2);
         let (mut near, far) = tokio::io::duplex(1024);
         let client = async {
             let arrival = |stream| {
                 Ok(AcceptedConnection {
                     stream,
                     peer: peer.into(),
-                    permit: places.try_acquire().unwrap(),
+                    permit: limiter.try_acquire().unwrap(),
                 })
             };
             accepted.send(arrival(Stream::Pipe(far))).await.unwrap();
@@ -437,7 +432,7 @@ mod tests {
             near
         };
         let (_control, commands) = server_handle::channel(ReloadSource::None);
-        let arrivals = ServerInputs {
+        let inputs = ServerInputs {
             streams,
             acceptors: JoinSet::new(),
             commands,
@@ -445,16 +440,11 @@ mod tests {
             bound_addresses: Vec::new(),
             unix_mode: 0,
             tls: ActiveTls::new(None),
-            connection_limiter: places.clone(),
+            connection_limiter: limiter.clone(),
             limits: HandshakeLimits::new(&HubLimits::default()),
             attach: None,
         };
-        let server = Box::pin(serve_all(
-            driver,
-            committer,
-            arrivals,
-            std::future::pending(),
-        ));
+        let server = Box::pin(serve_all(driver, committer, inputs, std::future::pending()));
         let local = LocalSet::new();
         let (ended, near) = local
             .run_until(async { tokio::join!(server, client) })

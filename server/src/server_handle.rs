@@ -10,11 +10,10 @@
 use crate::backup::Backup;
 use crate::config::ConfigSource;
 use crate::config_error::ConfigError;
-use crate::running_config::{PolicyUpdate, ReloadedConfig, RunningConfig};
-use statestored_access::read_tracker::ReadTracker;
-use statestored_access::{AccessError, Authenticator, Policy};
+use crate::running_config::{ReloadedConfig, RunningConfig};
 use statestored_broker::hub::{Hub, HubMetrics};
 use statestored_common::ClockReading;
+use statestored_common::read_tracker::ReadTracker;
 use statestored_storage::backup::{self, Header, NewFile};
 use statestored_storage::group_commit::ImageOrder;
 use statestored_storage::{StorageError, StorageImage};
@@ -66,8 +65,6 @@ impl fmt::Debug for InspectRequest {
 pub(crate) enum ReloadSource {
     /// No source: the settings do not change.
     None,
-    /// Authentication alone changes; the policy does not.
-    Access(Box<Authenticator>, Option<Arc<Policy>>),
     /// The whole configuration is read again, and compared with the one that the server runs with.
     Config(ConfigSource, Box<RunningConfig>),
 }
@@ -77,14 +74,6 @@ impl ReloadSource {
     fn read(&self) -> Result<Option<ReloadedConfig>, ReloadError> {
         Ok(match self {
             Self::None => None,
-            Self::Access(authenticator, policy) => Some(ReloadedConfig {
-                authenticator: authenticator.reload()?,
-                policy: PolicyUpdate::Replace(policy.clone()),
-                limits: None,
-                needs_restart: Vec::new(),
-                tls: None,
-                process: None,
-            }),
             Self::Config(source, running) => Some(running.change_to(source.read()?)?),
         })
     }
@@ -112,9 +101,6 @@ pub struct ReloadReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The users, or the keys of tokens, cannot be read.
-    #[error("{0}; the former users stay in force")]
-    Access(#[from] AccessError),
     /// The configuration, or a file that it names, cannot be read.
     #[error("{0}; the former configuration stays in force")]
     Config(#[from] ConfigError),
@@ -192,8 +178,8 @@ impl ServerHandle {
 
     /// Reads the configuration again, on a thread that may block.
     ///
-    /// This includes all files that the configuration names. If the configuration came from no file, only the files of users and of
-    /// the keys of tokens are read. The call takes 20 seconds at most.
+    /// This includes all files that the configuration names. If the configuration has no [source](crate::config::Config::source),
+    /// nothing is read and nothing changes. The call takes 20 seconds at most.
     ///
     /// The new configuration applies to all later connections. Clients are disconnected if their user was removed or has another
     /// password, or if the key of their token was removed. They are also disconnected if the policy no longer allows their

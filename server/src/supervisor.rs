@@ -38,10 +38,11 @@ pub(crate) async fn extend_start_timeout() -> Infallible {
 /// Sends watchdog notifications, twice as often as required. Poll it on the thread that serves the clients, so that the notifications
 /// stop when that thread is stuck.
 pub(crate) async fn send_watchdog() -> Infallible {
-    let Some(asked) = sd_notify::watchdog_enabled().filter(|asked| !asked.is_zero()) else {
+    let Some(interval) = sd_notify::watchdog_enabled().filter(|interval| !interval.is_zero())
+    else {
         return std::future::pending().await;
     };
-    let mut ticks = interval_at(Instant::now(), asked / 2);
+    let mut ticks = interval_at(Instant::now(), interval / 2);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -4,15 +4,15 @@ use bytes::BytesMut;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use statestore::{Client, Settings};
 use statestore_protocol::mqtt::{Connect, Limits};
-use statestored::config::{Config, ConfigSource, ProcessSettings};
+use statestored::access_files::read_users;
+use statestored::config::{Config, ConfigError, ConfigSource, ProcessSettings};
 use statestored::{ReloadError, RunningServer, ServerHandle, ServerStopped, SnapshotError};
-use statestored_access::{Authenticator, Users};
 use statestored_storage::backup::BackupReader;
 use statestored_storage::{RecordReceiver, RecordView, StorageError};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -73,17 +73,27 @@ fn a_stopped_server_returns_an_error() {
     assert_eq!(control.metrics_blocking(), Err(ServerStopped));
 }
 
+/// A configuration with the users of a file, which a reload reads again.
+fn with_users_file(path: PathBuf) -> Config {
+    let read = move || -> Result<Config, ConfigError> {
+        Ok(Config {
+            authenticator: read_users(&path)?.into(),
+            ..Config::in_memory()
+        })
+    };
+    Config {
+        source: Some(ConfigSource::new(read.clone())),
+        ..read().unwrap()
+    }
+}
+
 #[test]
 fn a_reload_reads_the_users() {
     const REFUSED: u8 = 0x86;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:old\nbob:same\n").unwrap();
-    let server = RunningServer::start(Config {
-        authenticator: Authenticator::from(Users::read(&file).unwrap()),
-        ..Config::in_memory()
-    })
-    .unwrap();
+    let server = RunningServer::start(with_users_file(file.clone())).unwrap();
     let control = server.handle();
     let (mut ann, _) = connect(&server, &login("ann", "old"));
     let (mut bob, _) = connect(&server, &login("bob", "same"));
@@ -105,9 +115,9 @@ fn a_reload_reads_the_users() {
     std::fs::write(&file, "ann\n").unwrap();
     let error = control.reload_blocking().unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, ReloadError::Access(_)));
+    assert!(matches!(error, ReloadError::Config(_)));
     assert!(
-        text.contains("line 1") && text.contains("stay in force"),
+        text.contains("line 1") && text.contains("stays in force"),
         "{text}"
     );
     assert_eq!(connect(&server, &login("cid", "secret")).1, 0);
@@ -171,11 +181,7 @@ async fn a_stalled_file_times_out_and_does_not_block_later_reloads() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
-    let server = RunningServer::start(Config {
-        authenticator: Authenticator::from(Users::read(&file).unwrap()),
-        ..Config::in_memory()
-    })
-    .unwrap();
+    let server = RunningServer::start(with_users_file(file.clone())).unwrap();
     let control = server.handle();
     // No process ever opens its other end.
     std::fs::remove_file(&file).unwrap();

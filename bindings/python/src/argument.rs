@@ -10,17 +10,20 @@ use std::time::Duration;
 pub(crate) type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Returns a `TypeError`: `name must be WANTED, not TYPE`.
-pub(crate) fn wrong_type(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn wrong_type(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match value.get_type().qualname() {
-        Ok(found) => PyTypeError::new_err(format!("{name} must be {wanted}, not {found}")),
+        Ok(found) => PyTypeError::new_err(format!("{name} must be {expected}, not {found}")),
         Err(error) => error,
     }
 }
 
 /// Returns the exception `name must be WANTED, not VALUE`.
-pub(crate) fn wrong_value(name: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn wrong_value(name: &str, expected: &str, value: &Bound<'_, PyAny>) -> PyErr {
     match value.repr() {
-        Ok(found) => error::invalid(value.py(), &format!("{name} must be {wanted}, not {found}")),
+        Ok(found) => error::invalid(
+            value.py(),
+            &format!("{name} must be {expected}, not {found}"),
+        ),
         Err(error) => error,
     }
 }

@@ -85,7 +85,7 @@ impl Election {
         )
     }
 
-    /// Observes the leader: each observation is a `Leader`, or `Nobody`, which is false.
+    /// Observes the leader: each observation is a `Leader`, or `NoHolder`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,

@@ -19,8 +19,8 @@ pub(crate) fn close_each<'py>(
     clients: Vec<Bound<'py, Client>>,
     seconds: f64,
 ) -> Vec<Bound<'py, Client>> {
-    let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    let until = Instant::now() + patience;
+    let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let until = Instant::now() + timeout;
     let is_left = |client: &Bound<'py, Client>| {
         let client = client.get().shared.client.clone();
         let closed = py.detach(|| client.close_within(until));

@@ -89,7 +89,7 @@ impl Lease {
         )
     }
 
-    /// Observes the holder: each observation is a `Holding`, or `Nobody`, which is false.
+    /// Observes the holder: each observation is a `Holding`, or `NoHolder`, which is false.
     #[pyo3(signature = (callback=None))]
     fn observe<'py>(
         &self,

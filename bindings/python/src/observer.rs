@@ -151,13 +151,13 @@ pub(crate) fn observer<T: Send + 'static>(
     py: Python<'_>,
     shared: &Arc<Shared>,
     key: Option<&[u8]>,
-    feed: EventStream<T>,
+    stream: EventStream<T>,
     callback: Option<Py<PyAny>>,
     make: ItemConverter<T>,
 ) -> PyResult<Py<PyAny>> {
     let codec = Arc::clone(&shared.codec);
     let source = StreamSource {
-        feed,
+        feed: stream,
         codec,
         make,
         callbacks: Arc::clone(&shared.callbacks),

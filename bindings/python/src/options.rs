@@ -64,12 +64,12 @@ pub(crate) fn get(
 pub(crate) fn transact(
     persist: OptionalArgument<'_, '_>,
     timeout: OptionalArgument<'_, '_>,
-    again: OptionalArgument<'_, '_>,
+    retry_argument: OptionalArgument<'_, '_>,
 ) -> PyResult<TransactOptions> {
     Ok(TransactOptions::new()
         .persist(flag("persist", persist)?.unwrap_or_default())
         .timeout(time("timeout", timeout)?)
-        .retry(retry(again)?))
+        .retry(retry(retry_argument)?))
 }
 
 /// Reads the options of DEL and VDEL; `None` is the default.
@@ -77,13 +77,13 @@ pub(crate) fn del(
     fencing_token: OptionalArgument<'_, '_>,
     if_version: OptionalArgument<'_, '_>,
     timeout: OptionalArgument<'_, '_>,
-    again: OptionalArgument<'_, '_>,
+    retry_argument: OptionalArgument<'_, '_>,
 ) -> PyResult<DelOptions> {
     Ok(DelOptions::new()
         .fencing_token(hlc("fencing_token", fencing_token)?)
         .if_version(hlc("if_version", if_version)?.map(Version::from))
         .timeout(time("timeout", timeout)?)
-        .retry(retry(again)?))
+        .retry(retry(retry_argument)?))
 }
 
 /// Reads the options of an update; `None` is the default.

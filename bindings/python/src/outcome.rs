@@ -209,9 +209,9 @@ pub(crate) fn leader(py: Python<'_>, codec: &Codec, leader: &Leader) -> ObjectRe
     Ok(result!(py, "Leader")?.invoke((holder, value))?.unbind())
 }
 
-/// Returns `NOBODY`, the observation that there is no holder. `None` is the end of the observations.
+/// Returns `NO_HOLDER`, the observation that there is no holder. `None` is the end of the observations.
 pub(crate) fn no_holder(py: Python<'_>) -> ObjectResult {
-    Ok(result!(py, "NOBODY")?.clone().unbind())
+    Ok(result!(py, "NO_HOLDER")?.clone().unbind())
 }
 
 pub(crate) fn state(py: Python<'_>, state: &ConnectionState) -> ObjectResult {

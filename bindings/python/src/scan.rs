@@ -111,6 +111,6 @@ impl Scan {
     }
 }
 
-fn lock(fetched: &Mutex<ScanBuffer>) -> MutexGuard<'_, ScanBuffer> {
-    fetched.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(buffer: &Mutex<ScanBuffer>) -> MutexGuard<'_, ScanBuffer> {
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }

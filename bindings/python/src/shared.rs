@@ -109,12 +109,12 @@ impl Shared {
         &self,
         py: Python<'_>,
         class: &str,
-        thing: impl Into<PyClassInitializer<T>>,
+        object: impl Into<PyClassInitializer<T>>,
     ) -> PyResult<Py<PyAny>>
     where
         T: pyo3::PyClass,
     {
-        let plain = Py::new(py, thing)?;
+        let plain = Py::new(py, object)?;
         let class = self.module.bind(py).getattr(class)?;
         Ok(class.invoke((plain,))?.unbind())
     }

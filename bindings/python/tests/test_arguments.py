@@ -165,7 +165,7 @@ def test_an_unreachable_broker(face):
 
 @pytest.mark.parametrize("limit", [math.inf, 3600, timedelta(hours=1)], ids=repr)
 def test_a_server_that_comes_later(face, start_server, limit):
-    """The first attempt meets somebody who hangs up; only then a server takes the port over."""
+    """The first attempt reaches a listener that hangs up; only then a server takes the port over."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
 

@@ -250,7 +250,7 @@ def test_a_callback_whose_observer_ends_for_another_reason_than_its_close(face, 
 def test_the_holders_of_a_lease(face, connect):
     one, two = connect(), connect()
     observer = face.run(two.lease("door").observe())
-    assert face.run(observer.next(timeout=HANG_TIMEOUT)) == statestore.Nobody()
+    assert face.run(observer.next(timeout=HANG_TIMEOUT)) == statestore.NoHolder()
     guard = face.run(one.lock("door", holder="ann", resume=True))
     assert face.run(observer.next(timeout=HANG_TIMEOUT)).holder.name == b"ann"
     face.run(guard.release())

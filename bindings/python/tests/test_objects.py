@@ -32,7 +32,7 @@ def test_a_guard_dropped_while_held_warns_and_is_released(take, face, connect):
     held = [face.run(take(client))]
     ((category, message),) = warned_of(forget(held))
     assert category is ResourceWarning and 'b"lock"' in message and "while the lock is held" in message
-    # Somebody else need not wait for the end of the lease.
+    # Another client need not wait for the end of the lease.
     face.run(face.run(client.lock("lock", wait=5, timeout=5)).release())
 
 

@@ -1,4 +1,4 @@
-"""`statestore.testing`, as the tests of somebody else use it."""
+"""`statestore.testing`, as other projects use it in their tests."""
 
 import contextlib
 import socket

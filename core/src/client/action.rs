@@ -13,10 +13,14 @@ pub(crate) fn key_action(verb: &str, key: &[u8]) -> String {
 pub(super) fn action(command: CommandRef<'_>) -> String {
     match command {
         CommandRef::Capabilities => "asking what the store can do".to_owned(),
-        CommandRef::Transact { operations } => {
-            format!("a transaction of {} operations", operations.len())
-        }
-        CommandRef::GetMany { keys } => format!("MGET of {} keys", keys.len()),
+        CommandRef::Transact { operations } => match operations.len() {
+            1 => "a transaction of 1 operation".to_owned(),
+            count => format!("a transaction of {count} operations"),
+        },
+        CommandRef::GetMany { keys } => match keys.len() {
+            1 => "MGET of 1 key".to_owned(),
+            count => format!("MGET of {count} keys"),
+        },
         _ => key_action(command.verb(), subject(command)),
     }
 }

@@ -2,11 +2,9 @@
 use super::scram::{self, ClientFirst};
 use super::token;
 use super::user::{FastCheck, User};
-use super::users::UsersError;
 use super::verification::{Check, VerificationJob};
 use super::{
-    ClientCertificate, JwksError, Login, Principal, ScramExchange, TokenVerifier, Users,
-    VerifiedCredential,
+    ClientCertificate, Login, Principal, ScramExchange, TokenVerifier, Users, VerifiedCredential,
 };
 use bytes::Bytes;
 use statestore_protocol::mqtt::ReasonCode;
@@ -164,18 +162,6 @@ impl From<Users> for Authenticator {
     }
 }
 
-/// An error in the files that define accepted logins.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccessError {
-    /// An error in the users.
-    #[error(transparent)]
-    Users(#[from] UsersError),
-    /// An error in the keys of tokens.
-    #[error(transparent)]
-    Keys(#[from] JwksError),
-}
-
 impl Authenticator {
     /// Returns an authenticator that accepts every client, and ignores user names and passwords.
     pub fn anonymous() -> Self {
@@ -208,32 +194,6 @@ impl Authenticator {
     /// Returns whether every client may connect.
     pub fn is_anonymous(&self) -> bool {
         self.users.is_none() && self.tokens.is_none() && self.certificates.is_none()
-    }
-
-    /// Returns whether users or keys come from files.
-    pub fn has_files(&self) -> bool {
-        let users = self.users.as_ref().and_then(Users::source);
-        users.is_some() || self.tokens.is_some()
-    }
-
-    /// Returns an authenticator with the current content of its files. Blocks while it reads them.
-    pub fn reload(&self) -> Result<Self, AccessError> {
-        let users = match &self.users {
-            Some(users) => Some(match users.source() {
-                Some(source) => source.read()?,
-                None => users.clone(),
-            }),
-            None => None,
-        };
-        let tokens = match &self.tokens {
-            Some(tokens) => Some(Arc::new(tokens.reload()?)),
-            None => None,
-        };
-        Ok(Self {
-            users,
-            tokens,
-            certificates: self.certificates,
-        })
     }
 
     /// Returns the pace at which a login may be checked.
@@ -335,7 +295,7 @@ impl Authenticator {
             return LoginStep::Refused(METHOD_NOT_OFFERED);
         };
         match ScramExchange::begin(&first, keys, is_known) {
-            Some((asked, exchange)) => LoginStep::Challenge(asked, Box::new(exchange)),
+            Some((challenge, exchange)) => LoginStep::Challenge(challenge, Box::new(exchange)),
             None => LoginStep::Refused(BUSY),
         }
     }

@@ -1,5 +1,4 @@
-//! Public keys that sign tokens: a JSON Web Key Set (RFC 7517) in a file.
-use crate::read_tracker;
+//! Public keys that sign tokens: a JSON Web Key Set (RFC 7517).
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{
@@ -10,58 +9,29 @@ use ring::signature::{
 };
 use serde::Deserialize;
 use std::fmt;
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-/// Maximum size of a file. A set of keys takes a few kilobytes.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Minimum size of an RSA modulus. RFC 8017 allows shorter ones, which can be broken.
 const MIN_RSA_BYTES: usize = 2048 / 8;
-/// Minimum interval between two checks of a file for changes.
-const CHECK_INTERVAL_MS: u64 = 1_000;
-/// Maximum time that a login waits for a check: the file may be on a file system that does not respond.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An error in a file of keys.
+/// An error in a set of keys.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwksError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// The file is not a JSON Web Key Set.
-    #[error("{path} is not a JSON Web Key Set: {source}")]
-    Json {
-        /// The file.
-        path: PathBuf,
-        /// Position and reason.
-        source: serde_json::Error,
-    },
+    /// The text is not a JSON Web Key Set.
+    #[error("it is not a JSON Web Key Set: {0}")]
+    Json(#[from] serde_json::Error),
     /// A key is invalid.
-    #[error("{path}: key {number}: {problem}")]
+    #[error("key {number}: {problem}")]
     Key {
-        /// The file.
-        path: PathBuf,
         /// Number of the key, counted from 1.
         number: usize,
         /// The problem.
         problem: &'static str,
     },
-    /// No key in the file can sign tokens.
-    #[error("{path} has no key that could sign tokens (RSA, EC or Ed25519)")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    /// No key in the set can sign tokens.
+    #[error("it has no key that can sign tokens (RSA, EC or Ed25519)")]
+    Empty,
 }
 
 /// A public key, which signs with some algorithms and no others. A key is never used as a shared secret.
@@ -81,7 +51,7 @@ enum KeyMaterial {
     Ed25519(Vec<u8>),
 }
 
-/// A key as written in the file.
+/// A key as written in the text.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -193,26 +163,26 @@ impl fmt::Debug for Key {
 }
 
 /// A set of keys.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct KeySet(Vec<Arc<Key>>);
+#[derive(Debug, PartialEq, Eq)]
+pub struct KeySet(Vec<Arc<Key>>);
 
 impl KeySet {
-    fn parse(path: &Path, text: &[u8]) -> Result<Self, JwksError> {
-        let set: Jwks = serde_json::from_slice(text).map_err(|source| JwksError::Json {
-            path: path.into(),
-            source,
-        })?;
+    /// Parses a JSON Web Key Set. Ignores keys that sign no tokens here, such as keys for encryption.
+    ///
+    /// # Errors
+    /// The text is not a JSON Web Key Set, a key is invalid, or no key can sign tokens.
+    pub fn parse(text: &[u8]) -> Result<Self, JwksError> {
+        let set: Jwks = serde_json::from_slice(text)?;
         let mut keys = Vec::new();
         for (index, jwk) in set.keys.into_iter().enumerate() {
             let key = jwk.into_key().map_err(|problem| JwksError::Key {
-                path: path.into(),
                 number: index + 1,
                 problem,
             })?;
             keys.extend(key.map(Arc::new));
         }
         if keys.is_empty() {
-            return Err(JwksError::Empty { path: path.into() });
+            return Err(JwksError::Empty);
         }
         Ok(Self(keys))
     }
@@ -231,147 +201,22 @@ impl KeySet {
     }
 }
 
-/// A file of keys, which is read again when it has changed.
-pub(super) struct KeyFile {
-    path: PathBuf,
-    state: Arc<KeyFileState>,
+/// A source of the keys that sign tokens, such as a file. Its keys can change while the server runs.
+pub trait KeySource: fmt::Debug + Send + Sync {
+    /// Returns the keys as the source has read them last. Does not block.
+    fn known_keys(&self) -> Arc<KeySet>;
+
+    /// Returns the current keys at a time of the monotonic clock. Is called for each token, on a thread that may block.
+    fn current_keys(&self, now_ms: u64) -> Arc<KeySet>;
 }
 
-struct KeyFileState {
-    cached: Mutex<CachedKeys>,
-    /// Notified when a check of the file has ended.
-    check_done: Condvar,
-}
-
-struct CachedKeys {
-    keys: Arc<KeySet>,
-    stamp: FileStamp,
-    /// Time of the last check, on the monotonic clock.
-    checked_ms: u64,
-    /// Start of the check under way, which may never end.
-    check_started: Option<Instant>,
-}
-
-/// Device, inode, modification time and size, which differ after the file was written or replaced.
-type FileStamp = (u64, u64, i64, i64, u64);
-
-impl KeyFile {
-    pub(super) fn read(path: &Path) -> Result<Self, JwksError> {
-        let (keys, stamp) = read(path)?;
-        Ok(Self {
-            path: path.into(),
-            state: Arc::new(KeyFileState {
-                cached: Mutex::new(CachedKeys {
-                    keys: Arc::new(keys),
-                    stamp,
-                    checked_ms: 0,
-                    check_started: None,
-                }),
-                check_done: Condvar::new(),
-            }),
-        })
+/// Keys that do not change.
+impl KeySource for Arc<KeySet> {
+    fn known_keys(&self) -> Arc<KeySet> {
+        Self::clone(self)
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    fn current_keys(&self, _now_ms: u64) -> Arc<KeySet> {
+        Self::clone(self)
     }
-
-    /// Returns the keys as they were read last.
-    pub(super) fn keys(&self) -> Arc<KeySet> {
-        Arc::clone(&self.state.lock().keys)
-    }
-
-    /// Returns the current keys. Checks the file at most once a second, and blocks during the check for at most two
-    /// seconds. If the file cannot be used, the former keys stay in force.
-    pub(super) fn current_keys(&self, now_ms: u64) -> Arc<KeySet> {
-        let mut known = self.state.lock();
-        if known.check_started.is_none() && now_ms >= known.checked_ms + CHECK_INTERVAL_MS {
-            known.checked_ms = now_ms;
-            known.check_started = Some(Instant::now());
-            let (path, state) = (self.path.clone(), Arc::clone(&self.state));
-            let look = move || state.check(&path);
-            if let Err(error) = std::thread::Builder::new().name("keys".into()).spawn(look) {
-                tracing::warn!(%error, "the file of the keys of tokens cannot be looked at");
-                known.check_started = None;
-            }
-        }
-        if let Some(since) = known.check_started {
-            let patience = CHECK_TIMEOUT.saturating_sub(since.elapsed());
-            let looks = |known: &mut CachedKeys| known.check_started == Some(since);
-            let waited = self
-                .state
-                .check_done
-                .wait_timeout_while(known, patience, looks);
-            let (next, wait) = waited.unwrap_or_else(PoisonError::into_inner);
-            known = next;
-            if wait.timed_out() && !patience.is_zero() {
-                tracing::warn!(
-                    path = %self.path.display(),
-                    "cannot read the file of token keys yet: it has no end, or its file system does not answer; the former keys stay in force"
-                );
-            }
-        }
-        Arc::clone(&known.keys)
-    }
-}
-
-impl KeyFileState {
-    fn lock(&self) -> MutexGuard<'_, CachedKeys> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Checks the file, and reads it again if it has changed. Reading may never end, so no lock is held meanwhile.
-    fn check(&self, path: &Path) {
-        let now = fs::metadata(path).map(|metadata| file_stamp(&metadata));
-        let is_same = now.is_ok_and(|now| now == self.lock().stamp);
-        let read = (!is_same).then(|| read(path));
-        let mut known = self.lock();
-        match read {
-            None => {}
-            Some(Ok((keys, stamp))) => {
-                tracing::info!(path = %path.display(), "the keys of tokens were read again");
-                known.keys = Arc::new(keys);
-                known.stamp = stamp;
-            }
-            Some(Err(error)) => tracing::warn!("{error}; the former keys stay in force"),
-        }
-        known.check_started = None;
-        drop(known);
-        self.check_done.notify_all();
-    }
-}
-
-impl fmt::Debug for KeyFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("KeyFile").field(&self.path).finish()
-    }
-}
-
-fn read(path: &Path) -> Result<(KeySet, FileStamp), JwksError> {
-    read_tracker::record_path(path);
-    let contents = || {
-        let file = fs::File::open(path)?;
-        let metadata = file.metadata()?;
-        let mut text = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, MAX_FILE_BYTES + 1), &mut text)?;
-        if text.len() as u64 > MAX_FILE_BYTES {
-            return Err(io::Error::other("it is larger than a mebibyte"));
-        }
-        Ok((text, file_stamp(&metadata)))
-    };
-    let (text, stamp) = contents().map_err(|source| JwksError::Read {
-        path: path.into(),
-        source,
-    })?;
-    Ok((KeySet::parse(path, &text)?, stamp))
-}
-
-fn file_stamp(metadata: &fs::Metadata) -> FileStamp {
-    (
-        metadata.dev(),
-        metadata.ino(),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.size(),
-    )
 }

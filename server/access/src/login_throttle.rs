@@ -156,25 +156,25 @@ impl LoginThrottle {
     /// Returns an entry that has more refusals than are free.
     fn entry_over_limit(
         &mut self,
-        whose: ThrottleKey,
+        key: ThrottleKey,
         free: u32,
         now_ms: u64,
     ) -> Option<&mut RefusalRecord> {
-        let refused = self.refusals.get_mut(&whose)?;
+        let refused = self.refusals.get_mut(&key)?;
         (refused.count > free && now_ms < refused.last_ms + FORGET_AFTER_MS).then_some(refused)
     }
 
-    fn count(&mut self, whose: ThrottleKey, now_ms: u64) {
-        if self.refusals.len() >= MAX_ENTRIES && !self.refusals.contains_key(&whose) {
+    fn count(&mut self, key: ThrottleKey, now_ms: u64) {
+        if self.refusals.len() >= MAX_ENTRIES && !self.refusals.contains_key(&key) {
             let oldest = self
                 .refusals
                 .iter()
                 .min_by_key(|(_, refused)| refused.last_ms);
-            if let Some(oldest) = oldest.map(|(whose, _)| *whose) {
+            if let Some(oldest) = oldest.map(|(key, _)| *key) {
                 self.refusals.remove(&oldest);
             }
         }
-        let refused = self.refusals.entry(whose).or_default();
+        let refused = self.refusals.entry(key).or_default();
         if now_ms >= refused.last_ms + FORGET_AFTER_MS {
             *refused = RefusalRecord::default();
         }

@@ -213,9 +213,9 @@ impl ScramExchange {
         first: &ClientFirst<'_>,
         keys: ScramKeys,
         is_known: bool,
-        ours: &str,
+        server_nonce: &str,
     ) -> (String, Self) {
-        let nonce = format!("{}{ours}", first.nonce);
+        let nonce = format!("{}{server_nonce}", first.nonce);
         let salt = STANDARD.encode(&keys.salt);
         let message = format!("r={nonce},s={salt},i={}", keys.iterations);
         let exchange = Self {

@@ -1,5 +1,5 @@
 //! Service account tokens: JSON Web Tokens (RFC 7519), signed with a key of a set that the server knows.
-use super::jwks::{JwksError, Key, KeyFile};
+use super::jwks::{Key, KeySource};
 use super::{AcceptedToken, Login, Principal, VerifiedCredential};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use statestored_common::ClockReading;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The authentication method of a token (MQTT 5, section 4.12).
@@ -22,7 +21,7 @@ const MAX_SUBJECT_BYTES: usize = 1024;
 /// Rules for the tokens that are accepted.
 #[derive(Debug)]
 pub struct TokenVerifier {
-    keys: KeyFile,
+    keys: Box<dyn KeySource>,
     issuer: String,
     audiences: Vec<String>,
     leeway_s: u64,
@@ -78,39 +77,27 @@ impl NumericDate {
 }
 
 impl TokenVerifier {
-    /// Accepts tokens that a key of the file has signed, of this issuer and for at least one of these audiences. Clocks
+    /// Accepts tokens that one of these keys has signed, of this issuer and for at least one of these audiences. Clocks
     /// may differ by `leeway_s` seconds, at most [`MAX_LEEWAY_S`].
-    ///
-    /// # Errors
-    /// Returns an error if the file is no JSON Web Key Set, or none of its keys can sign tokens.
     pub fn new(
-        keys: &Path,
+        keys: impl KeySource + 'static,
         issuer: &str,
         audiences: impl IntoIterator<Item = String>,
         leeway_s: u64,
-    ) -> Result<Self, JwksError> {
-        Ok(Self {
-            keys: KeyFile::read(keys)?,
+    ) -> Self {
+        Self {
+            keys: Box::new(keys),
             issuer: issuer.into(),
             audiences: audiences.into_iter().collect(),
             leeway_s: leeway_s.min(MAX_LEEWAY_S),
-        })
-    }
-
-    /// Returns the same rules with the current keys of the file.
-    ///
-    /// # Errors
-    /// Returns the errors of [`new`](Self::new).
-    pub(super) fn reload(&self) -> Result<Self, JwksError> {
-        let audiences = self.audiences.iter().cloned();
-        Self::new(self.keys.path(), &self.issuer, audiences, self.leeway_s)
+        }
     }
 
     /// Returns whether a token with this signature would still be accepted.
     pub(super) fn accepts(&self, signed: &AcceptedToken) -> bool {
         signed.issuer == self.issuer
             && self.has_audience(&signed.audiences)
-            && self.keys.keys().contains(&signed.key)
+            && self.keys.known_keys().contains(&signed.key)
     }
 
     fn has_audience(&self, audiences: &[String]) -> bool {
@@ -125,8 +112,8 @@ impl TokenVerifier {
         self.check(token, now).map(|login| login.principal)
     }
 
-    /// Verifies a token, and returns the login of its holder, or why it is not accepted. May check the file of keys,
-    /// which blocks.
+    /// Verifies a token, and returns the login of its holder, or why it is not accepted. Blocks while the source of keys
+    /// does.
     pub(super) fn check(&self, token: &[u8], now: ClockReading) -> Result<Login, &'static str> {
         let token = token.strip_suffix(b"\n").unwrap_or(token);
         let token = std::str::from_utf8(token).map_err(|_| "it is not a token")?;

@@ -40,9 +40,9 @@ impl UserLimits {
     ///
     /// # Errors
     /// Returns the problem.
-    pub fn parse(words: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut limits = Self::default();
-        for word in words.split_whitespace() {
+        for word in text.split_whitespace() {
             const FORM: &str = "expected connections=N, sessions=N, watches=N, subscriptions=N, held=BYTES, requests=N or bytes=N";
             let (name, number) = word
                 .split_once('=')

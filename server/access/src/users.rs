@@ -1,26 +1,14 @@
-//! Users, and the files that define them.
+//! Users, and the text that defines them.
 use super::foreign_hash;
 use super::hash::PasswordHash;
 use super::mosquitto_hash::MosquittoHash;
 use super::salt_key;
 use super::scram::ScramKeys;
 use super::user::{StoredPassword, User, secret};
-use crate::read_tracker;
 use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zeroize::Zeroizing;
-
-/// Permission bits of a file that others may read or write.
-const OTHERS_READ_OR_WRITE: u32 = 0o006;
-
-/// U+FEFF in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Users with their passwords.
 #[derive(Clone, Default)]
@@ -32,32 +20,6 @@ pub struct Users {
     scram_reference: Option<Arc<User>>,
     /// Key of the salts that unknown users see. Without it, the key of the process is used.
     decoy_salt_key: Option<hmac::Key>,
-    source: Option<UsersSource>,
-}
-
-/// Origin of users, to read them again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UsersSource {
-    /// A file of [users](Users::read).
-    Users(PathBuf),
-    /// The file of the [password](Users::with_password_file) of one user.
-    Password {
-        /// Name of the user.
-        user: String,
-        /// The file.
-        file: PathBuf,
-    },
-}
-
-impl UsersSource {
-    /// Reads the users again. Blocks while it reads the files.
-    pub fn read(&self) -> Result<Users, UsersError> {
-        match self {
-            Self::Users(path) => Users::read(path),
-            Self::Password { user, file } => Users::with_password_file(user, file),
-        }
-    }
 }
 
 impl fmt::Debug for Users {
@@ -66,34 +28,21 @@ impl fmt::Debug for Users {
     }
 }
 
-/// An error in a file of users or of a password.
-#[derive(Debug, thiserror::Error)]
+/// An error in the text of users or of a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsersError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
     /// A line is invalid.
-    #[error("{path}, line {line}: {problem}")]
+    #[error("line {line}: {problem}")]
     Line {
-        /// The file.
-        path: PathBuf,
         /// Number of the line, counted from 1.
         line: usize,
         /// The problem.
         problem: &'static str,
     },
-    /// The file has no password or no users.
-    #[error("{path} is empty")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    /// There is no user, or no password.
+    #[error("it is empty")]
+    Empty,
 }
 
 impl Users {
@@ -123,25 +72,23 @@ impl Users {
         self.by_name.insert(name, user);
     }
 
-    /// Reads a file with one `NAME:PASSWORD` per line, where the password is one of
+    /// Parses a text with one `NAME:PASSWORD` per line, where the password is one of
     ///
     /// - a hash of it, of argon2id in the PHC string format: `$argon2id$v=19$m=…,t=…,p=…$SALT$HASH`;
     /// - a hash of it as Mosquitto 2 writes it: `$7$ITERATIONS$SALT$HASH`;
     /// - keys for SCRAM, which may stand beside a hash: `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`;
-    /// - the password itself, which causes a warning. Hashes of other forms are rejected.
+    /// - the password itself. Hashes of other forms are rejected.
     ///
     /// A line `#scram-salts:KEY` has the key of the salts that SCRAM shows for unknown users. Without it, the key is
     /// derived from the first hash. Empty lines and other lines that begin with `#` are ignored. The password is
     /// everything after the first `:`.
-    pub fn read(path: &Path) -> Result<Self, UsersError> {
-        let text = read(path)?;
-        let mut read = HashMap::new();
+    pub fn parse(text: &str) -> Result<Self, UsersError> {
+        let mut parsed = HashMap::new();
         let mut names = Vec::new();
         let mut salts = None;
         for (index, line) in text.lines().enumerate() {
             if salt_key::is_line(line) {
                 let key = salt_key::parse_line(line).map_err(|problem| UsersError::Line {
-                    path: path.into(),
                     line: index + 1,
                     problem,
                 })?;
@@ -150,24 +97,14 @@ impl Users {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let name = add_line(&mut read, line).map_err(|problem| UsersError::Line {
-                path: path.into(),
+            let name = add_line(&mut parsed, line).map_err(|problem| UsersError::Line {
                 line: index + 1,
                 problem,
             })?;
             names.extend(name);
         }
-        if read.is_empty() {
-            return Err(UsersError::Empty { path: path.into() });
-        }
-        let is_plain = |user: &&User| matches!(user.password, Some(StoredPassword::Plain(_)));
-        let plain = read.values().filter(is_plain).count();
-        if plain > 0 {
-            tracing::warn!(
-                plain,
-                "{path} has passwords in plain text: `statestored passwd {path} NAME` replaces one by a hash",
-                path = path.display()
-            );
+        if parsed.is_empty() {
+            return Err(UsersError::Empty);
         }
         let mut users = Self {
             decoy_salt_key: salts,
@@ -176,43 +113,36 @@ impl Users {
         // In the order of the file, which `statestored passwd` keeps: the first user with a hash or keys stays the
         // same.
         for name in names {
-            if let Some(user) = read.remove(name) {
+            if let Some(user) = parsed.remove(name) {
                 users.insert(user);
             }
         }
-        if users.scram_reference.is_some() && users.decoy_salt_key.is_none() {
-            tracing::warn!(
-                "the salt that SCRAM sends for unknown users changes at each start, which reveals the names of users: {path} has no \
-                 key for these salts, which `statestored passwd --scram {path} NAME` writes",
-                path = path.display()
-            );
-        }
-        users.source = Some(UsersSource::Users(path.into()));
         Ok(users)
     }
 
-    /// Reads one user, whose password is the content of a file without the newline at its end.
-    pub fn with_password_file(name: &str, path: &Path) -> Result<Self, UsersError> {
-        let password = read_password(path)?;
-        if let Some(problem) = plain_password_refusal(&password) {
-            return Err(UsersError::Line {
-                path: path.into(),
-                line: 1,
-                problem,
-            });
+    /// Returns one user with this password.
+    ///
+    /// # Errors
+    /// The text is a hash, not a password.
+    pub fn single(name: &str, password: &str) -> Result<Self, UsersError> {
+        if let Some(problem) = plain_password_refusal(password) {
+            return Err(UsersError::Line { line: 1, problem });
         }
         let mut users = Self::default();
         users.add(name, password.as_bytes());
-        users.source = Some(UsersSource::Password {
-            user: name.into(),
-            file: path.into(),
-        });
         Ok(users)
     }
 
-    /// Returns where the users were read from; `None` if they were [added](Self::add) one by one.
-    pub fn source(&self) -> Option<&UsersSource> {
-        self.source.as_ref()
+    /// Returns the number of users whose password is known in plain text.
+    pub fn plain_passwords(&self) -> usize {
+        let is_plain = |user: &&Arc<User>| matches!(user.password, Some(StoredPassword::Plain(_)));
+        self.by_name.values().filter(is_plain).count()
+    }
+
+    /// Returns whether the salts that SCRAM sends for unknown users change at each start, since the users have neither a
+    /// key for these salts nor a hash to derive it from.
+    pub fn has_temporary_decoy_salts(&self) -> bool {
+        self.scram_reference.is_some() && self.decoy_salt_key.is_none()
     }
 
     /// Returns the number of users.
@@ -307,52 +237,4 @@ fn plain_password_refusal(text: &str) -> Option<&'static str> {
     } else {
         foreign_hash::refusal(text)
     }
-}
-
-/// Reads a file that holds one password, without the line end.
-pub fn read_password(path: &Path) -> Result<Zeroizing<String>, UsersError> {
-    let mut text = read(path)?;
-    if text.ends_with('\n') {
-        text.pop();
-    }
-    if text.ends_with('\r') {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Err(UsersError::Empty { path: path.into() });
-    }
-    Ok(text)
-}
-
-/// Reads a file of passwords. Logs a warning if others may read or change it.
-fn read(path: &Path) -> Result<Zeroizing<String>, UsersError> {
-    read_tracker::record_path(path);
-    let read = || {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.permissions().mode() & OTHERS_READ_OR_WRITE != 0 {
-            tracing::warn!(
-                "every user of this machine may read or change the passwords in {path}: chmod o-rw {path}",
-                path = path.display()
-            );
-        }
-        // Room for the whole file: a buffer that grows leaves copies behind.
-        let capacity = usize::try_from(metadata.len()).unwrap_or(0) + 64;
-        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
-        file.read_to_end(&mut bytes)?;
-        // Some editors begin UTF-8 text with a byte order mark.
-        if bytes.starts_with(BYTE_ORDER_MARK) {
-            bytes.drain(..BYTE_ORDER_MARK.len());
-        }
-        String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
-            drop(Zeroizing::new(error.into_bytes()));
-            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
-        })
-    };
-    read()
-        .map(Zeroizing::new)
-        .map_err(|source| UsersError::Read {
-            path: path.into(),
-            source,
-        })
 }

@@ -82,10 +82,10 @@ impl AuthExchange {
 impl Connection {
     /// Stores credentials that have no answer yet. Nothing is read behind a CONNECT meanwhile, unless the client gets a
     /// challenge.
-    pub fn begin_auth(&mut self, shown: PresentedCredentials, stage: AuthState) {
+    pub fn begin_auth(&mut self, credentials: PresentedCredentials, state: AuthState) {
         self.auth_exchange = Some(Box::new(AuthExchange {
-            credentials: shown,
-            state: stage,
+            credentials,
+            state,
             response: None,
         }));
     }

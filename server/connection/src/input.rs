@@ -94,7 +94,7 @@ impl Connection {
     pub fn next_input(
         &mut self,
         input: &mut BytesMut,
-        turn: InputQuantum,
+        quantum: InputQuantum,
         now_ms: u64,
     ) -> NextInput {
         if matches!(
@@ -114,7 +114,7 @@ impl Connection {
             }
             return NextInput::Nothing;
         }
-        if turn.is_exhausted && !input.is_empty() {
+        if quantum.is_exhausted && !input.is_empty() {
             self.blocked_since_ms.get_or_insert(now_ms);
             return NextInput::Deferred;
         }
@@ -137,7 +137,7 @@ impl Connection {
             Ok(None) => {
                 self.blocked_since_ms = None;
                 self.keep_alive
-                    .partial(input.len(), turn.has_packets, now_ms);
+                    .partial(input.len(), quantum.has_packets, now_ms);
                 NextInput::Nothing
             }
             Err(error) => NextInput::Undecodable(first, error),

@@ -168,11 +168,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection that has received nothing, with its memory counted in `gauge`.
-    pub fn new(peer: Peer, bounds: ConnectionLimits, now_ms: u64, gauge: &MemoryBudget) -> Self {
+    /// Creates a connection that has received nothing, with its memory counted in `budget`.
+    pub fn new(peer: Peer, limits: ConnectionLimits, now_ms: u64, budget: &MemoryBudget) -> Self {
         Self {
             peer,
-            server_limits: bounds,
+            server_limits: limits,
             state: ConnectionState::Opening,
             opened_ms: now_ms,
             auth_exchange: None,
@@ -192,7 +192,7 @@ impl Connection {
             unsent_bytes: 0,
             pending_fanouts: 0,
             pending_bytes: 0,
-            reservation: Reservation::new(gauge, CONNECTION_BYTES),
+            reservation: Reservation::new(budget, CONNECTION_BYTES),
             read_ahead: ReadAhead::default(),
             blocked_since_ms: None,
             is_dirty: false,
@@ -271,10 +271,10 @@ impl Connection {
 
     /// Ends the connection: nothing is read any more, and no packet of the session is sent. The first call returns the
     /// session and the will.
-    pub fn end(&mut self, parting: CloseMode) -> Option<(SessionId, Option<Box<Will>>)> {
+    pub fn end(&mut self, close_mode: CloseMode) -> Option<(SessionId, Option<Box<Will>>)> {
         let session = self.session();
         self.auth_exchange = None;
-        self.state = match parting {
+        self.state = match close_mode {
             CloseMode::Graceful => ConnectionState::Closing,
             CloseMode::Immediate => ConnectionState::Closed,
         };
@@ -321,17 +321,18 @@ impl Connection {
         self.output.append(0, |out| encode(out, max_packet_bytes))
     }
 
-    /// Appends a PUBACK. It is sent after the PUBACKs before it, and not before the commit `hold` is durable. `place`
-    /// is its position if it was [promised](Output::reserve_ack).
+    /// Appends a PUBACK. It is sent after the PUBACKs before it, and not before the commit `commit_index` is durable.
+    /// `slot` is its position if it was [reserved](Output::reserve_ack).
     pub fn acknowledge(
         &mut self,
-        hold: u64,
-        place: Option<AckSlot>,
+        commit_index: u64,
+        slot: Option<AckSlot>,
         puback: &PubAck,
     ) -> Result<(), EncodeError> {
         let max_packet_bytes = self.max_packet_bytes();
-        self.output
-            .acknowledge(hold, place, |out| puback.encode(max_packet_bytes, out))
+        self.output.acknowledge(commit_index, slot, |out| {
+            puback.encode(max_packet_bytes, out)
+        })
     }
 
     /// Records a request of `bytes` bytes whose outcome is pending. Reserves the position of its PUBACK and the room of

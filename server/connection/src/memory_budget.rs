@@ -22,13 +22,13 @@ pub struct Reservation {
 
 impl Reservation {
     /// Adds `bytes` bytes to the budget.
-    pub fn new(gauge: &MemoryBudget, bytes: usize) -> Self {
-        let mut charge = Self {
-            budget: gauge.clone(),
+    pub fn new(budget: &MemoryBudget, bytes: usize) -> Self {
+        let mut reservation = Self {
+            budget: budget.clone(),
             bytes: 0,
         };
-        charge.resize(bytes);
-        charge
+        reservation.resize(bytes);
+        reservation
     }
 
     /// Creates another reservation in the same budget.
@@ -64,7 +64,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Returns the total bytes of all charges of the gauge.
+    /// Returns the total bytes of all reservations of the budget.
     pub fn budget_bytes(&self) -> usize {
         self.budget.bytes()
     }
@@ -82,17 +82,17 @@ mod tests {
 
     #[test]
     fn a_budget_counts_the_bytes_of_its_reservations() {
-        let gauge = MemoryBudget::default();
-        let mut first = Reservation::new(&gauge, 10);
-        let second = Reservation::new(&gauge, 5);
+        let budget = MemoryBudget::default();
+        let mut first = Reservation::new(&budget, 10);
+        let second = Reservation::new(&budget, 5);
         first.resize(7);
-        assert_eq!(gauge.bytes(), 12);
+        assert_eq!(budget.bytes(), 12);
         first.resize_with_slack(17, 10);
-        assert_eq!((gauge.bytes(), first.bytes()), (12, 7));
+        assert_eq!((budget.bytes(), first.bytes()), (12, 7));
         first.resize_with_slack(18, 10);
-        assert_eq!(gauge.bytes(), 23);
+        assert_eq!(budget.bytes(), 23);
         drop(second);
         drop(first);
-        assert_eq!(gauge.bytes(), 0);
+        assert_eq!(budget.bytes(), 0);
     }
 }

@@ -22,8 +22,8 @@ struct HeldPackets {
 enum ReservedAck {
     /// The PUBACK is not known yet.
     Unknown,
-    /// The PUBACK is encoded, and waits for the write `hold` as well.
-    Encoded { hold: u64, packet: BytesMut },
+    /// The PUBACK is encoded, and waits for this commit as well.
+    Encoded(u64, BytesMut),
 }
 
 /// The position of a promised PUBACK among those of a connection.
@@ -87,16 +87,16 @@ impl Output {
         }
     }
 
-    /// Appends what `write` writes, which is sent once the write `hold` is durable (0: at once). After an error,
-    /// nothing is appended.
+    /// Appends what `write` writes, which is sent once the commit `commit_index` is durable (0: at once). After an
+    /// error, nothing is appended.
     pub fn append<T, E>(
         &mut self,
-        hold: u64,
+        commit_index: u64,
         write: impl FnOnce(&mut BytesMut) -> Result<T, E>,
     ) -> Result<T, E> {
-        let out = match hold {
+        let out = match commit_index {
             0 => &mut self.ready,
-            hold => &mut self.held_for(hold).packets,
+            _ => &mut self.held_for(commit_index).packets,
         };
         let before = out.len();
         let result = write(out);
@@ -104,38 +104,39 @@ impl Output {
             out.truncate(before);
         }
         let added = out.len() - before;
-        if hold > 0 {
+        if commit_index > 0 {
             self.held_bytes += added;
         }
         result
     }
 
-    /// Appends a PUBACK. It is sent once the write `hold` is durable, and not before the PUBACKs that were appended or
-    /// promised before it. `place` is its position if it was promised.
+    /// Appends a PUBACK. It is sent once the commit `commit_index` is durable, and not before the PUBACKs that were
+    /// appended or reserved before it. `slot` is its position if it was [reserved](Self::reserve_ack).
     pub fn acknowledge<E>(
         &mut self,
-        hold: u64,
-        place: Option<AckSlot>,
+        commit_index: u64,
+        slot: Option<AckSlot>,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
-        if !self.is_next_ack(place) {
-            return self.hold_ack(hold, place, write);
+        if !self.is_next_ack(slot) {
+            return self.hold_ack(commit_index, slot, write);
         }
-        let hold = self.ack_commit_index(hold);
-        self.append(hold, write)?;
-        self.count_ack_with(hold, place);
+        let commit_index = self.ack_commit_index(commit_index);
+        self.append(commit_index, write)?;
+        self.count_ack_with(commit_index, slot);
         Ok(())
     }
 
-    /// Returns whether a PUBACK would be sent together with the packets that wait for the write `hold`.
-    pub fn is_sent_with(&self, hold: u64, place: Option<AckSlot>) -> bool {
-        self.is_next_ack(place) && self.ack_commit_index(hold) == hold
+    /// Returns whether a PUBACK would be sent together with the packets that wait for the commit `commit_index`.
+    pub fn is_sent_with(&self, commit_index: u64, slot: Option<AckSlot>) -> bool {
+        self.is_next_ack(slot) && self.ack_commit_index(commit_index) == commit_index
     }
 
-    /// Counts a PUBACK that was just [appended](Self::append) with a hold with which it [leaves](Self::is_sent_with).
-    pub fn count_ack_with(&mut self, hold: u64, place: Option<AckSlot>) {
-        self.count_acknowledgement(hold);
-        if place.is_some() {
+    /// Counts a PUBACK that was just [appended](Self::append) with the commit with which it
+    /// is [sent](Self::is_sent_with).
+    pub fn count_ack_with(&mut self, commit_index: u64, slot: Option<AckSlot>) {
+        self.count_acknowledgement(commit_index);
+        if slot.is_some() {
             self.reserved_acks.pop_front();
             self.first_reserved += 1;
             self.flush_encoded_acks();
@@ -149,10 +150,10 @@ impl Output {
     }
 
     /// Returns whether no other PUBACK has to precede this one.
-    fn is_next_ack(&self, place: Option<AckSlot>) -> bool {
-        match place {
+    fn is_next_ack(&self, slot: Option<AckSlot>) -> bool {
+        match slot {
             None => self.reserved_acks.is_empty(),
-            Some(AckSlot(place)) => place == self.first_reserved && !self.reserved_acks.is_empty(),
+            Some(AckSlot(slot)) => slot == self.first_reserved && !self.reserved_acks.is_empty(),
         }
     }
 
@@ -160,58 +161,58 @@ impl Output {
     #[inline(never)]
     fn hold_ack<E>(
         &mut self,
-        hold: u64,
-        place: Option<AckSlot>,
+        commit_index: u64,
+        slot: Option<AckSlot>,
         write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut packet = BytesMut::new();
         write(&mut packet)?;
-        let AckSlot(place) = place.unwrap_or_else(|| self.reserve_ack());
-        let offset = place.checked_sub(self.first_reserved);
+        let AckSlot(slot) = slot.unwrap_or_else(|| self.reserve_ack());
+        let offset = slot.checked_sub(self.first_reserved);
         if let Some(promised) = offset
             .and_then(|offset| usize::try_from(offset).ok())
             .and_then(|offset| self.reserved_acks.get_mut(offset))
         {
             self.held_bytes += packet.len();
-            *promised = ReservedAck::Encoded { hold, packet };
+            *promised = ReservedAck::Encoded(commit_index, packet);
         }
         Ok(())
     }
 
     /// Appends the PUBACKs whose predecessors are all known.
     fn flush_encoded_acks(&mut self) {
-        while let Some(ReservedAck::Encoded { .. }) = self.reserved_acks.front()
-            && let Some(ReservedAck::Encoded { hold, packet }) = self.reserved_acks.pop_front()
+        while let Some(ReservedAck::Encoded(..)) = self.reserved_acks.front()
+            && let Some(ReservedAck::Encoded(commit, packet)) = self.reserved_acks.pop_front()
         {
             self.first_reserved += 1;
             self.held_bytes -= packet.len();
-            let hold = self.ack_commit_index(hold);
+            let commit_index = self.ack_commit_index(commit);
             let copy = |out: &mut BytesMut| {
                 out.extend_from_slice(&packet);
                 Ok::<_, std::convert::Infallible>(())
             };
-            let Ok(()) = self.append(hold, copy);
-            self.count_acknowledgement(hold);
+            let Ok(()) = self.append(commit_index, copy);
+            self.count_acknowledgement(commit_index);
         }
     }
 
-    /// Returns the write that a PUBACK for the write `hold` has to wait for, given the PUBACKs before it.
-    fn ack_commit_index(&self, hold: u64) -> u64 {
+    /// Returns the commit that a PUBACK for `commit_index` has to wait for, given the PUBACKs before it.
+    fn ack_commit_index(&self, commit_index: u64) -> u64 {
         match self.held.front() {
             Some(first) if first.commit_index <= self.last_ack_commit => {
-                hold.max(self.last_ack_commit)
+                commit_index.max(self.last_ack_commit)
             }
-            _ => hold,
+            _ => commit_index,
         }
     }
 
-    fn count_acknowledgement(&mut self, hold: u64) {
-        if hold == 0 {
+    fn count_acknowledgement(&mut self, commit_index: u64) {
+        if commit_index == 0 {
             self.ready_acknowledgements += 1;
         } else {
-            self.held_for(hold).acknowledgements += 1;
+            self.held_for(commit_index).acknowledgements += 1;
             self.held_acknowledgements += 1;
-            self.last_ack_commit = hold;
+            self.last_ack_commit = commit_index;
         }
     }
 
@@ -329,28 +330,28 @@ impl Output {
 mod tests {
     use super::*;
 
-    fn put(output: &mut Output, hold: u64, bytes: &[u8]) {
+    fn put(output: &mut Output, commit_index: u64, bytes: &[u8]) {
         let write = |out: &mut BytesMut| {
             out.extend_from_slice(bytes);
             Ok::<_, ()>(())
         };
-        output.append(hold, write).unwrap();
+        output.append(commit_index, write).unwrap();
     }
 
-    fn acknowledge(output: &mut Output, hold: u64, bytes: &[u8]) {
+    fn acknowledge(output: &mut Output, commit_index: u64, bytes: &[u8]) {
         let write = |out: &mut BytesMut| {
             out.extend_from_slice(bytes);
             Ok::<_, ()>(())
         };
-        output.acknowledge(hold, None, write).unwrap();
+        output.acknowledge(commit_index, None, write).unwrap();
     }
 
-    fn acknowledge_slot(output: &mut Output, hold: u64, place: AckSlot, bytes: &[u8]) {
+    fn acknowledge_slot(output: &mut Output, commit_index: u64, slot: AckSlot, bytes: &[u8]) {
         let write = |out: &mut BytesMut| {
             out.extend_from_slice(bytes);
             Ok::<_, ()>(())
         };
-        output.acknowledge(hold, Some(place), write).unwrap();
+        output.acknowledge(commit_index, Some(slot), write).unwrap();
     }
 
     fn take_all(output: &mut Output) -> Vec<u8> {
@@ -461,14 +462,14 @@ mod tests {
     #[test]
     fn a_failed_append_changes_nothing() {
         let mut output = Output::default();
-        for hold in [0, 1] {
-            put(&mut output, hold, b"a");
+        for commit_index in [0, 1] {
+            put(&mut output, commit_index, b"a");
             let failing = |out: &mut BytesMut| {
                 out.extend_from_slice(b"half");
                 Err(())
             };
-            output.append::<(), _>(hold, failing).unwrap_err();
-            output.acknowledge(hold, None, failing).unwrap_err();
+            output.append::<(), _>(commit_index, failing).unwrap_err();
+            output.acknowledge(commit_index, None, failing).unwrap_err();
         }
         assert_eq!((output.bytes(), output.acknowledgements()), (2, 0));
         output.release(1);

@@ -20,18 +20,18 @@ pub(super) async fn compare(
     members: Arc<Members>,
     store: Arc<Store>,
     lease: OwnLease,
-    ask: EngineRequestId,
+    id: EngineRequestId,
     (process, shown_ms): (u128, u64),
-    tell: UnboundedSender<EngineEvent>,
+    events: UnboundedSender<EngineEvent>,
 ) {
     let found = read_clocks(&members, &store).await;
     // The receiver may be gone.
-    let _ = tell.send(EngineEvent::Clocks(ask, found));
+    let _ = events.send(EngineEvent::Clocks(id, found));
     // The other nodes do without this clock if etcd accepts no writes.
-    let telling = members.request_slow(REQUEST_TIMEOUT, |client| async move {
+    let report = members.request_slow(REQUEST_TIMEOUT, |client| async move {
         report_clock(&client, &store, &lease, process, shown_ms).await
     });
-    let taken = match telling.await {
+    let writable = match report.await {
         Ok(true) => Ok(()),
         Err(error) if limits::is_full(&error) => Err(EngineError::Full),
         result => {
@@ -39,7 +39,7 @@ pub(super) async fn compare(
             return;
         }
     };
-    let _ = tell.send(EngineEvent::Writable(taken));
+    let _ = events.send(EngineEvent::Writable(writable));
 }
 
 async fn read_clocks(
@@ -50,11 +50,11 @@ async fn read_clocks(
     let names = store.names();
     let all = GetOptions::new().with_prefix();
     let latest = store.latest();
-    let asking = members.request(|client| async move {
+    let request = members.request(|client| async move {
         let mut kv = kv(&client);
         kv.get(names.clocks(), Some(all)).await
     });
-    let Ok(response) = asking.await else {
+    let Ok(response) = request.await else {
         return Err(None);
     };
     store.check_header(response.header(), latest)?;
@@ -83,9 +83,9 @@ async fn report_clock(
     let name = store.names().clock(process);
     let options = PutOptions::new().with_lease(lease);
     let put = etcd_client::TxnOp::put(name, shown_ms.to_string(), Some(options));
-    let told = kv(client).txn(store.guarded_read(vec![put])).await?;
-    *own = told.succeeded().then_some(lease);
-    Ok(told.succeeded())
+    let response = kv(client).txn(store.guarded_read(vec![put])).await?;
+    *own = response.succeeded().then_some(lease);
+    Ok(response.succeeded())
 }
 
 /// Returns a lease with its whole lifetime left: the given one if etcd still knows it, or a new one.

@@ -49,12 +49,12 @@ mod tests {
 
     #[test]
     fn after_a_conflict_some_groups_use_nested_transactions() {
-        let habit = CommitGrouping::default();
-        assert!(habit.is_atomic() && habit.is_atomic());
-        habit.conflicted();
+        let grouping = CommitGrouping::default();
+        assert!(grouping.is_atomic() && grouping.is_atomic());
+        grouping.conflicted();
         for group in 0..SEPARATE_AFTER_CONFLICT {
-            assert!(!habit.is_atomic(), "{group}");
+            assert!(!grouping.is_atomic(), "{group}");
         }
-        assert!(habit.is_atomic());
+        assert!(grouping.is_atomic());
     }
 }

@@ -37,8 +37,8 @@ enum CompactionOutcome {
 /// gRPC's code of a missing permission.
 const PERMISSION_DENIED: i32 = 7;
 
-/// Compacts periodically. History is kept for `keeps`, and at most twice as long.
-pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Duration) {
+/// Compacts periodically. Keeps the `history` of this length, and at most twice as much.
+pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, history: Duration) {
     let mut last = None;
     let mut is_told = false;
     loop {
@@ -69,7 +69,7 @@ pub(super) async fn compact(members: Arc<Members>, store: Arc<Store>, keeps: Dur
             // The next turn tries again.
             Err(_) => {}
         }
-        sleep(keeps).await;
+        sleep(history).await;
     }
 }
 
@@ -123,10 +123,10 @@ fn is_denied(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if i32::from(status.code()) == PERMISSION_DENIED)
 }
 
-fn marker_of(found: Option<&KeyValue>) -> CompactionMarker {
-    let up_to = found.and_then(|found| std::str::from_utf8(found.value()).ok()?.parse().ok());
+fn marker_of(entry: Option<&KeyValue>) -> CompactionMarker {
+    let up_to = entry.and_then(|entry| std::str::from_utf8(entry.value()).ok()?.parse().ok());
     CompactionMarker {
-        revision: found.map_or(0, KeyValue::mod_revision),
+        revision: entry.map_or(0, KeyValue::mod_revision),
         up_to: up_to.unwrap_or(0),
     }
 }

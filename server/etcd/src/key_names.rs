@@ -118,8 +118,8 @@ impl KeyNames {
         [&self.prefix[..], b"/f/", &digits].concat()
     }
 
-    pub(super) fn engine_key(&self, place: &EngineKey) -> Vec<u8> {
-        match place {
+    pub(super) fn engine_key(&self, key: &EngineKey) -> Vec<u8> {
+        match key {
             EngineKey::Entry(key) => self.entry(bucket_of(key), key),
             EngineKey::Floor(bucket) => self.floor(*bucket),
             EngineKey::Reply(request) => {

@@ -201,40 +201,39 @@ impl Members {
     ///
     /// # Errors
     /// The error of etcd, or a missing answer: see [`is_timed_out`](connection::is_timed_out) and [`is_unsent`](connection::is_unsent).
-    pub(super) async fn request<T, Asking>(
+    pub(super) async fn request<T, Sending>(
         &self,
-        asking: impl FnOnce(Client) -> Asking,
+        send: impl FnOnce(Client) -> Sending,
     ) -> Result<T, Error>
     where
-        Asking: Future<Output = Result<T, Error>>,
+        Sending: Future<Output = Result<T, Error>>,
     {
-        self.request_within(REQUEST_TIMEOUT, SLOW_AFTER, asking)
-            .await
+        self.request_within(REQUEST_TIMEOUT, SLOW_AFTER, send).await
     }
 
     /// Sends one member a request that may take up to `limit` while others are answered.
     ///
     /// # Errors
     /// Those of [`request`](Self::request).
-    pub(super) async fn request_slow<T, Asking>(
+    pub(super) async fn request_slow<T, Sending>(
         &self,
         limit: Duration,
-        asking: impl FnOnce(Client) -> Asking,
+        send: impl FnOnce(Client) -> Sending,
     ) -> Result<T, Error>
     where
-        Asking: Future<Output = Result<T, Error>>,
+        Sending: Future<Output = Result<T, Error>>,
     {
-        self.request_within(limit, limit, asking).await
+        self.request_within(limit, limit, send).await
     }
 
-    async fn request_within<T, Asking>(
+    async fn request_within<T, Sending>(
         &self,
         limit: Duration,
-        patience: Duration,
-        asking: impl FnOnce(Client) -> Asking,
+        slow_after: Duration,
+        send: impl FnOnce(Client) -> Sending,
     ) -> Result<T, Error>
     where
-        Asking: Future<Output = Result<T, Error>>,
+        Sending: Future<Output = Result<T, Error>>,
     {
         let (member, client) = self.choose().ok_or_else(unsent_error)?;
         let given_up = std::pin::pin!(member.abandoned());
@@ -242,12 +241,12 @@ impl Members {
         let _under_way = InFlight::new(&member);
         let begun = Instant::now();
         let end = begun + limit;
-        let mut compared = begun + patience;
-        let mut asking = std::pin::pin!(asking(client));
+        let mut compared = begun + slow_after;
+        let mut request = std::pin::pin!(send(client));
         loop {
             tokio::select! {
                 biased;
-                result = &mut asking => {
+                result = &mut request => {
                     self.record_answer(&member, begun, &result);
                     return result;
                 }
@@ -292,11 +291,11 @@ impl Members {
 
     /// Returns members to service that were put aside, as long as it runs.
     pub(super) async fn reconnect_suspended(self: Arc<Self>) {
-        let mut keeping = JoinSet::new();
+        let mut reconnects = JoinSet::new();
         for member in &self.all {
-            keeping.spawn(Arc::clone(&self).reconnect_member(Arc::clone(member)));
+            reconnects.spawn(Arc::clone(&self).reconnect_member(Arc::clone(member)));
         }
-        while keeping.join_next().await.is_some() {}
+        while reconnects.join_next().await.is_some() {}
     }
 
     async fn reconnect_member(self: Arc<Self>, member: Arc<Member>) {

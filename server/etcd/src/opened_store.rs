@@ -100,21 +100,23 @@ async fn connect_once(
     purpose: Purpose,
 ) -> Result<(Members, Store), StartError> {
     let manifest = KeyNames::new(&config.prefix).manifest();
-    let mut asked = JoinSet::new();
+    let mut attempts = JoinSet::new();
     for index in 0..config.endpoints.len() {
         let (config, manifest) = (config.clone(), manifest.clone());
-        asked.spawn(async move {
-            let meeting = connect_and_probe(&config, &config.endpoints[index], manifest);
-            (index, timeout(REQUEST_TIMEOUT, meeting).await)
+        attempts.spawn(async move {
+            let attempt = connect_and_probe(&config, &config.endpoints[index], manifest);
+            (index, timeout(REQUEST_TIMEOUT, attempt).await)
         });
     }
     let mut clients = vec![None; config.endpoints.len()];
     // The member whose answer comes first creates the store: another one may not answer at all.
     let mut first = None;
     let mut failure = StartError::TimedOut;
-    while let Some(met) = asked.join_next().await {
-        let Ok((index, met)) = met else { continue };
-        match met {
+    while let Some(result) = attempts.join_next().await {
+        let Ok((index, result)) = result else {
+            continue;
+        };
+        match result {
             Ok(Ok((client, release))) => {
                 if let Some(release) = release
                     && let Some(objection) = releases::incompatibility(&release)

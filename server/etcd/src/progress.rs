@@ -37,12 +37,16 @@ pub(super) struct RevisionPoller {
 
 impl RevisionPoller {
     pub(super) fn start(members: &Arc<Members>, store: &Arc<Store>) -> Self {
-        let (tell, latest) = watch::channel(None);
-        let mut reading = JoinSet::new();
-        reading.spawn(poll_revision(Arc::clone(members), Arc::clone(store), tell));
+        let (confirmed, latest) = watch::channel(None);
+        let mut task = JoinSet::new();
+        task.spawn(poll_revision(
+            Arc::clone(members),
+            Arc::clone(store),
+            confirmed,
+        ));
         Self {
             latest,
-            _task: reading,
+            _task: task,
         }
     }
 
@@ -63,16 +67,16 @@ impl RevisionPoller {
 async fn poll_revision(
     members: Arc<Members>,
     store: Arc<Store>,
-    tell: watch::Sender<Option<ConfirmedRevision>>,
+    confirmed: watch::Sender<Option<ConfirmedRevision>>,
 ) {
     loop {
         let since = Instant::now();
-        let known = store.latest();
+        let latest = store.latest();
         if let Ok(found) = read_manifest(&members, &store).await
-            && store.check_header(found.header(), known).is_ok()
+            && store.check_header(found.header(), latest).is_ok()
         {
             let revision = found.header().map_or(0, ResponseHeader::revision);
-            tell.send_replace(Some(ConfirmedRevision { revision, since }));
+            confirmed.send_replace(Some(ConfirmedRevision { revision, since }));
         }
         sleep(CONFIRM_INTERVAL).await;
     }
@@ -81,8 +85,8 @@ async fn poll_revision(
 /// Reads the manifest from the majority.
 pub(super) async fn read_manifest(members: &Members, store: &Store) -> Result<GetResponse, Error> {
     let name = store.names().manifest();
-    let asking = members.request(|client| async move { kv(&client).get(name, None).await });
-    asking.await
+    let request = members.request(|client| async move { kv(&client).get(name, None).await });
+    request.await
 }
 
 /// The progress of one watch.
@@ -111,13 +115,13 @@ impl Progress {
     }
 
     /// Records a confirmed revision of etcd.
-    pub(super) fn revision_confirmed(&mut self, certain: ConfirmedRevision) {
-        if certain.revision <= self.reached_revision {
-            self.confirm(certain);
+    pub(super) fn revision_confirmed(&mut self, confirmed: ConfirmedRevision) {
+        if confirmed.revision <= self.reached_revision {
+            self.confirm(confirmed);
         } else if self.lagging.is_none() {
             let now = Instant::now();
             self.stalled_since = now;
-            self.lagging = Some((certain, now));
+            self.lagging = Some((confirmed, now));
         }
     }
 
@@ -127,13 +131,13 @@ impl Progress {
             self.reached_revision = revision;
             self.stalled_since = Instant::now();
         }
-        if let Some((certain, _)) = self.lagging.take_if(|(it, _)| it.revision <= revision) {
-            self.confirm(certain);
+        if let Some((confirmed, _)) = self.lagging.take_if(|(it, _)| it.revision <= revision) {
+            self.confirm(confirmed);
         }
     }
 
-    fn confirm(&mut self, certain: ConfirmedRevision) {
-        self.confirmed = Some(certain.since);
+    fn confirm(&mut self, confirmed: ConfirmedRevision) {
+        self.confirmed = Some(confirmed.since);
         self.confirmed_at = Instant::now();
     }
 

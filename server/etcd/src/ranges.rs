@@ -55,30 +55,30 @@ impl Range {
         &self,
         members: &Members,
         store: &Store,
-        portion: &AdaptiveBatchSize,
-        patience: Duration,
+        batch_size: &AdaptiveBatchSize,
+        timeout: Duration,
     ) -> Result<GetResponse, Error> {
         loop {
-            let limit = self.limit.min(portion.current());
+            let limit = self.limit.min(batch_size.current());
             let options = GetOptions::new()
                 .with_range(prefix_end(&store.names().entries()))
                 .with_revision(self.revision)
                 .with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
             let begun = Instant::now();
-            let asking = members.request_slow(patience, |client| async move {
+            let request = members.request_slow(timeout, |client| async move {
                 let mut kv = kv(&client);
                 kv.get(self.from.clone(), Some(options)).await
             });
-            let error = match asking.await {
+            let error = match request.await {
                 Ok(response) => {
                     let sizes = response
                         .kvs()
                         .iter()
                         .map(|it| it.key().len() + it.value().len());
                     if sizes.sum::<usize>() > TARGET_BYTES {
-                        portion.too_large(limit);
+                        batch_size.too_large(limit);
                     } else {
-                        portion.answered(response.kvs().len(), begun.elapsed());
+                        batch_size.answered(response.kvs().len(), begun.elapsed());
                     }
                     return Ok(response);
                 }
@@ -86,7 +86,7 @@ impl Range {
             };
             let is_too_large = is_message_too_large(&error);
             if is_too_large || is_timed_out(&error) {
-                portion.too_large(limit);
+                batch_size.too_large(limit);
             }
             if !is_too_large || limit == 1 {
                 return Err(error);
@@ -109,21 +109,21 @@ fn prefix_end(prefix: &[u8]) -> Vec<u8> {
 pub(super) async fn page(
     members: Arc<Members>,
     store: Arc<Store>,
-    ask: EngineRequestId,
+    id: EngineRequestId,
     after: Option<(u16, Bytes)>,
-    (most, portion): (usize, Arc<AdaptiveBatchSize>),
-    tell: UnboundedSender<EngineEvent>,
+    (limit, batch_size): (usize, Arc<AdaptiveBatchSize>),
+    events: UnboundedSender<EngineEvent>,
 ) {
-    let page = page_after(&members, &store, after, most, &portion).await;
-    let _ = tell.send(EngineEvent::Page(ask, page));
+    let page = page_after(&members, &store, after, limit, &batch_size).await;
+    let _ = events.send(EngineEvent::Page(id, page));
 }
 
 async fn page_after(
     members: &Members,
     store: &Store,
     after: Option<(u16, Bytes)>,
-    most: usize,
-    portion: &AdaptiveBatchSize,
+    limit: usize,
+    batch_size: &AdaptiveBatchSize,
 ) -> Result<RecordPage, Option<EngineError>> {
     store.check()?;
     let names = store.names();
@@ -134,11 +134,11 @@ async fn page_after(
     let range = Range {
         from,
         revision: 0,
-        limit: most,
+        limit,
     };
     let latest = store.latest();
-    let asking = range.read(members, store, portion, REQUEST_TIMEOUT);
-    let Ok(response) = asking.await else {
+    let request = range.read(members, store, batch_size, REQUEST_TIMEOUT);
+    let Ok(response) = request.await else {
         return Err(None);
     };
     store.check_header(response.header(), latest)?;

@@ -29,8 +29,8 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct UnfinishedStore {
     members: Arc<Members>,
     store: Arc<Store>,
-    /// Returns members to service.
-    _keeping: JoinSet<()>,
+    /// Task that returns members to service.
+    _reconnects: JoinSet<()>,
 }
 
 impl NewStore for UnfinishedStore {
@@ -46,12 +46,12 @@ impl NewStore for UnfinishedStore {
     async fn begin(config: &EtcdConfig) -> Result<Self, String> {
         let begun = opened_store::begin(config, Purpose::Restore).await;
         let OpenedStore { members, store } = begun.map_err(|error| error.to_string())?;
-        let mut keeping = JoinSet::new();
-        keeping.spawn(Arc::clone(&members).reconnect_suspended());
+        let mut reconnects = JoinSet::new();
+        reconnects.spawn(Arc::clone(&members).reconnect_suspended());
         Ok(Self {
             members,
             store,
-            _keeping: keeping,
+            _reconnects: reconnects,
         })
     }
 
@@ -121,10 +121,10 @@ impl UnfinishedStore {
         let until = Instant::now() + RETRIED_FOR;
         loop {
             let txn = txn.clone();
-            let asking = self
+            let request = self
                 .members
                 .request_slow(limit, |client| async move { kv(&client).txn(txn).await });
-            match asking.await {
+            match request.await {
                 Err(error) if connection::is_transient(&error) && Instant::now() < until => {
                     sleep(AGAIN).await;
                 }

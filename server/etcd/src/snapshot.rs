@@ -102,13 +102,13 @@ impl SnapshotReader<'_> {
     }
 
     /// Sends a request, and repeats it after a temporary error.
-    async fn with_retries<Asking>(&self, ask: impl Fn() -> Asking) -> Result<GetResponse, Error>
+    async fn with_retries<Sending>(&self, send: impl Fn() -> Sending) -> Result<GetResponse, Error>
     where
-        Asking: Future<Output = Result<GetResponse, Error>>,
+        Sending: Future<Output = Result<GetResponse, Error>>,
     {
         let until = Instant::now() + self.retry_timeout;
         loop {
-            match ask().await {
+            match send().await {
                 Err(error) if connection::is_transient(&error) && Instant::now() < until => {
                     sleep(RETRY_PAUSE).await;
                 }
@@ -143,15 +143,15 @@ impl EtcdSnapshots {
             let why = format!("etcd at {place} holds another store by now");
             return Err(StorageError::Engine(why));
         }
-        let mut keeping = JoinSet::new();
-        keeping.spawn(Arc::clone(&members).reconnect_suspended());
+        let mut reconnects = JoinSet::new();
+        reconnects.spawn(Arc::clone(&members).reconnect_suspended());
         to.restart()?;
         to.check_wanted()?;
-        let portion = AdaptiveBatchSize::starting_at(FIRST_BATCH, MAX_RECORDS);
+        let batch_size = AdaptiveBatchSize::starting_at(FIRST_BATCH, MAX_RECORDS);
         let snapshot = SnapshotReader {
             members: &members,
             store: &store,
-            batch_size: &portion,
+            batch_size: &batch_size,
             retry_timeout: RETRY_TIMEOUT,
         };
         let read = snapshot.read(|records| -> Result<(), Failure> {

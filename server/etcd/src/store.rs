@@ -250,11 +250,11 @@ impl Store {
         self.guarded_or(operations, vec![mark])
     }
 
-    fn guarded_or(&self, operations: Vec<TxnOp>, elsewhere: Vec<TxnOp>) -> Txn {
+    fn guarded_or(&self, operations: Vec<TxnOp>, fallback: Vec<TxnOp>) -> Txn {
         let name = self.names.manifest();
         let is_here = Compare::mod_revision(name.clone(), CompareOp::Equal, self.manifest);
         let mut otherwise = vec![TxnOp::get(name, None)];
-        otherwise.extend(elsewhere);
+        otherwise.extend(fallback);
         Txn::new()
             .when([is_here])
             .and_then(operations)
@@ -359,9 +359,9 @@ async fn read_prefix(client: &mut Client, names: &KeyNames) -> Result<PrefixCont
 /// Returns the first key that each of these operations finds.
 async fn first_of_each(
     client: &mut Client,
-    looks: Vec<TxnOp>,
+    gets: Vec<TxnOp>,
 ) -> Result<Vec<Option<KeyValue>>, Error> {
-    let response = client.txn(Txn::new().and_then(looks)).await?;
+    let response = client.txn(Txn::new().and_then(gets)).await?;
     let found = response.op_responses().into_iter().map(|it| match it {
         TxnOpResponse::Get(found) => found.kvs().first().cloned(),
         _ => None,

@@ -43,12 +43,12 @@ fn read_keys(names: &KeyNames, keys: &[Bytes]) -> Vec<TxnOp> {
     gets.collect()
 }
 
-/// Returns the operations that read the keys of a question.
-fn read_operations(names: &KeyNames, question: &ReadRequest) -> Vec<TxnOp> {
-    if question.has_floors {
-        return read_keys(names, &question.keys);
+/// Returns the operations that read the keys of a request.
+fn read_operations(names: &KeyNames, request: &ReadRequest) -> Vec<TxnOp> {
+    if request.has_floors {
+        return read_keys(names, &request.keys);
     }
-    question
+    request
         .keys
         .iter()
         .map(|key| read_record(names, key))
@@ -56,8 +56,8 @@ fn read_operations(names: &KeyNames, question: &ReadRequest) -> Vec<TxnOp> {
 }
 
 /// Returns the number of these operations.
-pub(super) fn read_operation_count(question: &ReadRequest) -> usize {
-    question.keys.len() * if question.has_floors { 2 } else { 1 }
+pub(super) fn read_operation_count(request: &ReadRequest) -> usize {
+    request.keys.len() * if request.has_floors { 2 } else { 1 }
 }
 
 fn foreign_data(what: impl std::fmt::Display) -> EngineError {
@@ -92,12 +92,12 @@ fn decode_state(entry: &GetResponse, floor: &GetResponse) -> Result<KeyState, En
     })
 }
 
-/// Decodes the results of a question.
+/// Decodes the results of a request.
 fn decode_answer(
-    question: &ReadRequest,
+    request: &ReadRequest,
     responses: &[TxnOpResponse],
 ) -> Result<Vec<KeyState>, EngineError> {
-    if question.has_floors {
+    if request.has_floors {
         return decode_states(responses);
     }
     let entries = responses.iter().map(|response| match response {
@@ -119,58 +119,58 @@ fn decode_states(responses: &[TxnOpResponse]) -> Result<Vec<KeyState>, EngineErr
     pairs.collect()
 }
 
-/// Reads the keys of some questions, all at one moment.
+/// Reads the keys of some requests, all at one moment.
 pub(super) async fn read(
     members: Arc<Members>,
     store: Arc<Store>,
-    asked: Vec<ReadRequest>,
-    portion: Arc<AdaptiveBatchSize>,
-    tell: UnboundedSender<EngineEvent>,
+    requests: Vec<ReadRequest>,
+    batch_size: Arc<AdaptiveBatchSize>,
+    events: UnboundedSender<EngineEvent>,
 ) {
-    let responses = send_reads(&members, &store, &asked, &portion).await;
+    let responses = send_reads(&members, &store, &requests, &batch_size).await;
     let mut rest = responses.as_deref().unwrap_or_default();
-    for question in asked {
+    for request in requests {
         let found = match (
             &responses,
-            rest.split_at_checked(read_operation_count(&question)),
+            rest.split_at_checked(read_operation_count(&request)),
         ) {
             (Err(error), _) => Err(error.clone()),
             (Ok(_), Some((own, behind))) => {
                 rest = behind;
-                decode_answer(&question, own).map_err(Some)
+                decode_answer(&request, own).map_err(Some)
             }
             (Ok(_), None) => Err(None),
         };
         // The receiver may be gone.
-        let _ = tell.send(EngineEvent::Read(question.id, found));
+        let _ = events.send(EngineEvent::Read(request.id, found));
     }
 }
 
-/// Returns the answers to [`read_operations`] all of these questions. If there are none, the error is `None`.
+/// Returns the answers to the [`read_operations`] of all these requests. If there are none, the error is `None`.
 async fn send_reads(
     members: &Members,
     store: &Store,
-    asked: &[ReadRequest],
-    portion: &AdaptiveBatchSize,
+    requests: &[ReadRequest],
+    batch_size: &AdaptiveBatchSize,
 ) -> Result<Vec<TxnOpResponse>, Option<EngineError>> {
     store.check()?;
-    let all: Vec<_> = asked
+    let all: Vec<_> = requests
         .iter()
-        .flat_map(|question| read_operations(store.names(), question))
+        .flat_map(|request| read_operations(store.names(), request))
         .collect();
     let count = all.len();
     let latest = store.latest();
     let begun = Instant::now();
     let error = match txn(members, store.guarded_read(all)).await {
         Ok(response) => {
-            portion.answered(count, begun.elapsed());
+            batch_size.answered(count, begun.elapsed());
             return Ok(store.check_responses(&response, latest)?);
         }
         Err(error) => error,
     };
     tracing::debug!(%error, "etcd did not answer a read");
     if is_message_too_large(&error) || is_timed_out(&error) {
-        portion.too_large(count);
+        batch_size.too_large(count);
     }
     Err(None)
 }
@@ -280,38 +280,38 @@ pub(super) async fn commit(
     members: Arc<Members>,
     store: Arc<Store>,
     leases: ReplyLease,
-    asked: Vec<(EngineRequestId, Arc<EngineCommit>)>,
-    habit: Arc<CommitGrouping>,
-    tell: UnboundedSender<EngineEvent>,
+    commits: Vec<(EngineRequestId, Arc<EngineCommit>)>,
+    grouping: Arc<CommitGrouping>,
+    events: UnboundedSender<EngineEvent>,
 ) {
-    let (mut asks, units): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    let (mut ids, units): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
     let mut rest = &units[..];
     let mut many = rest.len();
     while !rest.is_empty() {
         let some = &rest[..many.min(rest.len())];
         let begun = Instant::now();
-        let verdicts = commit_all(&members, &store, &leases, some, &habit).await;
+        let verdicts = commit_all(&members, &store, &leases, some, &grouping).await;
         match verdicts {
             // No part of it was made, and a smaller group may be accepted.
             Err(CommitOutcome::Failed(EngineError::LimitExceeded)) if some.len() > 1 => {
                 many = some.len() / 2;
-                habit.batch_size.too_large(some.len());
+                grouping.batch_size.too_large(some.len());
                 continue;
             }
             // The commits will be sent again.
             Err(CommitOutcome::Unknown) if begun.elapsed() >= REQUEST_TIMEOUT => {
-                habit.batch_size.too_large(some.len());
+                grouping.batch_size.too_large(some.len());
             }
             Err(_) => {}
-            Ok(_) => habit.batch_size.answered(some.len(), begun.elapsed()),
+            Ok(_) => grouping.batch_size.answered(some.len(), begun.elapsed()),
         }
         let mut verdicts = verdicts.map(Vec::into_iter);
-        for ask in asks.drain(..some.len()) {
+        for id in ids.drain(..some.len()) {
             let verdict = match &mut verdicts {
                 Ok(verdicts) => verdicts.next().unwrap_or(CommitOutcome::Unknown),
                 Err(verdict) => verdict.clone(),
             };
-            let _ = tell.send(EngineEvent::Committed(ask, verdict));
+            let _ = events.send(EngineEvent::Committed(id, verdict));
         }
         rest = &rest[some.len()..];
     }
@@ -323,7 +323,7 @@ async fn commit_all(
     store: &Store,
     leases: &ReplyLease,
     units: &[Arc<EngineCommit>],
-    habit: &CommitGrouping,
+    grouping: &CommitGrouping,
 ) -> Result<Vec<CommitOutcome>, CommitOutcome> {
     store.check().map_err(CommitOutcome::Failed)?;
     let lease = if units.iter().any(|unit| unit.request().is_some()) {
@@ -337,7 +337,7 @@ async fn commit_all(
         0
     };
     let latest = store.latest();
-    if fits_atomic_txn(units) && habit.is_atomic() {
+    if fits_atomic_txn(units) && grouping.is_atomic() {
         let txn = TxnOp::txn(atomic_txn(store.names(), units, lease));
         let txn = store.guarded_write(vec![txn]);
         let response = match send_write(members, leases, lease, txn).await {
@@ -350,7 +350,7 @@ async fn commit_all(
             [CommitOutcome::Committed(at)] => {
                 return Ok(vec![CommitOutcome::Committed(*at); units.len()]);
             }
-            [CommitOutcome::Conflict(_)] => habit.conflicted(),
+            [CommitOutcome::Conflict(_)] => grouping.conflicted(),
             _ => return Err(CommitOutcome::Unknown),
         }
     }
@@ -407,8 +407,8 @@ async fn outcomes_when_full(
         .iter()
         .map(|unit| TxnOp::txn(guarded_by_compares(store.names(), unit, Vec::new())));
     let latest = store.latest();
-    let asked = txn(members, store.guarded_read(nested.collect()));
-    let Ok(response) = asked.await else {
+    let request = txn(members, store.guarded_read(nested.collect()));
+    let Ok(response) = request.await else {
         return Err(CommitOutcome::Unknown);
     };
     let found = outcomes_of(store, &response, latest)?.into_iter();

@@ -30,35 +30,35 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn watch(
     members: Arc<Members>,
     store: Arc<Store>,
-    ask: EngineRequestId,
-    portion: Arc<AdaptiveBatchSize>,
-    said: LogDeduplicator,
-    tell: UnboundedSender<EngineEvent>,
+    id: EngineRequestId,
+    batch_size: Arc<AdaptiveBatchSize>,
+    log_deduplicator: LogDeduplicator,
+    events: UnboundedSender<EngineEvent>,
 ) {
-    let watching = WatchTask {
+    let task = WatchTask {
         members: &members,
         store: &store,
         revision_poller: RevisionPoller::start(&members, &store),
-        request_id: ask,
-        events: &tell,
-        log_deduplicator: &said,
+        request_id: id,
+        events: &events,
+        log_deduplicator: &log_deduplicator,
         broken_since: None,
         other_keys: NonRecordKeys::new(store.names()),
         reported_revision: 0,
         partial: None,
     };
-    let (reason, error) = match watching.run(&portion).await {
+    let (reason, error) = match task.run(&batch_size).await {
         WatchError::Transient(reason) | WatchError::Gap(reason) => (reason, None),
         WatchError::Permanent(error) => (error.to_string(), Some(error)),
     };
-    if said.is_new(&format!("lost: {reason}")) {
+    if log_deduplicator.is_new(&format!("lost: {reason}")) {
         tracing::warn!(
             reason,
             "etcd no longer has the changes since the last one received; the server reads all keys and watches again"
         );
     }
     // The receiver may be gone.
-    let _ = tell.send(EngineEvent::WatchLost(ask, error));
+    let _ = events.send(EngineEvent::WatchLost(id, error));
 }
 
 /// The reason why a watch broke.
@@ -107,14 +107,14 @@ struct WatchTask<'a> {
 }
 
 impl WatchTask<'_> {
-    fn send(&self, news: EngineEvent) {
+    fn send(&self, event: EngineEvent) {
         // The receiver may be gone.
-        let _ = self.events.send(news);
+        let _ = self.events.send(event);
     }
 
     /// Reports a snapshot and all changes after it, until some may be missed. Returns the reason.
-    async fn run(mut self, portion: &AdaptiveBatchSize) -> WatchError {
-        let stream = match self.start(portion).await {
+    async fn run(mut self, batch_size: &AdaptiveBatchSize) -> WatchError {
+        let stream = match self.start(batch_size).await {
             Ok(stream) => stream,
             Err(broken) => return broken,
         };
@@ -140,18 +140,18 @@ impl WatchTask<'_> {
         }
     }
 
-    async fn start(&mut self, portion: &AdaptiveBatchSize) -> Result<OpenWatch, WatchError> {
+    async fn start(&mut self, batch_size: &AdaptiveBatchSize) -> Result<OpenWatch, WatchError> {
         let snapshot = SnapshotReader {
             members: self.members,
             store: self.store,
-            batch_size: portion,
+            batch_size,
             retry_timeout: Duration::ZERO,
         };
-        let tell = |records| {
+        let report = |records| {
             self.send(EngineEvent::Snapshot(self.request_id, records));
             Ok::<_, WatchError>(())
         };
-        let (at, floors) = snapshot.read(tell).await?;
+        let (at, floors) = snapshot.read(report).await?;
         self.reported_revision = at;
         let stream = self.open().await?;
         let at = Revision(u64::try_from(at).unwrap_or_default());
@@ -232,8 +232,8 @@ impl WatchTask<'_> {
             let response = tokio::select! {
                 response = stream.message() => response,
                 () = &mut given_up => return transient("its member is avoided"),
-                certain = self.revision_poller.next() => {
-                    progress.revision_confirmed(certain);
+                confirmed = self.revision_poller.next() => {
+                    progress.revision_confirmed(confirmed);
                     // Only a watch that is not behind answers. More changes may arrive before its answer.
                     if progress.is_lagging() && let Err(error) = stream.request_progress().await {
                         return error.into();
@@ -353,22 +353,22 @@ impl NonRecordKeys {
 /// Returns the change of an event, if it is about a record.
 fn change_of(
     event: &etcd_client::Event,
-    beside: &NonRecordKeys,
+    other_keys: &NonRecordKeys,
     store: &Store,
 ) -> Result<Option<RecordChange>, EngineError> {
-    let Some(found) = event.kv() else {
+    let Some(entry) = event.kv() else {
         return Ok(None);
     };
-    if found.key() == beside.manifest {
+    if entry.key() == other_keys.manifest {
         let is_put = event.event_type() == EventType::Put;
-        return Err(store.other_store_error(is_put.then_some(found)));
+        return Err(store.other_store_error(is_put.then_some(entry)));
     }
-    if beside.contains(found.key()) {
+    if other_keys.contains(entry.key()) {
         return Ok(None);
     }
     let record = match event.event_type() {
         EventType::Delete => None,
-        EventType::Put => Some(decode_record(found)?),
+        EventType::Put => Some(decode_record(entry)?),
     };
-    Ok(Some((decode_key(found, store.names())?, record)))
+    Ok(Some((decode_key(entry, store.names())?, record)))
 }

@@ -41,49 +41,49 @@ pub(super) async fn run(
     store: Arc<Store>,
     history: Option<Duration>,
     ThreadChannels {
-        requests: mut asked,
-        events: tell,
+        mut requests,
+        events,
     }: ThreadChannels,
 ) {
     let leases = ReplyLease::new(Arc::clone(&members));
-    let habit = Arc::new(CommitGrouping::default());
-    let readable = Arc::new(AdaptiveBatchSize::new(MAX_OPERATIONS));
-    let scannable = Arc::new(AdaptiveBatchSize::new(ranges::MAX_RECORDS));
+    let grouping = Arc::new(CommitGrouping::default());
+    let read_batch_size = Arc::new(AdaptiveBatchSize::new(MAX_OPERATIONS));
+    let page_batch_size = Arc::new(AdaptiveBatchSize::new(ranges::MAX_RECORDS));
     let clock_lease = clocks::OwnLease::default();
-    let said = LogDeduplicator::default();
+    let log_deduplicator = LogDeduplicator::default();
     let mut reads: VecDeque<ReadRequest> = VecDeque::new();
     let mut commits = VecDeque::new();
     let (mut reading, mut committing, mut others) =
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let mut watches = JoinSet::new();
     // These tasks end with this set.
-    let mut lasting = JoinSet::new();
-    lasting.spawn(Arc::clone(&members).reconnect_suspended());
+    let mut background = JoinSet::new();
+    background.spawn(Arc::clone(&members).reconnect_suspended());
     if let Some(history) = history {
         let (members, store) = (Arc::clone(&members), Arc::clone(&store));
-        lasting.spawn(compaction::compact(members, store, history));
+        background.spawn(compaction::compact(members, store, history));
     }
-    let mut some = Vec::with_capacity(MAX_RECEIVED);
+    let mut received = Vec::with_capacity(MAX_RECEIVED);
     loop {
         while reading.len() < MAX_IN_FLIGHT && !reads.is_empty() {
-            let group = gather_reads(&mut reads, readable.current());
+            let group = gather_reads(&mut reads, read_batch_size.current());
             reading.spawn(transactions::read(
                 Arc::clone(&members),
                 Arc::clone(&store),
                 group,
-                Arc::clone(&readable),
-                tell.clone(),
+                Arc::clone(&read_batch_size),
+                events.clone(),
             ));
         }
         while may_start_group(committing.len(), commits.len()) {
-            let group = gather_commits(&mut commits, habit.batch_size.current());
+            let group = gather_commits(&mut commits, grouping.batch_size.current());
             committing.spawn(transactions::commit(
                 Arc::clone(&members),
                 Arc::clone(&store),
                 leases.clone(),
                 group,
-                Arc::clone(&habit),
-                tell.clone(),
+                Arc::clone(&grouping),
+                events.clone(),
             ));
         }
         tokio::select! {
@@ -91,37 +91,37 @@ pub(super) async fn run(
             Some(_) = committing.join_next() => {}
             Some(_) = others.join_next() => {}
             Some(_) = watches.join_next() => {}
-            count = asked.recv_many(&mut some, MAX_RECEIVED) => {
+            count = requests.recv_many(&mut received, MAX_RECEIVED) => {
                 if count == 0 {
                     return;
                 }
-                for (id, ask) in some.drain(..) {
-                    match ask {
+                for (id, request) in received.drain(..) {
+                    match request {
                         EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
                         EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
                         // Never requested: etcd counts changes of other keys as well.
-                        EngineRequest::Revision => _ = tell.send(failure_event(id, &ask, None)),
+                        EngineRequest::Revision => _ = events.send(failure_event(id, &request, None)),
                         EngineRequest::Commit(unit) if transactions::is_too_large(&unit) => {
                             let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
-                            let _ = tell.send(EngineEvent::Committed(id, verdict));
+                            let _ = events.send(EngineEvent::Committed(id, verdict));
                         }
                         EngineRequest::Commit(unit) => commits.push_back((id, unit)),
                         EngineRequest::Page { after, limit } => {
                             let (members, store) = (Arc::clone(&members), Arc::clone(&store));
-                            let portion = Arc::clone(&scannable);
-                            others.spawn(ranges::page(members, store, id, after, (limit, portion), tell.clone()));
+                            let batch_size = Arc::clone(&page_batch_size);
+                            others.spawn(ranges::page(members, store, id, after, (limit, batch_size), events.clone()));
                         }
                         EngineRequest::Clocks { process, reading_ms } => {
                             let (members, store) = (Arc::clone(&members), Arc::clone(&store));
                             let lease = Arc::clone(&clock_lease);
-                            others.spawn(clocks::compare(members, store, lease, id, (process, reading_ms), tell.clone()));
+                            others.spawn(clocks::compare(members, store, lease, id, (process, reading_ms), events.clone()));
                         }
                         EngineRequest::Watch => {
                             // There is one watch at a time.
                             watches.abort_all();
                             let (members, store) = (Arc::clone(&members), Arc::clone(&store));
-                            let portion = Arc::clone(&scannable);
-                            watches.spawn(watch::watch(members, store, id, portion, said.clone(), tell.clone()));
+                            let batch_size = Arc::clone(&page_batch_size);
+                            watches.spawn(watch::watch(members, store, id, batch_size, log_deduplicator.clone(), events.clone()));
                         }
                     }
                 }
@@ -139,13 +139,13 @@ fn may_start_group(under_way: usize, waiting: usize) -> bool {
     }
 }
 
-/// Takes as many reads as fit one transaction of at most `most` operations.
-fn gather_reads(reads: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadRequest> {
+/// Takes as many reads as fit one transaction of at most `limit` operations.
+fn gather_reads(reads: &mut VecDeque<ReadRequest>, limit: usize) -> Vec<ReadRequest> {
     let mut group = Vec::new();
     let mut operations = 0;
-    while let Some(question) = reads.front() {
-        operations += transactions::read_operation_count(question);
-        if operations > most && !group.is_empty() {
+    while let Some(request) = reads.front() {
+        operations += transactions::read_operation_count(request);
+        if operations > limit && !group.is_empty() {
             break;
         }
         group.extend(reads.pop_front());
@@ -153,25 +153,25 @@ fn gather_reads(reads: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadReque
     group
 }
 
-/// Takes at most `most` units that fit one transaction, which must not put an engine key twice.
+/// Takes at most `limit` units that fit one transaction, which must not put an engine key twice.
 fn gather_commits(
     commits: &mut VecDeque<(EngineRequestId, Arc<EngineCommit>)>,
-    most: usize,
+    limit: usize,
 ) -> Vec<(EngineRequestId, Arc<EngineCommit>)> {
     let mut group: Vec<(EngineRequestId, Arc<EngineCommit>)> = Vec::new();
-    let mut places = HashSet::<EngineKey, quality::RandomState>::default();
+    let mut engine_keys = HashSet::<EngineKey, quality::RandomState>::default();
     let (mut bytes, mut longest) = (0, 0);
     while let Some((_, unit)) = commits.front() {
         bytes += transactions::approximate_bytes(unit);
         longest = longest.max(transactions::operation_count(unit));
         let fits = bytes <= MAX_GROUP_BYTES
-            && group.len() < most
+            && group.len() < limit
             && group.len() + 1 + longest <= MAX_OPERATIONS
-            && unit.puts.iter().all(|(place, _)| !places.contains(place));
+            && unit.puts.iter().all(|(key, _)| !engine_keys.contains(key));
         if !fits && !group.is_empty() {
             break;
         }
-        places.extend(unit.puts.iter().map(|(place, _)| place.clone()));
+        engine_keys.extend(unit.puts.iter().map(|(key, _)| key.clone()));
         group.extend(commits.pop_front());
     }
     group

@@ -21,18 +21,18 @@ pub struct AdaptiveBatchSize {
 
 impl AdaptiveBatchSize {
     /// Creates a size that begins at its maximum.
-    pub const fn new(most: usize) -> Self {
+    pub const fn new(max: usize) -> Self {
         Self {
-            max: most,
-            current: AtomicUsize::new(most),
+            max,
+            current: AtomicUsize::new(max),
         }
     }
 
-    /// Creates a portion that begins smaller, because the size of the answers is still unknown.
-    pub const fn starting_at(now: usize, most: usize) -> Self {
+    /// Creates a size that begins smaller, because the size of the answers is still unknown.
+    pub const fn starting_at(initial: usize, max: usize) -> Self {
         Self {
-            max: most,
-            current: AtomicUsize::new(now),
+            max,
+            current: AtomicUsize::new(initial),
         }
     }
 
@@ -41,28 +41,28 @@ impl AdaptiveBatchSize {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Records that the answer to a request of size `of` arrived after this time. The answer to a much smaller request than allowed shows
+    /// Records that the answer to a request of this `size` arrived after this time. The answer to a much smaller request than allowed shows
     /// nothing.
-    pub fn answered(&self, of: usize, took: Duration) {
+    pub fn answered(&self, size: usize, elapsed: Duration) {
         let now = self.current();
-        if took < FAST && now < self.max && 2 * of >= now {
+        if elapsed < FAST && now < self.max && 2 * size >= now {
             let more = self.max.min(now + now / 4 + 1);
             self.current.store(more, Ordering::Relaxed);
         }
     }
 
-    /// Records that a request of size `of` was answered or abandoned after this time.
-    pub fn finished(&self, of: usize, took: Duration) {
-        if took >= SLOW {
-            self.too_large(of);
+    /// Records that a request of this `size` was answered or abandoned after this time.
+    pub fn finished(&self, size: usize, elapsed: Duration) {
+        if elapsed >= SLOW {
+            self.too_large(size);
         } else {
-            self.answered(of, took);
+            self.answered(size, elapsed);
         }
     }
 
-    /// Records that a request of size `of` was too large.
-    pub fn too_large(&self, of: usize) {
-        self.current.fetch_min((of / 2).max(1), Ordering::Relaxed);
+    /// Records that a request of this `size` was too large.
+    pub fn too_large(&self, size: usize) {
+        self.current.fetch_min((size / 2).max(1), Ordering::Relaxed);
     }
 }
 
@@ -72,24 +72,24 @@ mod tests {
 
     #[test]
     fn the_size_is_halved_when_too_large_and_grows_while_replies_are_fast() {
-        let portion = AdaptiveBatchSize::new(100);
-        portion.too_large(60);
-        assert_eq!(portion.current(), 30);
+        let batch_size = AdaptiveBatchSize::new(100);
+        batch_size.too_large(60);
+        assert_eq!(batch_size.current(), 30);
         // Requests that were sent before have no further effect.
-        portion.too_large(80);
-        assert_eq!(portion.current(), 30);
-        portion.answered(30, FAST);
-        portion.answered(14, Duration::ZERO);
-        assert_eq!(portion.current(), 30);
-        portion.answered(15, Duration::ZERO);
-        assert_eq!(portion.current(), 38);
+        batch_size.too_large(80);
+        assert_eq!(batch_size.current(), 30);
+        batch_size.answered(30, FAST);
+        batch_size.answered(14, Duration::ZERO);
+        assert_eq!(batch_size.current(), 30);
+        batch_size.answered(15, Duration::ZERO);
+        assert_eq!(batch_size.current(), 38);
         for _ in 0..10 {
-            portion.answered(100, Duration::ZERO);
+            batch_size.answered(100, Duration::ZERO);
         }
-        assert_eq!(portion.current(), 100);
+        assert_eq!(batch_size.current(), 100);
         for _ in 0..10 {
-            portion.too_large(portion.current());
+            batch_size.too_large(batch_size.current());
         }
-        assert_eq!(portion.current(), 1);
+        assert_eq!(batch_size.current(), 1);
     }
 }

@@ -37,18 +37,18 @@ pub struct ReadRequest {
 
 impl ReadRequest {
     /// Creates a request for the keys and their floors.
-    pub fn with_floors(ask: EngineRequestId, keys: Keys) -> Self {
+    pub fn with_floors(id: EngineRequestId, keys: Keys) -> Self {
         Self {
-            id: ask,
+            id,
             keys,
             has_floors: true,
         }
     }
 
     /// Creates a request for a key without its floor.
-    pub fn without_floor(ask: EngineRequestId, key: Bytes) -> Self {
+    pub fn without_floor(id: EngineRequestId, key: Bytes) -> Self {
         Self {
-            id: ask,
+            id,
             keys: smallvec![key],
             has_floors: false,
         }
@@ -90,8 +90,8 @@ impl ThreadLink {
         Beginning: Future<Output = Result<Begun, Error>>,
         Working: Future<Output = ()>,
     {
-        let (asks, asked) = mpsc::unbounded_channel();
-        let (tell, news) = mpsc::unbounded_channel();
+        let (requests, request_receiver) = mpsc::unbounded_channel();
+        let (events, event_receiver) = mpsc::unbounded_channel();
         let (report, started) = oneshot::channel();
         std::thread::Builder::new()
             .name(engine.into())
@@ -113,8 +113,8 @@ impl ThreadLink {
                                 work(
                                     found,
                                     ThreadChannels {
-                                        requests: asked,
-                                        events: tell,
+                                        requests: request_receiver,
+                                        events,
                                     },
                                 )
                                 .await;
@@ -127,9 +127,9 @@ impl ThreadLink {
         let store_secret = started.await.map_err(ended)??;
         Ok(Self {
             engine,
-            requests: asks,
+            requests,
             buffered: Vec::new(),
-            events: news,
+            events: event_receiver,
             received: VecDeque::new(),
             has_ended: false,
             store_secret,
@@ -142,10 +142,10 @@ impl ThreadLink {
 /// Returns the answer to a request that was rejected with this error, or not sent if there is none.
 pub fn failure_event(
     id: EngineRequestId,
-    ask: &EngineRequest,
+    request: &EngineRequest,
     error: Option<EngineError>,
 ) -> EngineEvent {
-    match ask {
+    match request {
         EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => EngineEvent::Read(id, Err(error)),
         EngineRequest::Revision => EngineEvent::Revision(id, Err(error)),
         EngineRequest::Commit(_) => EngineEvent::Committed(
@@ -179,8 +179,8 @@ impl Link for ThreadLink {
         &self.store_secret
     }
 
-    fn request(&mut self, id: EngineRequestId, ask: EngineRequest) {
-        self.buffered.push((id, ask));
+    fn request(&mut self, id: EngineRequestId, request: EngineRequest) {
+        self.buffered.push((id, request));
         if self.buffered.len() >= MAX_BUFFERED {
             self.flush();
         }
@@ -201,8 +201,8 @@ impl Link for ThreadLink {
                     self.engine
                 );
             }
-            let (id, ask) = unsent.0;
-            self.received.push_back(failure_event(id, &ask, None));
+            let (id, request) = unsent.0;
+            self.received.push_back(failure_event(id, &request, None));
         }
     }
 
@@ -225,8 +225,8 @@ impl Link for ThreadLink {
             return Poll::Ready(());
         }
         match self.events.poll_recv(context) {
-            Poll::Ready(Some(news)) => {
-                self.received.push_back(news);
+            Poll::Ready(Some(event)) => {
+                self.received.push_back(event);
                 Poll::Ready(())
             }
             // The thread has ended: no more events follow.
@@ -261,9 +261,9 @@ mod tests {
         let (note, noted) = mpsc::unbounded_channel();
         let begin = || async { Ok::<_, Failure>(RecordingStore(note)) };
         let work = |RecordingStore(note): RecordingStore, mut ends: ThreadChannels| async move {
-            while let Some((ask, _)) = ends.requests.recv().await {
-                let _ = note.send(ask);
-                let _ = ends.events.send(EngineEvent::WatchLost(ask, None));
+            while let Some((id, _)) = ends.requests.recv().await {
+                let _ = note.send(id);
+                let _ = ends.events.send(EngineEvent::WatchLost(id, None));
             }
         };
         let link = ThreadLink::start("test", begin, work).await;

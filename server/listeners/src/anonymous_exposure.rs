@@ -68,12 +68,12 @@ fn exposed<'a>(
 /// Rejects listeners on networks where no credentials are required, unless the settings allow them.
 pub fn check(
     addresses: &[BoundAddress],
-    doors: &ListenerConfig,
+    config: &ListenerConfig,
     authenticator: &Authenticator,
 ) -> Result<(), AnonymousExposure> {
-    let tls = doors.tls.as_ref();
-    match exposed(addresses, tls, doors.unix_mode, authenticator).next() {
-        Some(listening) if !doors.allows_anonymous => Err(AnonymousExposure {
+    let tls = config.tls.as_ref();
+    match exposed(addresses, tls, config.unix_mode, authenticator).next() {
+        Some(listening) if !config.allows_anonymous => Err(AnonymousExposure {
             address: listening.to_string(),
         }),
         _ => Ok(()),

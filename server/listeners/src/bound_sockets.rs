@@ -98,10 +98,10 @@ pub struct BoundSockets {
 
 impl BoundSockets {
     /// Binds the addresses; socket files get these permissions.
-    pub fn new(wanted: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ListenError> {
+    pub fn new(requested: Vec<ListenAddress>, unix_mode: u32) -> Result<Self, ListenError> {
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
-        for address in wanted {
+        for address in requested {
             let bound = bind(&address, unix_mode, &addresses);
             for (at, socket) in bound.map_err(|source| bind_error(&address, source))? {
                 addresses.push(BoundAddress(at));
@@ -161,10 +161,10 @@ fn bind(
 /// Checks that no listener of this server accepts connections at one of these addresses already.
 ///
 /// The system notices a conflict only when both listen, and does not report with which address.
-pub fn check_free(wanted: &[SocketAddr], former: &[BoundAddress]) -> io::Result<()> {
+pub fn check_free(addresses: &[SocketAddr], former: &[BoundAddress]) -> io::Result<()> {
     let is_in_the_way = |listening: &&BoundAddress| {
         let address = listening.address();
-        address.is_some_and(|address| wanted.iter().any(|it| overlap(*it, address)))
+        address.is_some_and(|address| addresses.iter().any(|it| overlap(*it, address)))
     };
     match former.iter().find(is_in_the_way) {
         Some(other) => Err(io::Error::other(format!(
@@ -244,17 +244,17 @@ impl Listeners {
     /// Accepts connections on the other listeners. Call it within a [`LocalSet`](tokio::task::LocalSet).
     pub fn accept(
         self,
-        places: &ConnectionLimiter,
+        limiter: &ConnectionLimiter,
         accepted: &mpsc::Sender<AcceptResult<Stream>>,
         acceptors: &mut JoinSet<()>,
     ) {
         for listener in self.tcp {
             let name = name(Scheme::Tcp, &listener.local_addr());
-            let accept = tcp::accept(listener, name, places.clone(), accepted.clone());
+            let accept = tcp::accept(listener, name, limiter.clone(), accepted.clone());
             acceptors.spawn_local(accept);
         }
         for (listener, file) in self.unix {
-            let accept = unix::accept(listener, file, places.clone(), accepted.clone());
+            let accept = unix::accept(listener, file, limiter.clone(), accepted.clone());
             acceptors.spawn_local(accept);
         }
     }

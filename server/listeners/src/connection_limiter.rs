@@ -12,28 +12,28 @@ struct LimiterState {
     max: AtomicUsize,
 }
 
-/// The place of a connection; free again when this is dropped.
+/// A permit for one connection; returned when it is dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit(Arc<LimiterState>);
 
 impl ConnectionLimiter {
     /// Creates a limiter of this number of connections.
-    pub fn new(most: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self(Arc::new(LimiterState {
             taken: AtomicUsize::new(0),
-            max: AtomicUsize::new(most),
+            max: AtomicUsize::new(max),
         }))
     }
 
     /// Changes the limit. Existing connections beyond it stay.
-    pub fn set_max(&self, most: usize) {
-        self.0.max.store(most, Ordering::Relaxed);
+    pub fn set_max(&self, max: usize) {
+        self.0.max.store(max, Ordering::Relaxed);
     }
 
-    /// Takes a place; `None` if all are taken.
+    /// Returns a permit; `None` if all are taken.
     pub fn try_acquire(&self) -> Option<ConnectionPermit> {
-        let most = self.0.max.load(Ordering::Relaxed);
-        let one_more = |taken: usize| (taken < most).then_some(taken + 1);
+        let max = self.0.max.load(Ordering::Relaxed);
+        let one_more = |taken: usize| (taken < max).then_some(taken + 1);
         // The value guards no other memory.
         self.0
             .taken
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn a_dropped_permit_can_be_acquired_again() {
-        let places = ConnectionLimiter::new(2);
-        let taken = [places.try_acquire(), places.try_acquire()];
-        assert!(taken.iter().all(Option::is_some) && places.try_acquire().is_none());
-        drop(taken);
-        assert!(places.try_acquire().is_some());
+        let limiter = ConnectionLimiter::new(2);
+        let permits = [limiter.try_acquire(), limiter.try_acquire()];
+        assert!(permits.iter().all(Option::is_some) && limiter.try_acquire().is_none());
+        drop(permits);
+        assert!(limiter.try_acquire().is_some());
     }
 }

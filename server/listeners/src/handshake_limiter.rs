@@ -35,9 +35,9 @@ pub(super) struct HandshakeKey {
 }
 
 impl<T> HandshakeLimiter<T> {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(max_handshakes: usize) -> Self {
         Self {
-            max_handshakes: most.max(1),
+            max_handshakes: max_handshakes.max(1),
             count: 0,
             next_number: 0,
             networks: HashMap::new(),
@@ -45,8 +45,8 @@ impl<T> HandshakeLimiter<T> {
     }
 
     /// Changes the limit. Handshakes beyond it are ended when the next ones begin.
-    pub(super) fn set_max_handshakes(&mut self, most: usize) {
-        self.max_handshakes = most.max(1);
+    pub(super) fn set_max_handshakes(&mut self, max_handshakes: usize) {
+        self.max_handshakes = max_handshakes.max(1);
     }
 
     /// Returns the key of the next handshake to [`insert`](Self::insert) from this address.
@@ -64,20 +64,20 @@ impl<T> HandshakeLimiter<T> {
         if self.count < self.max_handshakes {
             return Ok(None);
         }
-        let Some((ticket, since)) = self.oldest_of_largest_network() else {
+        let Some((key, since)) = self.oldest_of_largest_network() else {
             return Ok(None);
         };
         if now < since + GRACE {
             return Err(since + GRACE);
         }
-        Ok(self.take_handshake(ticket))
+        Ok(self.take_handshake(key))
     }
 
     /// Adds a handshake.
-    pub(super) fn insert(&mut self, ticket: HandshakeKey, handshake: T, now: Instant) {
-        let of_network = self.networks.entry(ticket.network).or_default();
+    pub(super) fn insert(&mut self, key: HandshakeKey, handshake: T, now: Instant) {
+        let of_network = self.networks.entry(key.network).or_default();
         of_network.push_back(ActiveHandshake {
-            number: ticket.number,
+            number: key.number,
             since: now,
             handshake,
         });
@@ -89,45 +89,41 @@ impl<T> HandshakeLimiter<T> {
         let oldest = self.networks.iter().filter_map(|(&network, of_network)| {
             let oldest = of_network.front()?;
             let number = oldest.number;
-            let ticket = HandshakeKey { network, number };
-            Some((of_network.len(), ticket, oldest.since))
+            let key = HandshakeKey { network, number };
+            Some((of_network.len(), key, oldest.since))
         });
         oldest
-            .max_by_key(|(count, ticket, _)| (*count, std::cmp::Reverse(ticket.number)))
-            .map(|(_, ticket, since)| (ticket, since))
+            .max_by_key(|(count, key, _)| (*count, std::cmp::Reverse(key.number)))
+            .map(|(_, key, since)| (key, since))
     }
 
     /// Removes a handshake. Does nothing if it was ended for another one.
-    pub(super) fn remove(&mut self, ticket: HandshakeKey) {
-        self.take_handshake(ticket);
+    pub(super) fn remove(&mut self, key: HandshakeKey) {
+        self.take_handshake(key);
     }
 
     /// Moves a handshake to another address, with its former start time. Returns its new key.
-    pub(super) fn move_to_address(
-        &mut self,
-        ticket: HandshakeKey,
-        address: IpAddr,
-    ) -> HandshakeKey {
+    pub(super) fn move_to_address(&mut self, key: HandshakeKey, address: IpAddr) -> HandshakeKey {
         let new = self.next_key(address);
-        if let Some(member) = self.take_active(ticket) {
+        if let Some(member) = self.take_active(key) {
             self.insert(new, member.handshake, member.since);
         }
         new
     }
 
-    fn take_handshake(&mut self, ticket: HandshakeKey) -> Option<T> {
-        self.take_active(ticket).map(|member| member.handshake)
+    fn take_handshake(&mut self, key: HandshakeKey) -> Option<T> {
+        self.take_active(key).map(|member| member.handshake)
     }
 
-    fn take_active(&mut self, ticket: HandshakeKey) -> Option<ActiveHandshake<T>> {
-        let of_network = self.networks.get_mut(&ticket.network)?;
+    fn take_active(&mut self, key: HandshakeKey) -> Option<ActiveHandshake<T>> {
+        let of_network = self.networks.get_mut(&key.network)?;
         // The handshakes are in the order of their numbers.
         let at = of_network
-            .binary_search_by_key(&ticket.number, |member| member.number)
+            .binary_search_by_key(&key.number, |member| member.number)
             .ok()?;
         let member = of_network.remove(at)?;
         if of_network.is_empty() {
-            self.networks.remove(&ticket.network);
+            self.networks.remove(&key.network);
         }
         self.count -= 1;
         Some(member)
@@ -140,21 +136,21 @@ mod tests {
 
     /// Adds a handshake, a second after all earlier ones.
     fn insert(
-        crowd: &mut HandshakeLimiter<&'static str>,
+        limiter: &mut HandshakeLimiter<&'static str>,
         now: &mut Instant,
         address: &str,
         name: &'static str,
     ) -> (HandshakeKey, Option<&'static str>) {
         *now += GRACE;
-        let gone = crowd.make_room(*now).unwrap();
-        let ticket = crowd.next_key(address.parse().unwrap());
-        crowd.insert(ticket, name, *now);
-        (ticket, gone)
+        let gone = limiter.make_room(*now).unwrap();
+        let key = limiter.next_key(address.parse().unwrap());
+        limiter.insert(key, name, *now);
+        (key, gone)
     }
 
     #[test]
     fn the_network_with_most_handshakes_loses_its_oldest() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(4), Instant::now());
+        let (mut limiter, mut now) = (HandshakeLimiter::new(4), Instant::now());
         for (address, name, gone) in [
             ("192.0.2.1", "a1", None),
             ("192.0.2.2", "b1", None),
@@ -166,68 +162,68 @@ mod tests {
             ("192.0.2.3", "c1", Some("a1")),
         ] {
             assert_eq!(
-                insert(&mut crowd, &mut now, address, name).1,
+                insert(&mut limiter, &mut now, address, name).1,
                 gone,
                 "{name}"
             );
         }
-        assert_eq!(crowd.count, 4);
+        assert_eq!(limiter.count, 4);
     }
 
     #[test]
     fn no_handshake_is_ended_within_its_first_second() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(1), Instant::now());
-        insert(&mut crowd, &mut now, "192.0.2.1", "a1");
-        assert_eq!(crowd.make_room(now), Err(now + GRACE));
-        assert_eq!(crowd.make_room(now + GRACE), Ok(Some("a1")));
+        let (mut limiter, mut now) = (HandshakeLimiter::new(1), Instant::now());
+        insert(&mut limiter, &mut now, "192.0.2.1", "a1");
+        assert_eq!(limiter.make_room(now), Err(now + GRACE));
+        assert_eq!(limiter.make_room(now + GRACE), Ok(Some("a1")));
     }
 
     #[test]
     fn a_removed_handshake_frees_one_slot() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(2), Instant::now());
-        let (first, _) = insert(&mut crowd, &mut now, "192.0.2.1", "a1");
-        let (second, _) = insert(&mut crowd, &mut now, "192.0.2.1", "a2");
-        let (_, gone) = insert(&mut crowd, &mut now, "192.0.2.1", "a3");
+        let (mut limiter, mut now) = (HandshakeLimiter::new(2), Instant::now());
+        let (first, _) = insert(&mut limiter, &mut now, "192.0.2.1", "a1");
+        let (second, _) = insert(&mut limiter, &mut now, "192.0.2.1", "a2");
+        let (_, gone) = insert(&mut limiter, &mut now, "192.0.2.1", "a3");
         assert_eq!(gone, Some("a1"));
-        crowd.remove(first);
-        assert_eq!(crowd.count, 2);
-        crowd.remove(second);
-        crowd.remove(second);
-        assert_eq!(crowd.count, 1);
-        assert_eq!(insert(&mut crowd, &mut now, "192.0.2.9", "b1").1, None);
+        limiter.remove(first);
+        assert_eq!(limiter.count, 2);
+        limiter.remove(second);
+        limiter.remove(second);
+        assert_eq!(limiter.count, 1);
+        assert_eq!(insert(&mut limiter, &mut now, "192.0.2.9", "b1").1, None);
     }
 
     #[test]
     fn an_ipv6_network_counts_as_one() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(3), Instant::now());
-        insert(&mut crowd, &mut now, "192.0.2.1", "v4");
-        insert(&mut crowd, &mut now, "2001:db8::1", "one");
-        insert(&mut crowd, &mut now, "2001:db8::2", "two");
-        let (_, gone) = insert(&mut crowd, &mut now, "192.0.2.2", "other");
+        let (mut limiter, mut now) = (HandshakeLimiter::new(3), Instant::now());
+        insert(&mut limiter, &mut now, "192.0.2.1", "v4");
+        insert(&mut limiter, &mut now, "2001:db8::1", "one");
+        insert(&mut limiter, &mut now, "2001:db8::2", "two");
+        let (_, gone) = insert(&mut limiter, &mut now, "192.0.2.2", "other");
         assert_eq!(gone, Some("one"));
     }
 
     #[test]
     fn a_proxied_handshake_counts_for_its_client() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(3), Instant::now());
-        let (first, _) = insert(&mut crowd, &mut now, "192.0.2.1", "a1");
-        let (second, _) = insert(&mut crowd, &mut now, "192.0.2.1", "a2");
-        let first = crowd.move_to_address(first, "198.51.100.1".parse().unwrap());
-        let second = crowd.move_to_address(second, "198.51.100.2".parse().unwrap());
-        insert(&mut crowd, &mut now, "198.51.100.2", "b1");
-        let (_, gone) = insert(&mut crowd, &mut now, "192.0.2.1", "a3");
+        let (mut limiter, mut now) = (HandshakeLimiter::new(3), Instant::now());
+        let (first, _) = insert(&mut limiter, &mut now, "192.0.2.1", "a1");
+        let (second, _) = insert(&mut limiter, &mut now, "192.0.2.1", "a2");
+        let first = limiter.move_to_address(first, "198.51.100.1".parse().unwrap());
+        let second = limiter.move_to_address(second, "198.51.100.2".parse().unwrap());
+        insert(&mut limiter, &mut now, "198.51.100.2", "b1");
+        let (_, gone) = insert(&mut limiter, &mut now, "192.0.2.1", "a3");
         assert_eq!(gone, Some("a2"));
-        crowd.remove(first);
-        crowd.remove(second);
-        assert_eq!(crowd.count, 2);
+        limiter.remove(first);
+        limiter.remove(second);
+        assert_eq!(limiter.count, 2);
     }
 
     #[test]
     fn networks_without_handshakes_are_removed() {
-        let (mut crowd, mut now) = (HandshakeLimiter::new(1), Instant::now());
+        let (mut limiter, mut now) = (HandshakeLimiter::new(1), Instant::now());
         for number in 0..100 {
-            insert(&mut crowd, &mut now, &format!("192.0.2.{number}"), "x");
+            insert(&mut limiter, &mut now, &format!("192.0.2.{number}"), "x");
         }
-        assert_eq!(crowd.networks.len(), 1);
+        assert_eq!(limiter.networks.len(), 1);
     }
 }

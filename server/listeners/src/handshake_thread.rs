@@ -172,9 +172,9 @@ impl HandshakeContext {
 
     /// Makes room for another handshake, within the current limits.
     fn make_room(&self) -> Result<Option<PendingHandshake>, Instant> {
-        let mut crowd = self.limiter.borrow_mut();
-        crowd.set_max_handshakes(self.config.limits.max_handshakes());
-        crowd.make_room(Instant::now())
+        let mut limiter = self.limiter.borrow_mut();
+        limiter.set_max_handshakes(self.config.limits.max_handshakes());
+        limiter.make_room(Instant::now())
     }
 
     fn now_ms(&self) -> u64 {
@@ -244,7 +244,7 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Hand
             listener: Arc::clone(&name),
             ..address.into()
         };
-        let Some(place) = shared.config.connection_limiter.try_acquire() else {
+        let Some(permit) = shared.config.connection_limiter.try_acquire() else {
             let why = "there are too many connections";
             shared.record_failure(&peer, EndReason::TooManyConnections, &why);
             continue;
@@ -264,21 +264,21 @@ async fn accept(scheme: Scheme, listener: std::net::TcpListener, shared: Rc<Hand
                 Err(when) => tokio::time::sleep_until(when.into()).await,
             }
         }
-        let ticket = shared.limiter.borrow_mut().next_key(address.ip());
-        let leave = HandshakePermit {
+        let key = shared.limiter.borrow_mut().next_key(address.ip());
+        let handshake_permit = HandshakePermit {
             context: Rc::clone(&shared),
-            key: ticket,
+            key,
         };
         let peer = Rc::new(RefCell::new(peer));
         let of_client = Rc::clone(&peer);
-        let handshake = handshake(scheme, stream, address, of_client, place, leave);
+        let handshake = handshake(scheme, stream, address, of_client, permit, handshake_permit);
         let handshake = spawn_local(handshake);
         let under_way = PendingHandshake {
             handshake: handshake.abort_handle(),
             peer,
         };
-        let mut crowd = shared.limiter.borrow_mut();
-        crowd.insert(ticket, under_way, Instant::now());
+        let mut limiter = shared.limiter.borrow_mut();
+        limiter.insert(key, under_way, Instant::now());
     }
 }
 
@@ -291,8 +291,8 @@ struct HandshakePermit {
 impl HandshakePermit {
     /// Moves the handshake to this address.
     fn move_to_address(&mut self, address: IpAddr) {
-        let mut crowd = self.context.limiter.borrow_mut();
-        self.key = crowd.move_to_address(self.key, address);
+        let mut limiter = self.context.limiter.borrow_mut();
+        self.key = limiter.move_to_address(self.key, address);
     }
 }
 
@@ -307,13 +307,13 @@ async fn handshake(
     mut stream: TcpStream,
     address: SocketAddr,
     peer: Rc<RefCell<Peer>>,
-    place: ConnectionPermit,
-    mut leave: HandshakePermit,
+    connection_permit: ConnectionPermit,
+    mut handshake_permit: HandshakePermit,
 ) {
-    let shared = Rc::clone(&leave.context);
-    let shaken = async {
+    let shared = Rc::clone(&handshake_permit.context);
+    let result = async {
         if let Some(client) = proxied_address(&mut stream, address, &shared.config).await? {
-            leave.move_to_address(client.ip());
+            handshake_permit.move_to_address(client.ip());
             let listener = Arc::clone(&peer.borrow().listener);
             peer.replace(Peer {
                 listener,
@@ -322,9 +322,9 @@ async fn handshake(
         }
         complete_handshake(scheme, stream, &shared.config).await
     };
-    let shaken = timeout(shared.config.timeout, shaken).await;
+    let result = timeout(shared.config.timeout, result).await;
     let peer = peer.borrow().clone();
-    let failure = match shaken {
+    let failure = match result {
         Ok(Ok((stream, certificate))) => match stream.detach() {
             Ok(stream) => {
                 let arrival = AcceptedConnection {
@@ -333,7 +333,7 @@ async fn handshake(
                         certificate,
                         ..peer
                     },
-                    permit: place,
+                    permit: connection_permit,
                 };
                 // The engine has no receiver when it stops.
                 let _ = shared.completed.send(arrival).await;

@@ -145,7 +145,7 @@ pub(super) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 pub(super) async fn accept(
     listener: TcpListener,
     name: Arc<str>,
-    places: ConnectionLimiter,
+    limiter: ConnectionLimiter,
     accepted: mpsc::Sender<AcceptResult<Stream>>,
 ) {
     loop {
@@ -155,10 +155,10 @@ pub(super) async fn accept(
             ..address.into()
         };
         // A connection without a place is closed here, so that no queue holds its descriptor.
-        let arrival = places.try_acquire().map(|place| AcceptedConnection {
+        let arrival = limiter.try_acquire().map(|permit| AcceptedConnection {
             stream: Stream::plain(Transport::Tcp(Socket::new(stream))),
             peer: peer.clone(),
-            permit: place,
+            permit,
         });
         let arrival = arrival.ok_or(peer);
         if accepted.send(arrival).await.is_err() {

@@ -113,7 +113,7 @@ pub(super) fn listen(socket: &Socket) -> io::Result<UnixListener> {
 pub(super) async fn accept(
     listener: UnixListener,
     file: SocketFile,
-    places: ConnectionLimiter,
+    limiter: ConnectionLimiter,
     accepted: mpsc::Sender<AcceptResult<Stream>>,
 ) {
     let name: Arc<str> = format!("unix://{}", file.path.display()).into();
@@ -127,11 +127,11 @@ pub(super) async fn accept(
                     listener: Arc::clone(&name),
                     ..local.into()
                 };
-                match places.try_acquire() {
-                    Some(place) => Ok(AcceptedConnection {
+                match limiter.try_acquire() {
+                    Some(permit) => Ok(AcceptedConnection {
                         stream: Stream::plain(Transport::Unix(stream)),
                         peer,
-                        permit: place,
+                        permit,
                     }),
                     None => Err(peer),
                 }

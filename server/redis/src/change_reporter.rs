@@ -61,13 +61,13 @@ impl ChangeReporter {
 
     /// Ends a watch, to which no more changes are reported.
     pub(super) fn end_watch(&self, watch: EngineRequestId) {
-        self.state().watch.take_if(|(ask, _)| *ask == watch);
+        self.state().watch.take_if(|(id, _)| *id == watch);
     }
 
     /// Returns the revision up to which all changes were reported to a watch, or `None` if it has ended.
     pub(super) fn reported_revision(&self, watch: EngineRequestId) -> Option<Revision> {
         let state = self.state();
-        let (_, at) = state.watch.filter(|(ask, _)| *ask == watch)?;
+        let (_, at) = state.watch.filter(|(id, _)| *id == watch)?;
         Some(at)
     }
 
@@ -77,11 +77,11 @@ impl ChangeReporter {
         watch: EngineRequestId,
         at: Revision,
         changes: Vec<(Bytes, Option<Record>)>,
-        tell: &UnboundedSender<EngineEvent>,
+        events: &UnboundedSender<EngineEvent>,
     ) -> ChangePosition {
         let mut state = self.state();
         match &mut state.watch {
-            Some((ask, known)) if *ask == watch => {
+            Some((id, known)) if *id == watch => {
                 if at <= *known {
                     return ChangePosition::AlreadyReported;
                 }
@@ -90,7 +90,7 @@ impl ChangeReporter {
                 }
                 *known = at;
                 // The receiver may be gone.
-                let _ = tell.send(EngineEvent::Changes(watch, at, changes));
+                let _ = events.send(EngineEvent::Changes(watch, at, changes));
                 ChangePosition::Next
             }
             _ => ChangePosition::AlreadyReported,
@@ -102,16 +102,16 @@ impl ChangeReporter {
         &self,
         at: Revision,
         changes: impl FnOnce() -> Vec<(Bytes, Option<Record>)>,
-        tell: &UnboundedSender<EngineEvent>,
+        events: &UnboundedSender<EngineEvent>,
     ) {
         let mut state = self.state();
-        let Some((ask, known)) = &mut state.watch else {
+        let Some((id, known)) = &mut state.watch else {
             return;
         };
         if at.0 == known.0 + 1 {
             *known = at;
             // The receiver may be gone.
-            let _ = tell.send(EngineEvent::Changes(*ask, at, changes()));
+            let _ = events.send(EngineEvent::Changes(*id, at, changes()));
         } else if at > *known {
             state.is_behind = true;
             self.due_notify.notify_one();
@@ -175,16 +175,16 @@ mod tests {
         UnboundedSender<EngineEvent>,
         UnboundedReceiver<EngineEvent>,
     ) {
-        let (tell, told) = unbounded_channel();
-        let telling = ChangeReporter::default();
-        telling.begin_watch(WATCH, Revision(5));
-        (telling, tell, told)
+        let (events, received) = unbounded_channel();
+        let reporter = ChangeReporter::default();
+        reporter.begin_watch(WATCH, Revision(5));
+        (reporter, events, received)
     }
 
     /// Returns the reported revisions.
-    fn revisions(told: &mut UnboundedReceiver<EngineEvent>) -> Vec<u64> {
+    fn revisions(received: &mut UnboundedReceiver<EngineEvent>) -> Vec<u64> {
         let mut revisions = Vec::new();
-        while let Ok(EngineEvent::Changes(WATCH, at, _)) = told.try_recv() {
+        while let Ok(EngineEvent::Changes(WATCH, at, _)) = received.try_recv() {
             revisions.push(at.0);
         }
         revisions
@@ -192,78 +192,78 @@ mod tests {
 
     #[test]
     fn each_change_is_reported_once_from_the_commit_or_the_stream() {
-        let (telling, tell, mut told) = watched();
-        telling.report_own(Revision(6), Vec::new, &tell);
-        let read = |at| telling.report_from_stream(WATCH, Revision(at), Vec::new(), &tell);
+        let (reporter, events, mut received) = watched();
+        reporter.report_own(Revision(6), Vec::new, &events);
+        let read = |at| reporter.report_from_stream(WATCH, Revision(at), Vec::new(), &events);
         assert_eq!(read(6), ChangePosition::AlreadyReported);
         assert_eq!(read(7), ChangePosition::Next);
-        telling.report_own(Revision(7), Vec::new, &tell);
-        telling.report_own(Revision(8), Vec::new, &tell);
+        reporter.report_own(Revision(7), Vec::new, &events);
+        reporter.report_own(Revision(8), Vec::new, &events);
         assert_eq!(read(10), ChangePosition::Ahead);
-        assert_eq!(revisions(&mut told), [6, 7, 8]);
-        assert_eq!(telling.reported_revision(WATCH), Some(Revision(8)));
+        assert_eq!(revisions(&mut received), [6, 7, 8]);
+        assert_eq!(reporter.reported_revision(WATCH), Some(Revision(8)));
     }
 
     #[test]
     fn a_change_after_a_gap_waits_for_the_stream() {
-        let (telling, tell, mut told) = watched();
-        telling.report_own(Revision(7), Vec::new, &tell);
-        assert_eq!(revisions(&mut told), [0; 0]);
-        let read = |at| telling.report_from_stream(WATCH, Revision(at), Vec::new(), &tell);
+        let (reporter, events, mut received) = watched();
+        reporter.report_own(Revision(7), Vec::new, &events);
+        assert_eq!(revisions(&mut received), [0; 0]);
+        let read = |at| reporter.report_from_stream(WATCH, Revision(at), Vec::new(), &events);
         assert_eq!(
             (read(6), read(7)),
             (ChangePosition::Next, ChangePosition::Next)
         );
-        assert_eq!(revisions(&mut told), [6, 7]);
+        assert_eq!(revisions(&mut received), [6, 7]);
     }
 
     #[test]
     fn a_watch_that_has_ended_gets_no_changes() {
-        let (telling, tell, mut told) = watched();
-        telling.end_watch(EngineRequestId(2));
-        assert_eq!(telling.reported_revision(WATCH), Some(Revision(5)));
-        telling.end_watch(WATCH);
-        telling.report_own(Revision(6), Vec::new, &tell);
+        let (reporter, events, mut received) = watched();
+        reporter.end_watch(EngineRequestId(2));
+        assert_eq!(reporter.reported_revision(WATCH), Some(Revision(5)));
+        reporter.end_watch(WATCH);
+        reporter.report_own(Revision(6), Vec::new, &events);
         assert_eq!(
-            telling.report_from_stream(WATCH, Revision(6), Vec::new(), &tell),
+            reporter.report_from_stream(WATCH, Revision(6), Vec::new(), &events),
             ChangePosition::AlreadyReported
         );
-        assert_eq!(telling.reported_revision(WATCH), None);
-        assert_eq!(revisions(&mut told), [0; 0]);
+        assert_eq!(reporter.reported_revision(WATCH), None);
+        assert_eq!(revisions(&mut received), [0; 0]);
     }
 
     /// Returns whether the stream is to be read at once.
-    async fn is_due(telling: &ChangeReporter) -> bool {
-        timeout(MAX_UNREAD / 2, telling.wait_until_due())
+    async fn is_due(reporter: &ChangeReporter) -> bool {
+        timeout(MAX_UNREAD / 2, reporter.wait_until_due())
             .await
             .is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_stream_is_read_when_no_commit_is_in_flight_or_another_server_made_a_change() {
-        let (telling, tell, _told) = watched();
-        assert!(is_due(&telling).await);
-        let (first, second) = (telling.begin_commit(), telling.begin_commit());
-        assert!(!is_due(&telling).await);
-        telling.report_own(Revision(6), Vec::new, &tell);
-        assert!(!is_due(&telling).await, "nobody else changed anything");
-        telling.report_own(Revision(8), Vec::new, &tell);
-        assert!(is_due(&telling).await);
-        assert!(!is_due(&telling).await, "it is known already");
+        let (reporter, events, _received) = watched();
+        assert!(is_due(&reporter).await);
+        let (first, second) = (reporter.begin_commit(), reporter.begin_commit());
+        assert!(!is_due(&reporter).await);
+        reporter.report_own(Revision(6), Vec::new, &events);
+        assert!(!is_due(&reporter).await, "nobody else changed anything");
+        reporter.report_own(Revision(8), Vec::new, &events);
+        assert!(is_due(&reporter).await);
+        assert!(!is_due(&reporter).await, "it is known already");
         drop(first);
-        assert!(!is_due(&telling).await);
+        assert!(!is_due(&reporter).await);
         drop(second);
-        assert!(is_due(&telling).await, "none has followed for a while");
+        assert!(is_due(&reporter).await, "none has followed for a while");
         let before = Instant::now();
-        assert!(is_due(&telling).await);
+        assert!(is_due(&reporter).await);
         assert_eq!(before.elapsed(), Duration::ZERO, "it is quiet already");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_stream_is_read_eventually_while_commits_are_in_flight() {
-        let (telling, ..) = watched();
-        let _under_way = telling.begin_commit();
-        let reading = timeout(2 * MAX_UNREAD, telling.wait_until_due()).await;
+        let (reporter, ..) = watched();
+        let _under_way = reporter.begin_commit();
+        let reading = timeout(2 * MAX_UNREAD, reporter.wait_until_due()).await;
         assert!(reading.is_ok());
     }
 }

@@ -18,9 +18,9 @@ const PROBE: &str = include_str!("probe.lua");
 pub(super) async fn compare(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    ask: EngineRequestId,
+    id: EngineRequestId,
     (process, shown_ms): (u128, u64),
-    tell: UnboundedSender<EngineEvent>,
+    events: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
     let mut commands = ::redis::pipe();
     commands.cmd("TIME");
@@ -35,7 +35,7 @@ pub(super) async fn compare(
     commands.ignore_errors();
     let count = commands.len();
     let answers: Result<Vec<Value>, _> = connection.send_packed_commands(&commands, 0, count).await;
-    let (found, then) = match &answers {
+    let (found, status) = match &answers {
         Ok(answers) if answers.iter().any(ends_connection) => (None, ConnectionStatus::Lost),
         Ok(answers) => (decode_clocks(answers), ConnectionStatus::Usable),
         Err(_) => (None, ConnectionStatus::Lost),
@@ -44,12 +44,12 @@ pub(super) async fn compare(
         tracing::debug!(?answers, "cannot read the clocks of the servers from redis");
     }
     // The receiver may be gone.
-    let _ = tell.send(EngineEvent::Clocks(ask, found.ok_or(None)));
+    let _ = events.send(EngineEvent::Clocks(id, found.ok_or(None)));
     let probed = answers.ok().as_deref().and_then(<[_]>::last).map(writable);
-    if let Some(taken) = probed.flatten() {
-        let _ = tell.send(EngineEvent::Writable(taken));
+    if let Some(result) = probed.flatten() {
+        let _ = events.send(EngineEvent::Writable(result));
     }
-    then
+    status
 }
 
 /// Interprets the answer to the probe for writes.
@@ -78,7 +78,7 @@ fn decode_clocks(answers: &[Value]) -> Option<ClockReadings> {
     };
     let engine_ms = number(seconds)? * 1_000 + number(micros)? / 1_000;
     let nodes = fields.as_chunks::<2>().0.iter();
-    let nodes = nodes.filter_map(|[node, told]| decode_clock(node, told, engine_ms));
+    let nodes = nodes.filter_map(|[node, reading]| decode_clock(node, reading, engine_ms));
     Some(ClockReadings {
         engine_ms: Some(engine_ms),
         nodes: nodes.collect(),
@@ -86,13 +86,13 @@ fn decode_clocks(answers: &[Value]) -> Option<ClockReadings> {
 }
 
 /// Decodes the report of a node's clock; `None` if it is too old.
-fn decode_clock(node: &Value, told: &Value, engine_ms: u64) -> Option<(u128, u64)> {
-    let (Value::BulkString(node), Value::BulkString(told)) = (node, told) else {
+fn decode_clock(node: &Value, reading: &Value, engine_ms: u64) -> Option<(u128, u64)> {
+    let (Value::BulkString(node), Value::BulkString(reading)) = (node, reading) else {
         return None;
     };
     let process = u128::from_str_radix(std::str::from_utf8(node).ok()?, 16).ok()?;
-    let colon = told.iter().position(|byte| *byte == b':')?;
-    let (shown, at) = (number(&told[..colon])?, number(&told[colon + 1..])?);
+    let colon = reading.iter().position(|byte| *byte == b':')?;
+    let (shown, at) = (number(&reading[..colon])?, number(&reading[colon + 1..])?);
     (engine_ms.abs_diff(at) <= lifetime_ms()).then_some((process, shown))
 }
 

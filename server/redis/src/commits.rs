@@ -58,7 +58,7 @@ pub(super) struct ScriptCommit {
 }
 
 impl ScriptCommit {
-    pub(super) fn new(ask: EngineRequestId, unit: &EngineCommit) -> Self {
+    pub(super) fn new(id: EngineRequestId, unit: &EngineCommit) -> Self {
         let (mut entries, mut floors) = (SmallVec::<[CommitEntry; 1]>::new(), Vec::new());
         for (place, revision) in &unit.compares {
             let expected = Some(*revision);
@@ -135,7 +135,7 @@ impl ScriptCommit {
         });
         let compared = compared.collect();
         Self {
-            request_id: ask,
+            request_id: id,
             entries,
             floors,
             reply: answer,

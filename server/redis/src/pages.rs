@@ -32,15 +32,15 @@ impl From<RedisError> for Failure {
 pub(super) async fn page(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    ask: EngineRequestId,
+    id: EngineRequestId,
     after: Option<(u16, Bytes)>,
-    (most, portion): (usize, Arc<AdaptiveBatchSize>),
-    tell: UnboundedSender<EngineEvent>,
+    (limit, batch_size): (usize, Arc<AdaptiveBatchSize>),
+    events: UnboundedSender<EngineEvent>,
 ) {
-    let most = most.min(portion.current());
+    let limit = limit.min(batch_size.current());
     let begun = Instant::now();
-    let page = confirmed_page(&mut connection, &session, after, most).await;
-    portion.finished(most, begun.elapsed());
+    let page = confirmed_page(&mut connection, &session, after, limit).await;
+    batch_size.finished(limit, begun.elapsed());
     let page = page.map_err(|failure| match failure {
         Failure::Redis(error) => {
             tracing::debug!(%error, "redis did not answer a page");
@@ -49,7 +49,7 @@ pub(super) async fn page(
         Failure::HistoryChanged | Failure::Unconfirmed => None,
         Failure::Engine(error) => Some(error),
     });
-    let _ = tell.send(EngineEvent::Page(ask, page));
+    let _ = events.send(EngineEvent::Page(id, page));
 }
 
 /// Reads a page. Like reads of single keys, it counts only once enough replicas have the data.
@@ -57,9 +57,9 @@ async fn confirmed_page(
     connection: &mut MultiplexedConnection,
     session: &Session,
     after: Option<(u16, Bytes)>,
-    most: usize,
+    limit: usize,
 ) -> Result<RecordPage, Failure> {
-    let page = page_after(connection, session, after, most).await?;
+    let page = page_after(connection, session, after, limit).await?;
     // A master that has become a replica of another one has the records of that one.
     if !is_of_session(connection, session).await? {
         return Err(Failure::HistoryChanged);
@@ -86,7 +86,7 @@ async fn page_after(
     connection: &mut MultiplexedConnection,
     session: &Session,
     after: Option<(u16, Bytes)>,
-    most: usize,
+    limit: usize,
 ) -> Result<RecordPage, Failure> {
     let names = &session.names;
     let first = after.as_ref().map_or(0, |(bucket, _)| *bucket);
@@ -109,11 +109,11 @@ async fn page_after(
         }
     }
     let mut records: Vec<KeyedRecord> = Vec::new();
-    while records.len() < most
+    while records.len() < limit
         && let Some(bucket) = buckets.pop_front()
     {
         let after = after.as_ref().filter(|(of, _)| *of == bucket);
-        let room = most - records.len();
+        let room = limit - records.len();
         let (found, has_more) =
             read_bucket(connection, session, bucket, after.map(|(_, key)| key), room).await?;
         records.extend(found);
@@ -136,7 +136,7 @@ async fn read_bucket(
     session: &Session,
     bucket: u16,
     after: Option<&Bytes>,
-    most: usize,
+    limit: usize,
 ) -> Result<(Vec<KeyedRecord>, bool), Failure> {
     let names = &session.names;
     let mut keys: Vec<Vec<u8>> = ::redis::cmd("SMEMBERS")
@@ -145,8 +145,8 @@ async fn read_bucket(
         .await?;
     keys.retain(|key| after.is_none_or(|after| key[..] > after[..]));
     keys.sort_unstable();
-    let has_more = keys.len() > most;
-    keys.truncate(most);
+    let has_more = keys.len() > limit;
+    keys.truncate(limit);
     if keys.is_empty() {
         return Ok((Vec::new(), false));
     }

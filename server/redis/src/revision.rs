@@ -12,22 +12,22 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(super) async fn report(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    asked: Vec<EngineRequestId>,
-    tell: UnboundedSender<EngineEvent>,
+    ids: Vec<EngineRequestId>,
+    events: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
     let names = &session.names;
     let mut commands = ::redis::pipe();
     commands.cmd("GET").arg(names.counter());
     commands.cmd("HGET").arg(names.manifest()).arg("history");
-    let (found, then) = match query(&mut connection, &session, commands).await {
+    let (found, status) = match query(&mut connection, &session, commands).await {
         Ok(answers) => decode(&answers, &session),
-        Err(then) => (Err(None), then),
+        Err(status) => (Err(None), status),
     };
-    for ask in asked {
+    for id in ids {
         // The receiver may be gone.
-        let _ = tell.send(EngineEvent::Revision(ask, found.clone()));
+        let _ = events.send(EngineEvent::Revision(id, found.clone()));
     }
-    then
+    status
 }
 
 fn decode(

@@ -171,15 +171,15 @@ fn add_reads(commands: &mut Pipeline, session: &Session, single: &[ReadRequest])
     let names = &session.names;
     let count = floors_of(single);
     if count > 0 {
-        let with_floors = single.iter().filter(|question| question.has_floors);
+        let with_floors = single.iter().filter(|request| request.has_floors);
         let mut floors = Cmd::with_capacity(2 + count, FLOORS_BYTES + count * BUCKET_BYTES);
         floors.arg("HMGET").arg(names.floors());
-        for key in with_floors.flat_map(|question| &question.keys) {
+        for key in with_floors.flat_map(|request| &request.keys) {
             floors.arg(bucket_of(key));
         }
         commands.add_command(floors);
     }
-    for key in single.iter().flat_map(|question| &question.keys) {
+    for key in single.iter().flat_map(|request| &request.keys) {
         let name = names.entries_of_bucket(bucket_of(key));
         let mut entry = Cmd::with_capacity(3, "HGET".len() + name.len() + key.len());
         entry.arg("HGET").arg(name).arg(&key[..]);
@@ -189,16 +189,16 @@ fn add_reads(commands: &mut Pipeline, session: &Session, single: &[ReadRequest])
     history.arg("history");
 }
 
-/// Returns the number of questions that need a floor.
+/// Returns the number of requests that need a floor.
 fn floors_of(single: &[ReadRequest]) -> usize {
-    let wanting = single.iter().filter(|question| question.has_floors);
+    let wanting = single.iter().filter(|request| request.has_floors);
     wanting.count()
 }
 
 /// Adds the command that reads several keys at one moment.
-fn add_joint_read(commands: &mut Pipeline, session: &Session, several: &[ReadRequest]) {
+fn add_joint_read(commands: &mut Pipeline, session: &Session, requests: &[ReadRequest]) {
     let names = &session.names;
-    let keys: Vec<&Bytes> = several.iter().flat_map(|it| &it.keys).collect();
+    let keys: Vec<&Bytes> = requests.iter().flat_map(|it| &it.keys).collect();
     let call = commands.cmd("EVALSHA").arg(&session.read);
     call.arg(2 + keys.len());
     call.arg(names.manifest()).arg(names.floors());
@@ -238,8 +238,8 @@ fn decode_single_states(
         return Err(ConnectionStatus::Lost);
     }
     let mut floors = floors.iter();
-    let seen = answers.zip(single).map(|(found, question)| {
-        let of_floor = if question.has_floors {
+    let seen = answers.zip(single).map(|(found, request)| {
+        let of_floor = if request.has_floors {
             floors.next()
         } else {
             None
@@ -261,47 +261,47 @@ fn decode_single_states(
     Ok(seen.collect())
 }
 
-/// Reads the keys of some questions. Those of one question are read at one moment.
+/// Reads the keys of some requests. Those of one request are read at one moment.
 pub(super) async fn read(
     mut connection: MultiplexedConnection,
     session: Arc<Session>,
-    asked: Vec<ReadRequest>,
-    portion: Arc<AdaptiveBatchSize>,
-    tell: UnboundedSender<EngineEvent>,
+    requests: Vec<ReadRequest>,
+    batch_size: Arc<AdaptiveBatchSize>,
+    events: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
-    let keys = asked.iter().map(|question| question.keys.len()).sum();
-    let (single, several): (Vec<_>, Vec<_>) = asked
+    let keys = requests.iter().map(|request| request.keys.len()).sum();
+    let (single, joint): (Vec<_>, Vec<_>) = requests
         .into_iter()
-        .partition(|question| question.keys.len() == 1);
+        .partition(|request| request.keys.len() == 1);
     let mut commands = Pipeline::with_capacity(single.len() + 3);
     if !single.is_empty() {
         add_reads(&mut commands, &session, &single);
     }
     let count = commands.len();
-    if !several.is_empty() {
-        add_joint_read(&mut commands, &session, &several);
+    if !joint.is_empty() {
+        add_joint_read(&mut commands, &session, &joint);
     }
-    let mut then = ConnectionStatus::Usable;
+    let mut status = ConnectionStatus::Usable;
     let begun = Instant::now();
     let answers = query(&mut connection, &session, commands).await;
-    portion.finished(keys, begun.elapsed());
+    batch_size.finished(keys, begun.elapsed());
     let answers = answers.unwrap_or_else(|lost| {
-        then = lost;
+        status = lost;
         Vec::new()
     });
     let mut of_single = answers;
-    let of_several = of_single.split_off(count.min(of_single.len()));
+    let of_joint = of_single.split_off(count.min(of_single.len()));
     let found = decode_single_states(of_single, &session, &single).unwrap_or_else(|lost| {
-        then = lost;
+        status = lost;
         Vec::new()
     });
     let mut found = found.into_iter();
-    for question in single {
+    for request in single {
         let found = found.next().unwrap_or(Err(None)).map(|seen| vec![seen]);
         // The receiver may be gone.
-        let _ = tell.send(EngineEvent::Read(question.id, found));
+        let _ = events.send(EngineEvent::Read(request.id, found));
     }
-    let all = match &of_several[..] {
+    let all = match &of_joint[..] {
         [Value::Array(all)] => &all[..],
         [] => &[],
         answer => {
@@ -310,17 +310,17 @@ pub(super) async fn read(
         }
     };
     let mut rest = all;
-    for question in several {
-        let found = match rest.split_at_checked(2 * question.keys.len()) {
+    for request in joint {
+        let found = match rest.split_at_checked(2 * request.keys.len()) {
             Some((own, behind)) => {
                 rest = behind;
                 decode_states(own).map_err(Some)
             }
             None => Err(None),
         };
-        let _ = tell.send(EngineEvent::Read(question.id, found));
+        let _ = events.send(EngineEvent::Read(request.id, found));
     }
-    then
+    status
 }
 
 pub(super) fn is_same_history(history: &Value, session: &Session) -> bool {
@@ -333,10 +333,10 @@ pub(super) async fn commit(
     session: Arc<Session>,
     group: Vec<ScriptCommit>,
     items: u64,
-    telling: Arc<ChangeReporter>,
-    tell: UnboundedSender<EngineEvent>,
+    reporter: Arc<ChangeReporter>,
+    events: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
-    let _under_way = telling.begin_commit();
+    let _under_way = reporter.begin_commit();
     let names = &session.names;
     let layout = ScriptLayout::of(&group);
     let mut call = ::redis::cmd("EVALSHA");
@@ -352,12 +352,12 @@ pub(super) async fn commit(
     layout.write_to(&mut call, names, head);
     let mut commands = ::redis::pipe();
     commands.add_command(call);
-    let (answer, then) = match query(&mut connection, &session, commands).await {
+    let (answer, status) = match query(&mut connection, &session, commands).await {
         Ok(mut answers) => (answers.pop(), ConnectionStatus::Usable),
-        Err(then) => (None, then),
+        Err(status) => (None, status),
     };
     let verdicts = outcomes_of(answer, &layout, &group);
-    let asks: Vec<_> = group.iter().map(|commit| commit.request_id).collect();
+    let ids: Vec<_> = group.iter().map(|commit| commit.request_id).collect();
     let is_made = |verdict: &CommitOutcome| matches!(verdict, CommitOutcome::Committed(_));
     let made = verdicts.iter().find_map(|verdict| match verdict {
         CommitOutcome::Committed(revision) => Some(*revision),
@@ -369,13 +369,13 @@ pub(super) async fn commit(
             let made = made.filter(|(_, verdict)| is_made(verdict));
             made.flat_map(|(commit, _)| commit.changes()).collect()
         };
-        telling.report_own(revision, changes, &tell);
+        reporter.report_own(revision, changes, &events);
     }
-    for (ask, verdict) in asks.into_iter().zip(verdicts) {
+    for (id, verdict) in ids.into_iter().zip(verdicts) {
         // The receiver may be gone.
-        let _ = tell.send(EngineEvent::Committed(ask, verdict));
+        let _ = events.send(EngineEvent::Committed(id, verdict));
     }
-    then
+    status
 }
 
 /// Returns the verdict on each unit of a group.

@@ -24,43 +24,43 @@ const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) async fn watch(
     config: Arc<RedisConfig>,
     session: Arc<Session>,
-    (portions, telling): (BatchSizes, Arc<ChangeReporter>),
-    said: LogDeduplicator,
-    ask: EngineRequestId,
-    tell: UnboundedSender<EngineEvent>,
+    (batch_sizes, reporter): (BatchSizes, Arc<ChangeReporter>),
+    log_deduplicator: LogDeduplicator,
+    id: EngineRequestId,
+    events: UnboundedSender<EngineEvent>,
 ) -> ConnectionStatus {
-    let mut then = ConnectionStatus::Usable;
+    let mut status = ConnectionStatus::Usable;
     let lost = tokio::select! {
-        lost = run_watch(&config, &session, (&portions, &telling), &said, ask, &tell) => lost,
+        lost = run_watch(&config, &session, (&batch_sizes, &reporter), &log_deduplicator, id, &events) => lost,
         () = session.left() => transient("redis has another master"),
     };
-    telling.end_watch(ask);
+    reporter.end_watch(id);
     let (reason, error) = match lost {
         ReadError::Transient(reason) => (reason, None),
         ReadError::Permanent(error) => (error.to_string(), Some(error)),
         ReadError::ConnectionLost => {
-            then = ConnectionStatus::Lost;
+            status = ConnectionStatus::Lost;
             ("the connection to redis must be renewed".into(), None)
         }
     };
-    if said.is_new(&reason) {
+    if log_deduplicator.is_new(&reason) {
         tracing::warn!(
             reason,
             "redis no longer has the changes since the last one received; the server reads all keys and watches again"
         );
     }
     // The receiver may be gone.
-    let _ = tell.send(EngineEvent::WatchLost(ask, error));
-    then
+    let _ = events.send(EngineEvent::WatchLost(id, error));
+    status
 }
 
 async fn run_watch(
     config: &RedisConfig,
     session: &Session,
-    (portions, telling): (&BatchSizes, &ChangeReporter),
-    said: &LogDeduplicator,
-    ask: EngineRequestId,
-    tell: &UnboundedSender<EngineEvent>,
+    (batch_sizes, reporter): (&BatchSizes, &ChangeReporter),
+    log_deduplicator: &LogDeduplicator,
+    id: EngineRequestId,
+    events: &UnboundedSender<EngineEvent>,
 ) -> ReadError {
     let connection = match connection::connect(config, &session.address).await {
         Ok(connection) => connection,
@@ -70,12 +70,12 @@ async fn run_watch(
         reader: Reader {
             connection,
             session,
-            batch_sizes: portions,
+            batch_sizes,
         },
-        reporter: telling,
-        log_deduplicator: said,
-        request_id: ask,
-        events: tell,
+        reporter,
+        log_deduplicator,
+        request_id: id,
+        events,
     };
     match watch.run().await {
         Err(lost) => lost,
@@ -151,11 +151,11 @@ impl WatchTask<'_> {
 
     /// Reports all entries, each as it is when it is read.
     async fn report_entries(&mut self) -> Result<(), ReadError> {
-        let (session, portions) = (self.reader.session, self.reader.batch_sizes);
+        let (session, batch_sizes) = (self.reader.session, self.reader.batch_sizes);
         let mut left: Vec<(u16, Vec<u8>)> = Vec::new();
         let mut next = 0;
         loop {
-            let most = portions.entries.current();
+            let most = batch_sizes.entries.current();
             let shelves = (most / MAX_SCANNED_ENTRIES).max(1);
             while left.len() < shelves && next < SHELVES {
                 left.push((next, b"0".to_vec()));
@@ -172,7 +172,7 @@ impl WatchTask<'_> {
             }
             let begun = Instant::now();
             let answers = self.reader.query(commands).await;
-            portions.entries.finished(most, begun.elapsed());
+            batch_sizes.entries.finished(most, begun.elapsed());
             let answers = answers?;
             let mut later = Vec::new();
             let mut records = Vec::new();

@@ -41,9 +41,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 
 pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends: ThreadChannels) {
     let config = Arc::new(config);
-    let portions = BatchSizes::default();
-    let said = LogDeduplicator::default();
-    let telling = Arc::new(ChangeReporter::default());
+    let batch_sizes = BatchSizes::default();
+    let log_deduplicator = LogDeduplicator::default();
+    let reporter = Arc::new(ChangeReporter::default());
     let mut watches = JoinSet::new();
     let mut reached = reached;
     loop {
@@ -51,7 +51,7 @@ pub(super) async fn run(config: RedisConfig, reached: MasterConnection, mut ends
         let serving = serve(
             &config,
             reached,
-            (&portions, &said, &telling),
+            (&batch_sizes, &log_deduplicator, &reporter),
             &mut ends,
             &mut watches,
         );
@@ -97,11 +97,12 @@ enum ServeEnd {
 async fn serve(
     config: &Arc<RedisConfig>,
     reached: MasterConnection,
-    (portions, said, telling): (&BatchSizes, &LogDeduplicator, &Arc<ChangeReporter>),
-    ThreadChannels {
-        requests: asked,
-        events: tell,
-    }: &mut ThreadChannels,
+    (batch_sizes, log_deduplicator, reporter): (
+        &BatchSizes,
+        &LogDeduplicator,
+        &Arc<ChangeReporter>,
+    ),
+    ThreadChannels { requests, events }: &mut ThreadChannels,
     watches: &mut JoinSet<ConnectionStatus>,
 ) -> ServeEnd {
     let MasterConnection {
@@ -114,53 +115,53 @@ async fn serve(
         (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let (mut others, mut revisions) = (JoinSet::new(), Vec::new());
     let mut stream = StreamStats::default();
-    let mut some = Vec::with_capacity(MAX_RECEIVED);
+    let mut received = Vec::with_capacity(MAX_RECEIVED);
     let mut superseded = std::pin::pin!(master_discovery::superseded(config, &session.address));
     let mut next_master = None;
     let mut is_lost = false;
     while !is_lost && next_master.is_none() {
         while reading.len() < MAX_READ_GROUPS && !reads.is_empty() {
-            let group = gather(&mut reads, portions.reads.current());
+            let group = gather(&mut reads, batch_sizes.reads.current());
             let (connection, session) = (connection.clone(), Arc::clone(&session));
-            let portion = Arc::clone(&portions.reads);
+            let batch_size = Arc::clone(&batch_sizes.reads);
             reading.spawn(transactions::read(
                 connection,
                 session,
                 group,
-                portion,
-                tell.clone(),
+                batch_size,
+                events.clone(),
             ));
         }
         if !revisions.is_empty() {
-            let asked = std::mem::take(&mut revisions);
+            let ids = std::mem::take(&mut revisions);
             let (connection, session) = (connection.clone(), Arc::clone(&session));
-            others.spawn(revision::report(connection, session, asked, tell.clone()));
+            others.spawn(revision::report(connection, session, ids, events.clone()));
         }
         while committing.len() < MAX_COMMIT_GROUPS && !commits.is_empty() {
             let group = commits::gather(&mut commits);
             let items = stream.max_items(&group);
             let (connection, session) = (connection.clone(), Arc::clone(&session));
-            let telling = Arc::clone(telling);
+            let reporter = Arc::clone(reporter);
             let commit =
-                transactions::commit(connection, session, group, items, telling, tell.clone());
+                transactions::commit(connection, session, group, items, reporter, events.clone());
             committing.spawn(commit);
         }
         tokio::select! {
-            Some(then) = reading.join_next() => is_lost = is_connection_lost(&then),
-            Some(then) = committing.join_next() => is_lost = is_connection_lost(&then),
+            Some(status) = reading.join_next() => is_lost = is_connection_lost(&status),
+            Some(status) = committing.join_next() => is_lost = is_connection_lost(&status),
             Some(_) = paging.join_next() => {}
-            Some(then) = others.join_next() => is_lost = is_connection_lost(&then),
-            Some(then) = watches.join_next() => is_lost = then.is_ok_and(|then| then == ConnectionStatus::Lost),
+            Some(status) = others.join_next() => is_lost = is_connection_lost(&status),
+            Some(status) = watches.join_next() => is_lost = status.is_ok_and(|status| status == ConnectionStatus::Lost),
             other = &mut superseded => {
                 session.leave();
                 next_master = Some(other);
             }
-            count = asked.recv_many(&mut some, MAX_RECEIVED) => {
+            count = requests.recv_many(&mut received, MAX_RECEIVED) => {
                 if count == 0 {
                     return ServeEnd::LinkDropped;
                 }
-                for (id, ask) in some.drain(..) {
-                    match ask {
+                for (id, request) in received.drain(..) {
+                    match request {
                         EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
                         EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
                         EngineRequest::Revision => revisions.push(id),
@@ -170,25 +171,25 @@ async fn serve(
                                 commits.push_back(commit);
                             } else {
                                 let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
-                                let _ = tell.send(EngineEvent::Committed(id, verdict));
+                                let _ = events.send(EngineEvent::Committed(id, verdict));
                             }
                         }
                         EngineRequest::Page { after, limit } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
-                            let limits = (limit, Arc::clone(&portions.pages));
-                            paging.spawn(pages::page(connection, session, id, after, limits, tell.clone()));
+                            let limits = (limit, Arc::clone(&batch_sizes.pages));
+                            paging.spawn(pages::page(connection, session, id, after, limits, events.clone()));
                         }
                         EngineRequest::Clocks { process, reading_ms } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
-                            others.spawn(clocks::compare(connection, session, id, (process, reading_ms), tell.clone()));
+                            others.spawn(clocks::compare(connection, session, id, (process, reading_ms), events.clone()));
                         }
                         EngineRequest::Watch => {
                             // There is one watch at a time.
                             watches.abort_all();
                             let (config, session) = (Arc::clone(config), Arc::clone(&session));
-                            let (portions, said) = (portions.clone(), said.clone());
-                            let telling = Arc::clone(telling);
-                            watches.spawn(watch::watch(config, session, (portions, telling), said, id, tell.clone()));
+                            let (batch_sizes, log_deduplicator) = (batch_sizes.clone(), log_deduplicator.clone());
+                            let reporter = Arc::clone(reporter);
+                            watches.spawn(watch::watch(config, session, (batch_sizes, reporter), log_deduplicator, id, events.clone()));
                         }
                     }
                 }
@@ -201,7 +202,7 @@ async fn serve(
     while committing.join_next().await.is_some() {}
     while paging.join_next().await.is_some() {}
     while others.join_next().await.is_some() {}
-    report_unsent(reads, commits, tell);
+    report_unsent(reads, commits, events);
     next_master.map_or(ServeEnd::ConnectionLost, ServeEnd::Superseded)
 }
 
@@ -222,8 +223,8 @@ fn report_unsent(
     }
 }
 
-fn is_connection_lost(then: &Result<ConnectionStatus, tokio::task::JoinError>) -> bool {
-    !matches!(then, Ok(ConnectionStatus::Usable))
+fn is_connection_lost(status: &Result<ConnectionStatus, tokio::task::JoinError>) -> bool {
+    !matches!(status, Ok(ConnectionStatus::Usable))
 }
 
 /// Reconnects to the same store, however long it takes. Requests get no answer meanwhile. Returns `None` if the link was dropped.
@@ -231,10 +232,7 @@ async fn reconnect(
     config: &RedisConfig,
     former: &Session,
     superseded: Option<&Address>,
-    ThreadChannels {
-        requests: asked,
-        events: tell,
-    }: &mut ThreadChannels,
+    ThreadChannels { requests, events }: &mut ThreadChannels,
 ) -> Option<MasterConnection> {
     let replaced = {
         let mut connecting = std::pin::pin!(reconnect_to_store(config, former, superseded));
@@ -244,16 +242,16 @@ async fn reconnect(
                     Ok(reached) => return Some(reached),
                     Err(error) => break error,
                 },
-                next = asked.recv() => {
-                    let (id, ask) = next?;
-                    let _ = tell.send(failure_event(id, &ask, None));
+                next = requests.recv() => {
+                    let (id, request) = next?;
+                    let _ = events.send(failure_event(id, &request, None));
                 }
             }
         }
     };
     loop {
-        let (id, ask) = asked.recv().await?;
-        let _ = tell.send(failure_event(id, &ask, Some(replaced.clone())));
+        let (id, request) = requests.recv().await?;
+        let _ = events.send(failure_event(id, &request, Some(replaced.clone())));
     }
 }
 
@@ -267,7 +265,7 @@ async fn reconnect_to_store(
     superseded: Option<&Address>,
 ) -> Result<MasterConnection, EngineError> {
     let mut pause = BACKOFF.0;
-    let said = LogDeduplicator::default();
+    let log_deduplicator = LogDeduplicator::default();
     loop {
         let purpose = ConnectPurpose::Reconnect;
         match master_discovery::connect_to_master(config, purpose, superseded).await {
@@ -281,7 +279,7 @@ async fn reconnect_to_store(
             }
             Err(obstacle) => {
                 let error = obstacle.describe();
-                if said.is_new(&error) {
+                if log_deduplicator.is_new(&error) {
                     tracing::warn!(error, "cannot connect to redis yet; retrying");
                 }
             }
@@ -291,13 +289,13 @@ async fn reconnect_to_store(
     }
 }
 
-/// Takes as many questions as fit a group of `most` keys, at least one.
-fn gather(queue: &mut VecDeque<ReadRequest>, most: usize) -> Vec<ReadRequest> {
+/// Takes as many requests as fit a group of `max_keys` keys, at least one.
+fn gather(queue: &mut VecDeque<ReadRequest>, max_keys: usize) -> Vec<ReadRequest> {
     let mut group = Vec::new();
     let mut count = 0;
-    while let Some(question) = queue.front() {
-        count += question.keys.len();
-        if !group.is_empty() && count > most {
+    while let Some(request) = queue.front() {
+        count += request.keys.len();
+        if !group.is_empty() && count > max_keys {
             break;
         }
         group.extend(queue.pop_front());

@@ -73,9 +73,9 @@ impl AppState {
 
     /// Returns the most recent refusals.
     pub(super) async fn refusals(&self) -> Reply {
-        let figures = self.inspect(Hub::metrics_snapshot).await;
-        let items = |figures: statestored_broker::hub::MetricsSnapshot| {
-            let last = figures.refusals.recent().map(|it| {
+        let metrics = self.inspect(Hub::metrics_snapshot).await;
+        let items = |metrics: statestored_broker::hub::MetricsSnapshot| {
+            let last = metrics.refusals.recent().map(|it| {
                 let refused = &it.details;
                 json!({
                     "at_ms": it.last_ms,
@@ -91,8 +91,8 @@ impl AppState {
             });
             last.collect::<Value>()
         };
-        match figures {
-            Ok(figures) => reply::json(StatusCode::OK, &json!({ "items": items(figures) })),
+        match metrics {
+            Ok(metrics) => reply::json(StatusCode::OK, &json!({ "items": items(metrics) })),
             Err(failure) => failure,
         }
     }
@@ -101,30 +101,30 @@ impl AppState {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = match self.is_shared().await {
+        let page = match self.is_shared().await {
             Ok(true) => self.shared_keys(pattern, cursor).await,
             Ok(false) => {
-                let asked = self.inspect(move |hub, now| hub.keys_from(&pattern, cursor, now));
-                asked.await
+                let page = self.inspect(move |hub, now| hub.keys_from(&pattern, cursor, now));
+                page.await
             }
             Err(failure) => Err(failure),
         };
-        keys(asked, |key| json!(describe_bytes(&key)))
+        keys(page, |key| json!(describe_bytes(&key)))
     }
 
     pub(super) async fn locks(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
-        let asked = match self.is_shared().await {
+        let page = match self.is_shared().await {
             Ok(true) => self.shared_locks(pattern, cursor).await,
             Ok(false) => {
-                let asked = self.inspect(move |hub, now| hub.locks_from(&pattern, cursor, now));
-                asked.await
+                let page = self.inspect(move |hub, now| hub.locks_from(&pattern, cursor, now));
+                page.await
             }
             Err(failure) => Err(failure),
         };
-        keys(asked, |lock| describe_lock(&lock))
+        keys(page, |lock| describe_lock(&lock))
     }
 
     pub(super) async fn entry(&self, query: Query<'_>) -> Reply {
@@ -134,12 +134,12 @@ impl AppState {
                 &"say which: ?key=KEY, percent-encoded",
             );
         };
-        let asked = key.clone();
+        let entry_key = key.clone();
         let found = match self.is_shared().await {
-            Ok(true) => self.shared_entry(asked, MAX_VALUE_BYTES).await,
+            Ok(true) => self.shared_entry(entry_key, MAX_VALUE_BYTES).await,
             Ok(false) => {
                 let found =
-                    self.inspect(move |hub, now| hub.entry_view(&asked, MAX_VALUE_BYTES, now));
+                    self.inspect(move |hub, now| hub.entry_view(&entry_key, MAX_VALUE_BYTES, now));
                 found.await
             }
             Err(failure) => Err(failure),
@@ -158,11 +158,11 @@ impl AppState {
     }
 
     pub(super) async fn delete(&self, body: &[u8]) -> Reply {
-        let asked = match serde_json::from_slice::<DeleteRequest>(body) {
-            Ok(asked) => asked,
+        let request = match serde_json::from_slice::<DeleteRequest>(body) {
+            Ok(request) => request,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
-        let key = match (asked.key, asked.hex) {
+        let key = match (request.key, request.hex) {
             (Some(key), None) => Some(Bytes::from(key)),
             (None, Some(digits)) => from_hex(&digits),
             _ => None,
@@ -171,7 +171,7 @@ impl AppState {
             let why = "say which: {\"key\": TEXT}, or {\"hex\": DIGITS}";
             return failure(StatusCode::BAD_REQUEST, &why);
         };
-        let fence = match asked.fence.map(|text| text.parse::<Hlc>()).transpose() {
+        let fence = match request.fence.map(|text| text.parse::<Hlc>()).transpose() {
             Ok(fence) => fence,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
@@ -213,15 +213,15 @@ impl AppState {
     }
 
     pub(super) async fn disconnect(&self, body: &[u8]) -> Reply {
-        let asked = match serde_json::from_slice::<DisconnectRequest>(body) {
-            Ok(asked) => asked,
+        let request = match serde_json::from_slice::<DisconnectRequest>(body) {
+            Ok(request) => request,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
         };
         let details = AuditDetails {
-            client: Some(truncate(&asked.client).into_owned()),
+            client: Some(truncate(&request.client).into_owned()),
             ..AuditDetails::default()
         };
-        let done = self.inspect(move |hub, now| hub.disconnect_client(&asked.client, now));
+        let done = self.inspect(move |hub, now| hub.disconnect_client(&request.client, now));
         details.attach_to(match done.await {
             Ok(true) => reply::json(StatusCode::OK, &json!({ "disconnected": true })),
             Ok(false) => failure(StatusCode::NOT_FOUND, &"no such client is connected"),
@@ -324,14 +324,14 @@ fn key_cursor(query: Query<'_>) -> Option<KeyCursor> {
 }
 
 fn keys<T>(
-    asked: Result<Option<ListPage<T, KeyCursor>>, Reply>,
-    show: impl Fn(T) -> Value,
+    page: Result<Option<ListPage<T, KeyCursor>>, Reply>,
+    to_json: impl Fn(T) -> Value,
 ) -> Reply {
-    match asked {
+    match page {
         Ok(Some(ListPage { items, next })) => {
             let digits = |part: Option<Bytes>| part.map(|bytes| hex(&bytes)).unwrap_or_default();
             let next = next.map(|it| format!("{}.{}", digits(it.token), digits(it.after)));
-            let items = items.into_iter().map(show).collect::<Value>();
+            let items = items.into_iter().map(to_json).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }
         Ok(None) => bad_cursor(),
@@ -339,10 +339,10 @@ fn keys<T>(
     }
 }
 
-fn list<T>(asked: Result<ListPage<T, usize>, Reply>, show: impl Fn(T) -> Value) -> Reply {
-    match asked {
+fn list<T>(page: Result<ListPage<T, usize>, Reply>, to_json: impl Fn(T) -> Value) -> Reply {
+    match page {
         Ok(ListPage { items, next }) => {
-            let items = items.into_iter().map(show).collect::<Value>();
+            let items = items.into_iter().map(to_json).collect::<Value>();
             reply::json(StatusCode::OK, &json!({ "items": items, "next": next }))
         }
         Err(failure) => failure,

@@ -85,10 +85,10 @@ impl AppState {
     /// Runs an inspection on the thread that serves the clients, and returns its result.
     pub(super) async fn inspect<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Hub, ClockReading) -> T + Send + 'static,
+        inspection: impl FnOnce(&mut Hub, ClockReading) -> T + Send + 'static,
     ) -> Result<T, Reply> {
-        let asked = self.server_handle().inspect(question);
-        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
+        let answer = self.server_handle().inspect(inspection);
+        match tokio::time::timeout(REPLY_TIMEOUT, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(ServerStopped)) => Err(failure(StatusCode::SERVICE_UNAVAILABLE, &ServerStopped)),
             Err(_) => Err(failure(

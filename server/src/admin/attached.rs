@@ -4,38 +4,38 @@ use super::exposition::MetricType::{Counter, Gauge};
 use statestored_broker::hub::BrokerMetrics;
 
 /// Appends the metrics.
-pub(super) fn broker(text: &mut Exposition, figures: &BrokerMetrics) {
+pub(super) fn broker(text: &mut Exposition, metrics: &BrokerMetrics) {
     text.family(
         "statestored_attached",
         Gauge,
         "1 while requests can come from the broker.",
     )
-    .sample(&[], u8::from(figures.is_attached));
+    .sample(&[], u8::from(metrics.is_attached));
     let counters = [
         (
             "statestored_attachments_total",
             "How often it became attached to the broker.",
-            figures.attach_count,
+            metrics.attach_count,
         ),
         (
             "statestored_attached_unwanted_total",
             "Notifications without a subscriber, after which the watches of the client ended.",
-            figures.unmatched_notifications,
+            metrics.unmatched_notifications,
         ),
         (
             "statestored_attached_refused_total",
             "Responses and notifications that the broker refused.",
-            figures.refused_messages,
+            metrics.refused_messages,
         ),
         (
             "statestored_attached_unproven_total",
             "Requests that were not executed because the broker did not say, or not rightly, who sent them.",
-            figures.unverified_requests,
+            metrics.unverified_requests,
         ),
         (
             "statestored_attached_lost_probes_total",
             "Connections that ended because the broker did not deliver a message of the server to itself.",
-            figures.lost_probes,
+            metrics.lost_probes,
         ),
     ];
     for (name, help, count) in counters {
@@ -46,5 +46,5 @@ pub(super) fn broker(text: &mut Exposition, figures: &BrokerMetrics) {
         Gauge,
         "Responses and notifications that wait for the broker.",
     )
-    .sample(&[], figures.queued_messages);
+    .sample(&[], metrics.queued_messages);
 }

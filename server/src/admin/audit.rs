@@ -63,14 +63,14 @@ impl AuditTrail {
         peer: SocketAddr,
         path: &str,
         changes: bool,
-        judged: Result<AccessLevel, RequestRefusal>,
+        authorization: Result<AccessLevel, RequestRefusal>,
         reply: &Reply,
     ) {
         let status = reply.status();
-        let is_denied =
-            judged.is_err() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let is_denied = authorization.is_err()
+            || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if is_denied {
-            return self.log_denied(peer, path, judged, status);
+            return self.log_denied(peer, path, authorization, status);
         }
         if !changes {
             return tracing::debug!(
@@ -106,7 +106,7 @@ impl AuditTrail {
         &self,
         peer: SocketAddr,
         path: &str,
-        judged: Result<AccessLevel, RequestRefusal>,
+        authorization: Result<AccessLevel, RequestRefusal>,
         status: StatusCode,
     ) {
         let mut lines = self.lines.borrow_mut();
@@ -120,7 +120,7 @@ impl AuditTrail {
         ) {
             return;
         }
-        let why = match judged {
+        let why = match authorization {
             Err(refusal) => refusal.reason().trim_end(),
             Ok(_) => "no token was given",
         };

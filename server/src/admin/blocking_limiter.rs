@@ -13,11 +13,11 @@ pub(super) struct BlockingLimiter {
 }
 
 impl BlockingLimiter {
-    /// Creates the guard. `patience` limits the time of each call, including its wait.
-    pub(super) fn with_timeout(patience: Duration) -> Self {
+    /// Creates the guard. `time_limit` limits the time of each call, including its wait.
+    pub(super) fn with_timeout(time_limit: Duration) -> Self {
         Self {
             lock: Arc::default(),
-            time_limit: patience,
+            time_limit,
         }
     }
 
@@ -25,18 +25,18 @@ impl BlockingLimiter {
     /// not ended.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        look: impl FnOnce() -> T + Send + 'static,
+        call: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let looking = async {
+        let running = async {
             let turn = Arc::clone(&self.lock).lock_owned().await;
-            let looking = spawn_blocking(move || {
-                let found = look();
+            let running = spawn_blocking(move || {
+                let found = call();
                 drop(turn);
                 found
             });
-            looking.await
+            running.await
         };
-        timeout(self.time_limit, looking).await.ok()?.ok()
+        timeout(self.time_limit, running).await.ok()?.ok()
     }
 }
 

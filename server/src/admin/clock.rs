@@ -5,13 +5,13 @@ use statestored_broker::hub::ClockMetrics;
 use statestored_store::service::ClockSkew;
 
 /// Appends the metrics.
-pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {
+pub(super) fn clock(text: &mut Exposition, metrics: &ClockMetrics) {
     text.family(
         "statestored_clock_skewed_timestamps_total",
         Counter,
         "Timestamps of SETs and TXNs more than a minute ahead of this machine's clock, or behind it.",
     );
-    for (direction, count) in ["ahead", "behind"].iter().zip(figures.skewed) {
+    for (direction, count) in ["ahead", "behind"].iter().zip(metrics.skewed) {
         text.sample(&[("direction", direction)], count);
     }
     text.family(
@@ -20,7 +20,7 @@ pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {
         "1 while most timestamps of clients indicate a wrong clock, by its direction.",
     );
     for (direction, skew) in [("behind", ClockSkew::Behind), ("ahead", ClockSkew::Ahead)] {
-        let is_so = figures.suspected_skew() == Some(skew);
+        let is_so = metrics.suspected_skew() == Some(skew);
         text.sample(&[("direction", direction)], u8::from(is_so));
     }
     text.family(
@@ -28,12 +28,12 @@ pub(super) fn clock(text: &mut Exposition, figures: &ClockMetrics) {
         Counter,
         "Times that the wall clock was set by a second or more.",
     )
-    .sample(&[], figures.steps);
+    .sample(&[], metrics.steps);
     #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
     text.family(
         "statestored_version_ahead_seconds",
         Gauge,
         "Time by which the highest version is ahead of the wall clock.",
     )
-    .sample(&[], figures.version_ahead_ms as f64 / 1e3);
+    .sample(&[], metrics.version_ahead_ms as f64 / 1e3);
 }

@@ -70,8 +70,8 @@ impl ConnectionPermit {
         ResponseGuard(Rc::clone(self))
     }
 
-    fn set_state(&self, standing: ActivityState) {
-        self.state.set(standing);
+    fn set_state(&self, state: ActivityState) {
+        self.state.set(state);
         self.touch();
     }
 }
@@ -111,20 +111,20 @@ pub(super) enum Admission {
 impl ConnectionLimiter {
     /// Makes room for one more connection.
     pub(super) fn admit(&self) -> Admission {
-        let mut places = self.0.borrow_mut();
-        places.retain(|(seat, _)| seat.strong_count() > 0);
-        if places.len() < MAX_CONNECTIONS {
+        let mut connections = self.0.borrow_mut();
+        connections.retain(|(permit, _)| permit.strong_count() > 0);
+        if connections.len() < MAX_CONNECTIONS {
             return Admission::Free;
         }
         // All upgrades succeed after `retain`.
-        let seats: Vec<_> = places
+        let permits: Vec<_> = connections
             .iter()
-            .filter_map(|(seat, _)| seat.upgrade())
+            .filter_map(|(permit, _)| permit.upgrade())
             .collect();
-        let Some(at) = eviction_candidate(&seats) else {
+        let Some(at) = eviction_candidate(&permits) else {
             return Admission::Full;
         };
-        let (_, connection) = places.swap_remove(at);
+        let (_, connection) = connections.swap_remove(at);
         connection.abort();
         Admission::Evicted
     }
@@ -135,28 +135,33 @@ impl ConnectionLimiter {
         address: IpAddr,
         begin: impl FnOnce(Rc<ConnectionPermit>) -> AbortHandle,
     ) {
-        let seat = Rc::new(ConnectionPermit::new(address));
-        let place = Rc::downgrade(&seat);
-        self.0.borrow_mut().push((place, begin(seat)));
+        let permit = Rc::new(ConnectionPermit::new(address));
+        let weak = Rc::downgrade(&permit);
+        self.0.borrow_mut().push((weak, begin(permit)));
     }
 }
 
 /// Returns the index of the connection to close, if one may be closed.
-fn eviction_candidate(seats: &[Rc<ConnectionPermit>]) -> Option<usize> {
-    let least = seats.iter().map(|seat| seat.state.get()).min()?;
+fn eviction_candidate(permits: &[Rc<ConnectionPermit>]) -> Option<usize> {
+    let least = permits.iter().map(|permit| permit.state.get()).min()?;
     if least == ActivityState::RespondingToOperator {
         return None;
     }
-    let is_least = |seat: &ConnectionPermit| seat.state.get() == least;
+    let is_least = |permit: &ConnectionPermit| permit.state.get() == least;
     let of_network = |network| {
-        let of_network = seats.iter().filter(|it| it.network == network);
+        let of_network = permits.iter().filter(|it| it.network == network);
         of_network.filter(|it| is_least(it)).count()
     };
-    let ranked = seats
+    let ranked = permits
         .iter()
         .enumerate()
-        .filter(|(_, seat)| is_least(seat))
-        .map(|(at, seat)| ((of_network(seat.network), Reverse(seat.last_active())), at));
+        .filter(|(_, permit)| is_least(permit))
+        .map(|(at, permit)| {
+            (
+                (of_network(permit.network), Reverse(permit.last_active())),
+                at,
+            )
+        });
     // Among equal ones, the oldest.
     let first = ranked.rev().max_by_key(|(rank, _)| *rank);
     first.map(|(_, at)| at)
@@ -167,59 +172,59 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn permit(address: &str, standing: ActivityState, idle_ms: u64) -> Rc<ConnectionPermit> {
-        let seat = ConnectionPermit::new(address.parse().unwrap());
-        seat.state.set(standing);
-        let moved = seat.last_active() + Duration::from_secs(60) - Duration::from_millis(idle_ms);
-        seat.last_active.set(moved);
-        Rc::new(seat)
+    fn permit(address: &str, state: ActivityState, idle_ms: u64) -> Rc<ConnectionPermit> {
+        let permit = ConnectionPermit::new(address.parse().unwrap());
+        permit.state.set(state);
+        let moved = permit.last_active() + Duration::from_secs(60) - Duration::from_millis(idle_ms);
+        permit.last_active.set(moved);
+        Rc::new(permit)
     }
 
     #[test]
     fn the_longest_idle_connection_of_the_largest_network_is_evicted() {
         use ActivityState::Idle;
-        let mut seats = vec![
+        let mut permits = vec![
             permit("192.0.2.1", Idle, 900),
             permit("192.0.2.2", Idle, 10),
             permit("192.0.2.2", Idle, 30),
             permit("192.0.2.2", Idle, 20),
         ];
-        assert_eq!(eviction_candidate(&seats), Some(2));
-        seats.truncate(2);
-        assert_eq!(eviction_candidate(&seats), Some(0));
-        seats.push(permit("2001:db8::1", Idle, 5));
-        seats.push(permit("2001:db8::2", Idle, 6));
-        assert_eq!(eviction_candidate(&seats), Some(3), "one network of IPv6");
+        assert_eq!(eviction_candidate(&permits), Some(2));
+        permits.truncate(2);
+        assert_eq!(eviction_candidate(&permits), Some(0));
+        permits.push(permit("2001:db8::1", Idle, 5));
+        permits.push(permit("2001:db8::2", Idle, 6));
+        assert_eq!(eviction_candidate(&permits), Some(3), "one network of IPv6");
         assert_eq!(eviction_candidate(&[]), None);
     }
 
     #[test]
     fn idle_connections_are_evicted_first_and_operators_never() {
         use ActivityState::{Idle, Responding, RespondingToOperator};
-        let mut seats = vec![
+        let mut permits = vec![
             permit("192.0.2.1", RespondingToOperator, 900),
             permit("192.0.2.1", Responding, 800),
             permit("192.0.2.1", Responding, 700),
             permit("192.0.2.2", Idle, 1),
         ];
-        assert_eq!(eviction_candidate(&seats), Some(3));
-        seats.pop();
-        assert_eq!(eviction_candidate(&seats), Some(1));
-        seats.truncate(1);
-        assert_eq!(eviction_candidate(&seats), None);
+        assert_eq!(eviction_candidate(&permits), Some(3));
+        permits.pop();
+        assert_eq!(eviction_candidate(&permits), Some(1));
+        permits.truncate(1);
+        assert_eq!(eviction_candidate(&permits), None);
     }
 
     #[test]
     fn a_connection_is_idle_again_after_its_response() {
-        let seat = Rc::new(ConnectionPermit::new(IpAddr::from([127, 0, 0, 1])));
-        for (has_token, standing) in [
+        let permit = Rc::new(ConnectionPermit::new(IpAddr::from([127, 0, 0, 1])));
+        for (has_token, state) in [
             (false, ActivityState::Responding),
             (true, ActivityState::RespondingToOperator),
         ] {
-            let answering = seat.begin_response(has_token);
-            assert_eq!(seat.state.get(), standing);
+            let answering = permit.begin_response(has_token);
+            assert_eq!(permit.state.get(), state);
             drop(answering);
-            assert_eq!(seat.state.get(), ActivityState::Idle);
+            assert_eq!(permit.state.get(), ActivityState::Idle);
         }
     }
 }

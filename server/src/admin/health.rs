@@ -112,8 +112,8 @@ fn is_skew_confirmed(clock: &ClockMetrics) -> bool {
 
 impl Reason {
     /// Returns the warnings of a server that is ready for clients.
-    pub(super) fn warnings(figures: &MetricsSnapshot) -> Vec<Self> {
-        let clock = &figures.clock;
+    pub(super) fn warnings(metrics: &MetricsSnapshot) -> Vec<Self> {
+        let clock = &metrics.clock;
         let is_behind = clock.suspected_skew() == Some(ClockSkew::Behind);
         let warnings = [
             (is_behind && !is_skew_confirmed(clock), CLIENTS_AHEAD),
@@ -122,30 +122,30 @@ impl Reason {
                 CLOCK_SUSPECT,
             ),
             (clock.are_versions_ahead(), VERSIONS_AHEAD),
-            (figures.shortages.memory, MEMORY_SHORT),
+            (metrics.shortages.memory, MEMORY_SHORT),
         ];
         let warnings = warnings.into_iter().filter(|(is_so, _)| *is_so);
         warnings.map(|(_, warning)| warning).collect()
     }
 
     /// Returns the reasons why a server that answers is not ready for clients.
-    pub(super) fn unready_reasons(figures: &MetricsSnapshot) -> Vec<Self> {
-        let is_behind = figures.clock.suspected_skew() == Some(ClockSkew::Behind);
+    pub(super) fn unready_reasons(metrics: &MetricsSnapshot) -> Vec<Self> {
+        let is_behind = metrics.clock.suspected_skew() == Some(ClockSkew::Behind);
         let reasons = [
-            (figures.shortages.disk_full, DISK_FULL),
-            (figures.shortages.disk_slow, DISK_SLOW),
-            (is_behind && is_skew_confirmed(&figures.clock), CLOCK_BEHIND),
+            (metrics.shortages.disk_full, DISK_FULL),
+            (metrics.shortages.disk_slow, DISK_SLOW),
+            (is_behind && is_skew_confirmed(&metrics.clock), CLOCK_BEHIND),
             (
-                figures.broker.is_some_and(|broker| !broker.is_attached),
+                metrics.broker.is_some_and(|broker| !broker.is_attached),
                 NOT_ATTACHED,
             ),
             (
-                figures.broker.is_some_and(|broker| broker.is_failing),
+                metrics.broker.is_some_and(|broker| broker.is_failing),
                 BROKER_STUCK,
             ),
         ];
         let reasons = reasons.into_iter().filter(|(is_so, _)| *is_so);
-        let trouble = figures.engine.and_then(|engine| engine.problem);
+        let trouble = metrics.engine.and_then(|engine| engine.problem);
         let trouble = trouble.map(|trouble| match trouble {
             EngineProblem::Unavailable => STORAGE_UNAVAILABLE,
             EngineProblem::Unreadable => STORAGE_UNREADABLE,
@@ -175,9 +175,9 @@ impl AppState {
             ServerState::Stopping => return Err(STOPPING),
             ServerState::Serving(_) => {}
         }
-        let asked = self.server_handle().inspect(Hub::metrics_snapshot);
-        match tokio::time::timeout(REPLY_TIMEOUT, asked).await {
-            Ok(Ok(figures)) => Ok(figures),
+        let snapshot = self.server_handle().inspect(Hub::metrics_snapshot);
+        match tokio::time::timeout(REPLY_TIMEOUT, snapshot).await {
+            Ok(Ok(metrics)) => Ok(metrics),
             Ok(Err(_)) if matches!(self.server_state(), ServerState::Stopping) => Err(STOPPING),
             Ok(Err(_)) => Err(STOPPED),
             Err(_) => Err(STUCK),
@@ -196,9 +196,9 @@ impl AppState {
     pub(super) async fn readiness(&self, rights: AccessLevel, wants_json: bool) -> Reply {
         let (reasons, warnings) = match self.read_metrics().await {
             Err(reason) => (vec![reason], Vec::new()),
-            Ok(figures) => (
-                Reason::unready_reasons(&figures),
-                Reason::warnings(&figures),
+            Ok(metrics) => (
+                Reason::unready_reasons(&metrics),
+                Reason::warnings(&metrics),
             ),
         };
         let words = ["ready", "not ready"];

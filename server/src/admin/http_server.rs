@@ -37,8 +37,8 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Serves the port until the server has stopped.
 pub(super) async fn serve(
     listeners: Vec<TcpListener>,
-    gate: Rc<RequestAuthorizer>,
-    room: Rc<AppState>,
+    authorizer: Rc<RequestAuthorizer>,
+    app: Rc<AppState>,
 ) {
     let listeners = listeners.into_iter().map(tokio::net::TcpListener::from_std);
     let listeners = match listeners.collect::<io::Result<Vec<_>>>() {
@@ -46,29 +46,29 @@ pub(super) async fn serve(
         Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
     };
     let mut connections = JoinSet::new();
-    let places = ConnectionLimiter::default();
-    let mut events = std::pin::pin!(room.event_subscribers.publish(async || room.status().await));
-    let mut report = std::pin::pin!(room.audit_trail.report_omitted_lines());
+    let limiter = ConnectionLimiter::default();
+    let mut events = std::pin::pin!(app.event_subscribers.publish(async || app.status().await));
+    let mut report = std::pin::pin!(app.audit_trail.report_omitted_lines());
     loop {
         tokio::select! {
-            () = room.stopped() => return,
+            () = app.stopped() => return,
             () = &mut events => {}
             () = &mut report => {}
             Some(_) = connections.join_next() => {}
             accepted = accept(&listeners) => match accepted {
                 Ok((stream, address)) => {
-                    let made = places.admit();
-                    if made != connection_limiter::Admission::Free {
-                        room.count_refused_connection();
+                    let admission = limiter.admit();
+                    if admission != connection_limiter::Admission::Free {
+                        app.count_refused_connection();
                     }
-                    if made != connection_limiter::Admission::Full {
-                        places.insert(address.ip(), |seat| {
-                            let (gate, room) = (Rc::clone(&gate), Rc::clone(&room));
-                            let conversation = serve_connection(stream, address, seat, gate, room);
-                            connections.spawn_local(conversation)
+                    if admission != connection_limiter::Admission::Full {
+                        limiter.insert(address.ip(), |permit| {
+                            let (authorizer, app) = (Rc::clone(&authorizer), Rc::clone(&app));
+                            let connection = serve_connection(stream, address, permit, authorizer, app);
+                            connections.spawn_local(connection)
                         });
                     }
-                    if made == connection_limiter::Admission::Evicted {
+                    if admission == connection_limiter::Admission::Evicted {
                         // Lets every accepted connection run once before another one takes its place, however many
                         // arrive.
                         yield_now().await;
@@ -96,19 +96,21 @@ async fn accept(listeners: &[tokio::net::TcpListener]) -> io::Result<(TcpStream,
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
-    seat: Rc<ConnectionPermit>,
-    gate: Rc<RequestAuthorizer>,
-    room: Rc<AppState>,
+    permit: Rc<ConnectionPermit>,
+    authorizer: Rc<RequestAuthorizer>,
+    app: Rc<AppState>,
 ) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let (gate, room, seat) = (Rc::clone(&gate), Rc::clone(&room), Rc::clone(&seat));
+        let (authorizer, app, permit) =
+            (Rc::clone(&authorizer), Rc::clone(&app), Rc::clone(&permit));
         async move {
             let (parts, body) = request.into_parts();
-            let judged = gate.authorize(&parts);
-            let has_token = judged.is_ok_and(|rights| rights == AccessLevel::Full);
-            let answering = seat.begin_response(has_token);
-            let reply = routes::respond(peer, &parts, body, (judged, &answering), &room).await;
-            Ok::<_, Infallible>(track_activity(reply, answering))
+            let authorization = authorizer.authorize(&parts);
+            let has_token = authorization.is_ok_and(|rights| rights == AccessLevel::Full);
+            let response_guard = permit.begin_response(has_token);
+            let reply =
+                routes::respond(peer, &parts, body, (authorization, &response_guard), &app).await;
+            Ok::<_, Infallible>(track_activity(reply, response_guard))
         }
     });
     let mut builder = http1::Builder::new();
@@ -118,19 +120,19 @@ async fn serve_connection(
         .max_header_size(MAX_HEADER_BYTES)
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS);
-    let conversation = builder.serve_connection(TokioIo::new(stream), answer);
+    let connection = builder.serve_connection(TokioIo::new(stream), answer);
     tokio::select! {
-        ended = conversation => if let Err(error) = ended {
+        ended = connection => if let Err(error) = ended {
             tracing::debug!(%error, "a connection to the HTTP port ended");
         },
-        () = idle_timeout(&seat) => {}
+        () = idle_timeout(&permit) => {}
     }
 }
 
 /// Waits until the connection has been idle for too long.
-async fn idle_timeout(seat: &ConnectionPermit) {
+async fn idle_timeout(permit: &ConnectionPermit) {
     loop {
-        let due = seat.last_active() + IDLE_TIMEOUT;
+        let due = permit.last_active() + IDLE_TIMEOUT;
         if Instant::now() >= due {
             return;
         }
@@ -139,14 +141,14 @@ async fn idle_timeout(seat: &ConnectionPermit) {
 }
 
 /// Wraps a response, so that the connection counts as active when a part of it is taken.
-fn track_activity(reply: reply::Reply, answering: ResponseGuard) -> Response<ActivityBody> {
+fn track_activity(reply: reply::Reply, response_guard: ResponseGuard) -> Response<ActivityBody> {
     let is_refused_unread = matches!(
         reply.status(),
         StatusCode::BAD_REQUEST | StatusCode::LENGTH_REQUIRED | StatusCode::PAYLOAD_TOO_LARGE
     );
     let mut reply = reply.map(|content| ActivityBody {
         body: content,
-        guard: answering,
+        guard: response_guard,
     });
     if is_refused_unread {
         // The bytes that follow may be part of the refused body, so that they cannot be read as a request.

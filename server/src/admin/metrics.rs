@@ -32,12 +32,12 @@ impl AppState {
         } else {
             ExpositionFormat::Prometheus
         };
-        let figures = self.read_metrics().await.ok();
+        let metrics = self.read_metrics().await.ok();
         let mut text = Exposition::new(form);
         if self.config.names != MetricNames::Deployed {
-            own_server_metrics(&mut text, figures.as_ref());
-            if let Some(figures) = &figures {
-                own_metrics(&mut text, figures);
+            own_server_metrics(&mut text, metrics.as_ref());
+            if let Some(metrics) = &metrics {
+                own_metrics(&mut text, metrics);
             }
             if let Some(reading) = self.storage() {
                 storage(&mut text, &reading);
@@ -48,9 +48,9 @@ impl AppState {
             self.http_metrics(&mut text);
         }
         if self.config.names != MetricNames::Own
-            && let Some(figures) = &figures
+            && let Some(metrics) = &metrics
         {
-            deployed_metrics(&mut text, figures, &self.config);
+            deployed_metrics(&mut text, metrics, &self.config);
         }
         process(&mut text, &Process::read());
         let whole = ResponseBody::Full(text.finish().into());
@@ -61,7 +61,7 @@ impl AppState {
     pub(super) fn storage(&self) -> Option<StorageMetricsSnapshot> {
         self.data_dir()?;
         match self.server_state() {
-            ServerState::Serving(figures) => Some(figures.snapshot()),
+            ServerState::Serving(metrics) => Some(metrics.snapshot()),
             ServerState::Loading | ServerState::Stopping => None,
         }
     }
@@ -95,7 +95,7 @@ impl AppState {
     }
 }
 
-fn own_server_metrics(text: &mut Exposition, figures: Option<&MetricsSnapshot>) {
+fn own_server_metrics(text: &mut Exposition, metrics: Option<&MetricsSnapshot>) {
     text.family(
         "statestored_build_info",
         Gauge,
@@ -107,40 +107,40 @@ fn own_server_metrics(text: &mut Exposition, figures: Option<&MetricsSnapshot>) 
         Gauge,
         "1 while clients are served; most other metrics are missing otherwise.",
     )
-    .sample(&[], u8::from(figures.is_some()));
+    .sample(&[], u8::from(metrics.is_some()));
 }
 
-fn own_metrics(text: &mut Exposition, figures: &MetricsSnapshot) {
-    requests(text, &figures.requests);
-    counters(text, &figures.hub);
-    gauges(text, &figures.hub);
+fn own_metrics(text: &mut Exposition, metrics: &MetricsSnapshot) {
+    requests(text, &metrics.requests);
+    counters(text, &metrics.hub);
+    gauges(text, &metrics.hub);
     text.family("statestored_watches", Gauge, "Watches of all clients.")
-        .sample(&[], figures.watches);
+        .sample(&[], metrics.watches);
     text.family(
         "statestored_read_only",
         Gauge,
         "1 while entries cannot be changed since the disk is full.",
     )
-    .sample(&[], u8::from(figures.shortages.disk_full));
+    .sample(&[], u8::from(metrics.shortages.disk_full));
     text.family(
         "statestored_memory_short",
         Gauge,
         "1 while the store may not grow since the process has no more memory.",
     )
-    .sample(&[], u8::from(figures.shortages.memory));
-    clock(text, &figures.clock);
-    if let Some(figures) = &figures.broker {
-        broker(text, figures);
+    .sample(&[], u8::from(metrics.shortages.memory));
+    clock(text, &metrics.clock);
+    if let Some(metrics) = &metrics.broker {
+        broker(text, metrics);
     }
-    if let Some(figures) = &figures.engine {
-        engine::engine(text, figures);
+    if let Some(metrics) = &metrics.engine {
+        engine::engine(text, metrics);
     }
     text.family(
         "statestored_connections_closed_total",
         Counter,
         "Connections of clients that ended, by reason.",
     );
-    for (reason, count) in figures.end_counts.read() {
+    for (reason, count) in metrics.end_counts.read() {
         text.sample(&[("reason", reason)], count);
     }
     text.family(
@@ -148,7 +148,7 @@ fn own_metrics(text: &mut Exposition, figures: &MetricsSnapshot) {
         Counter,
         "Rejected clients and requests, by cause.",
     );
-    for (cause, count) in RefusalCause::ALL.iter().zip(figures.refusals.counts) {
+    for (cause, count) in RefusalCause::ALL.iter().zip(metrics.refusals.counts) {
         text.sample(&[("cause", cause.name())], count);
     }
 }
@@ -190,61 +190,61 @@ fn requests(text: &mut Exposition, requests: &RequestMetrics) {
     text.sample(&[("verb", Verb::Del.name())], requests.transacted_dels);
 }
 
-fn counters(text: &mut Exposition, statistics: &HubMetrics) {
+fn counters(text: &mut Exposition, metrics: &HubMetrics) {
     let all: [(&'static str, u64, &str); 11] = [
         (
             "statestored_requests_unanswerable_total",
-            statistics.requests_refused,
+            metrics.requests_refused,
             "Requests not executed since they had no response topic, correlation data, QoS 1, or room for the response.",
         ),
         (
             "statestored_responses_total",
-            statistics.responses,
+            metrics.responses,
             "Responses handed to a connection or a session.",
         ),
         (
             "statestored_notifications_total",
-            statistics.notifications,
+            metrics.notifications,
             "Notifications handed to a connection or a session.",
         ),
         (
             "statestored_messages_total",
-            statistics.messages,
+            metrics.messages,
             "Messages that clients published to ordinary topics.",
         ),
         (
             "statestored_connections_opened_total",
-            statistics.connections_opened,
+            metrics.connections_opened,
             "Connections of clients that were accepted.",
         ),
         (
             "statestored_connections_failed_total",
-            statistics.connections_failed,
+            metrics.connections_failed,
             "Connections closed with an error of the client.",
         ),
         (
             "statestored_logins_refused_total",
-            statistics.logins_refused,
+            metrics.logins_refused,
             "Logins rejected for a wrong password, proof or token, also over open connections.",
         ),
         (
             "statestored_sessions_evicted_total",
-            statistics.sessions_evicted,
+            metrics.sessions_evicted,
             "Sessions ended to make room for others.",
         ),
         (
             "statestored_messages_refused_total",
-            statistics.messages_refused,
+            metrics.messages_refused,
             "Messages rejected since the client may not publish to that topic.",
         ),
         (
             "statestored_subscriptions_refused_total",
-            statistics.subscriptions_refused,
+            metrics.subscriptions_refused,
             "Subscriptions rejected since the client may not receive messages of these topics.",
         ),
         (
             "statestored_pauses_total",
-            statistics.pauses,
+            metrics.pauses,
             "Times that reading from a connection paused because of a rate limit.",
         ),
     ];
@@ -257,26 +257,26 @@ fn counters(text: &mut Exposition, statistics: &HubMetrics) {
         "Deliveries that did not reach their client, by reason.",
     );
     for (reason, value) in [
-        ("full", statistics.dropped_full),
-        ("too_large", statistics.dropped_too_large),
-        ("expired", statistics.dropped_expired),
-        ("no_session", statistics.dropped_no_session),
+        ("full", metrics.dropped_full),
+        ("too_large", metrics.dropped_too_large),
+        ("expired", metrics.dropped_expired),
+        ("no_session", metrics.dropped_no_session),
     ] {
         text.sample(&[("reason", reason)], value);
     }
 }
 
-fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
+fn gauges(text: &mut Exposition, metrics: &HubMetrics) {
     // Unknown over a shared engine.
     let known: [(&'static str, Option<u64>, &str); 2] = [
         (
             "statestored_keys",
-            statistics.keys,
+            metrics.keys,
             "Keys, including expired ones that are not removed yet.",
         ),
         (
             "statestored_entry_bytes",
-            statistics.entry_bytes,
+            metrics.entry_bytes,
             "Memory of the entries.",
         ),
     ];
@@ -288,27 +288,27 @@ fn gauges(text: &mut Exposition, statistics: &HubMetrics) {
     let all: [(&'static str, u64, &str); 5] = [
         (
             "statestored_connections",
-            statistics.connections,
+            metrics.connections,
             "Connections of clients.",
         ),
         (
             "statestored_sessions",
-            statistics.sessions,
+            metrics.sessions,
             "Sessions, with a connection or without.",
         ),
         (
             "statestored_held_bytes",
-            statistics.held_bytes,
+            metrics.held_bytes,
             "Memory of sessions and connections, with their queues.",
         ),
         (
             "statestored_hashing_bytes",
-            statistics.hashing_bytes,
+            metrics.hashing_bytes,
             "Memory of the slots that hash passwords, kept for the next one.",
         ),
         (
             "statestored_requests_under_way",
-            statistics.requests_pending,
+            metrics.requests_pending,
             "Requests without an outcome yet.",
         ),
     ];
@@ -392,14 +392,14 @@ fn disk(text: &mut Exposition, space: DiskSpace) {
 }
 
 /// Appends the counters of the deployed state store, of all requests, refused ones included.
-fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, config: &AdminConfig) {
-    let requests = |verb: Verb| figures.requests.counts[verb as usize].iter().sum::<u64>();
+fn deployed_metrics(text: &mut Exposition, metrics: &MetricsSnapshot, config: &AdminConfig) {
+    let requests = |verb: Verb| metrics.requests.counts[verb as usize].iter().sum::<u64>();
     let RequestMetrics {
         insertions,
         transacted_sets,
         transacted_dels,
         ..
-    } = figures.requests;
+    } = metrics.requests;
     let labels = [
         ("namespace", config.namespace.as_str()),
         ("backend_chain", config.backend_chain.as_str()),
@@ -432,7 +432,7 @@ fn deployed_metrics(text: &mut Exposition, figures: &MetricsSnapshot, config: &A
         ),
         (
             "aio_broker_state_store_notifications_sent",
-            figures.hub.notifications,
+            metrics.hub.notifications,
             "Notifications handed to a connection or a session.",
         ),
     ] {

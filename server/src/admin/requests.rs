@@ -29,8 +29,8 @@ impl AppState {
         command: Command,
         fence: Option<Hlc>,
     ) -> Result<ReplyEnvelope, Reply> {
-        let asked = self.inspect(move |hub, now| hub.submit_for_operator(&command, fence, now));
-        self.wait_for_outcome(asked.await?).await
+        let reception = self.inspect(move |hub, now| hub.submit_for_operator(&command, fence, now));
+        self.wait_for_outcome(reception.await?).await
     }
 
     async fn wait_for_outcome(&self, progress: RequestProgress) -> Result<ReplyEnvelope, Reply> {
@@ -83,14 +83,14 @@ impl AppState {
             return Ok(None);
         };
         let gets: Vec<_> = items.iter().cloned().map(get).collect();
-        let asked = self.inspect(move |hub, now| {
-            let asked = gets
+        let receptions = self.inspect(move |hub, now| {
+            let receptions = gets
                 .iter()
                 .map(|get| hub.submit_for_operator(get, None, now));
-            asked.collect::<Vec<_>>()
+            receptions.collect::<Vec<_>>()
         });
         let mut entries = Vec::new();
-        for (key, reception) in items.into_iter().zip(asked.await?) {
+        for (key, reception) in items.into_iter().zip(receptions.await?) {
             let response = self.wait_for_outcome(reception).await?;
             let entry = to_entry_view(response, MAX_HOLDER_BYTES).map_err(|failure| *failure)?;
             entries.extend(entry.map(|entry| (key, entry)));
@@ -113,8 +113,8 @@ impl AppState {
         let mut entry = to_entry_view(self.execute(get(key.clone()), None).await?, most_bytes)
             .map_err(|failure| *failure)?;
         // The response does not contain the fencing token, but the server remembers it from this read.
-        let asked = self.inspect(move |hub, now| hub.entry_view(&key, 0, now));
-        let (remembered, watchers) = asked.await?;
+        let view = self.inspect(move |hub, now| hub.entry_view(&key, 0, now));
+        let (remembered, watchers) = view.await?;
         if let (Some(entry), Some(remembered)) = (&mut entry, remembered)
             && entry.version == remembered.version
         {

@@ -100,30 +100,30 @@ impl Route {
     }
 }
 
-/// Answers a request, or refuses it, according to `judged`.
+/// Answers a request, or refuses it, according to `authorization`.
 pub(super) async fn respond(
     peer: SocketAddr,
     parts: &Parts,
     body: Incoming,
-    (judged, answering): (Result<AccessLevel, RequestRefusal>, &ResponseGuard),
-    room: &AppState,
+    (authorization, response_guard): (Result<AccessLevel, RequestRefusal>, &ResponseGuard),
+    app: &AppState,
 ) -> Reply {
     let path = parts.uri.path();
     let found = ROUTES.iter().find(|(known, _)| *known == path);
-    let (name, reply) = match (found, judged) {
+    let (name, reply) = match (found, authorization) {
         (Some((name, route)), Ok(rights)) => (
             *name,
-            check_and_dispatch(*route, parts, body, (peer, rights, answering), room).await,
+            check_and_dispatch(*route, parts, body, (peer, rights, response_guard), app).await,
         ),
         (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
         (None, Ok(_)) => ("other", not_found()),
         (None, Err(refusal)) => ("other", refusal.into()),
     };
     let changes = found.is_some_and(|(_, route)| route.is_mutation(&parts.method));
-    room.audit_trail
-        .log_request(peer, name, changes, judged, &reply);
+    app.audit_trail
+        .log_request(peer, name, changes, authorization, &reply);
     let key = (name, reply.status().as_u16());
-    *room.responses.borrow_mut().entry(key).or_default() += 1;
+    *app.responses.borrow_mut().entry(key).or_default() += 1;
     reply
 }
 
@@ -135,8 +135,8 @@ async fn check_and_dispatch(
     route: Route,
     parts: &Parts,
     body: Incoming,
-    (peer, rights, answering): (SocketAddr, AccessLevel, &ResponseGuard),
-    room: &AppState,
+    (peer, rights, response_guard): (SocketAddr, AccessLevel, &ResponseGuard),
+    app: &AppState,
 ) -> Reply {
     let changes = route.is_mutation(&parts.method);
     let (fits, allowed) = if changes {
@@ -164,32 +164,32 @@ async fn check_and_dispatch(
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
     if rights < route.required_access(&parts.method) {
-        let why = if room.config.token.is_some() {
+        let why = if app.config.token.is_some() {
             "this needs the token\n"
         } else {
             "this needs a token, and the server has none: start it with --http-token-file\n"
         };
         return RequestRefusal::unauthorized(why).into();
     }
-    if route.shows_entries() && !may_read_entries(room, rights).await {
+    if route.shows_entries() && !may_read_entries(app, rights).await {
         let why = "keys, values and clients are shown to every local user only where each could connect without credentials: \
                    this needs the token\n";
         return RequestRefusal::unauthorized(why).into();
     }
     match read_body(body).await {
-        Ok(body) => dispatch(route, parts, &body, (peer, rights, answering), room).await,
+        Ok(body) => dispatch(route, parts, &body, (peer, rights, response_guard), app).await,
         Err(refusal) => refusal,
     }
 }
 
 /// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
 /// MQTT.
-async fn may_read_entries(room: &AppState, rights: AccessLevel) -> bool {
+async fn may_read_entries(app: &AppState, rights: AccessLevel) -> bool {
     rights >= AccessLevel::Full
-        || room
+        || app
             .read_metrics()
             .await
-            .is_ok_and(|figures| figures.allows_anonymous)
+            .is_ok_and(|metrics| metrics.allows_anonymous)
 }
 
 /// Receives the whole body.
@@ -216,31 +216,31 @@ async fn dispatch(
     route: Route,
     parts: &Parts,
     body: &[u8],
-    (peer, rights, answering): (SocketAddr, AccessLevel, &ResponseGuard),
-    room: &AppState,
+    (peer, rights, response_guard): (SocketAddr, AccessLevel, &ResponseGuard),
+    app: &AppState,
 ) -> Reply {
     let query = Query::new(parts.uri.query());
     match route {
         Route::Page(part) => part.into_reply(),
-        Route::Metrics => room.metrics(parts).await,
-        Route::Health => room.health(rights, wants_json(parts)).await,
-        Route::Readiness => room.readiness(rights, wants_json(parts)).await,
+        Route::Metrics => app.metrics(parts).await,
+        Route::Health => app.health(rights, wants_json(parts)).await,
+        Route::Readiness => app.readiness(rights, wants_json(parts)).await,
         // A HEAD request would add a viewer that never ends.
         Route::Events if parts.method == Method::HEAD => not_found(),
-        Route::Events => room.event_subscribers.subscribe(rights),
-        Route::Status => reply::json(StatusCode::OK, &room.status().await),
-        Route::Connections => room.connections(query).await,
-        Route::Sessions => room.sessions(query).await,
-        Route::Refusals => room.refusals().await,
-        Route::Keys => room.keys(query).await,
-        Route::Entry => room.entry(query).await,
-        Route::Locks => room.locks(query).await,
-        Route::Delete => room.delete(body).await,
-        Route::Disconnect => room.disconnect(body).await,
-        Route::Reload => room.reload().await,
-        Route::Backup => room.backup(peer, answering).await,
-        Route::Log if parts.method == Method::POST => room.set_log_filter(body),
-        Route::Log => room.log_filter(),
+        Route::Events => app.event_subscribers.subscribe(rights),
+        Route::Status => reply::json(StatusCode::OK, &app.status().await),
+        Route::Connections => app.connections(query).await,
+        Route::Sessions => app.sessions(query).await,
+        Route::Refusals => app.refusals().await,
+        Route::Keys => app.keys(query).await,
+        Route::Entry => app.entry(query).await,
+        Route::Locks => app.locks(query).await,
+        Route::Delete => app.delete(body).await,
+        Route::Disconnect => app.disconnect(body).await,
+        Route::Reload => app.reload().await,
+        Route::Backup => app.backup(peer, response_guard).await,
+        Route::Log if parts.method == Method::POST => app.set_log_filter(body),
+        Route::Log => app.log_filter(),
     }
 }
 

@@ -11,12 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 impl AppState {
     /// Returns the current status of the server.
     pub(super) async fn status(&self) -> Value {
-        let figures = self.read_metrics().await;
-        let (reasons, figures) = match &figures {
-            Ok(figures) => (Reason::unready_reasons(figures), Some(figures)),
+        let metrics = self.read_metrics().await;
+        let (reasons, metrics) = match &metrics {
+            Ok(metrics) => (Reason::unready_reasons(metrics), Some(metrics)),
             Err(reason) => (vec![*reason], None),
         };
-        let warnings = figures.map(Reason::warnings).unwrap_or_default();
+        let warnings = metrics.map(Reason::warnings).unwrap_or_default();
         let storage = self.storage();
         let space = self.disk_space().await;
         let process = Process::read();
@@ -26,11 +26,11 @@ impl AppState {
             "started_s": process.start_seconds,
             "reasons": reasons,
             "warnings": warnings,
-            "is_open": figures.map(|figures| figures.allows_anonymous),
+            "is_open": metrics.map(|metrics| metrics.allows_anonymous),
             "has_token": self.config.token.is_some(),
-            "watches": figures.map(|figures| figures.watches),
-            "counts": figures.map(counts),
-            "requests": figures.map(requests),
+            "watches": metrics.map(|metrics| metrics.watches),
+            "counts": metrics.map(counts),
+            "requests": metrics.map(requests),
             "time_bounds_us": LATENCY_BOUNDS,
             "storage": storage.map(|storage| json!({
                 "commits": storage.batches.total(),
@@ -61,25 +61,25 @@ fn now_ms() -> u64 {
     u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn counts(figures: &MetricsSnapshot) -> Value {
-    let statistics = &figures.hub;
-    let refused: u64 = figures.refusals.counts.iter().sum();
+fn counts(metrics: &MetricsSnapshot) -> Value {
+    let hub = &metrics.hub;
+    let refused: u64 = metrics.refusals.counts.iter().sum();
     json!({
-        "keys": statistics.keys,
-        "entry_bytes": statistics.entry_bytes,
-        "connections": statistics.connections,
-        "sessions": statistics.sessions,
-        "held_bytes": statistics.held_bytes,
-        "notifications": statistics.notifications,
-        "messages": statistics.messages,
+        "keys": hub.keys,
+        "entry_bytes": hub.entry_bytes,
+        "connections": hub.connections,
+        "sessions": hub.sessions,
+        "held_bytes": hub.held_bytes,
+        "notifications": hub.notifications,
+        "messages": hub.messages,
         "refused": refused,
     })
 }
 
 /// Returns, for each verb, the number of requests, how many of them ended with "ok", and their latencies.
-fn requests(figures: &MetricsSnapshot) -> Value {
-    let verbs = Verb::ALL.iter().zip(&figures.requests.counts);
-    let verbs = verbs.zip(&figures.requests.latencies);
+fn requests(metrics: &MetricsSnapshot) -> Value {
+    let verbs = Verb::ALL.iter().zip(&metrics.requests.counts);
+    let verbs = verbs.zip(&metrics.requests.latencies);
     verbs
         .map(|((verb, counts), latencies)| {
             let total: u64 = counts.iter().sum();

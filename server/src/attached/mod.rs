@@ -9,7 +9,7 @@ pub(crate) use backoff::Backoff;
 pub use broker_address::BrokerAddress;
 pub(crate) use transport::{Connector, Dialer, Transport};
 
-use statestored_access::UsersError;
+use crate::access_files::AccessFileError;
 use statestored_broker::hub::{BrokerConfig, BrokerError};
 use statestored_listeners::TlsError;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(crate) enum AttachError {
     Tls(#[from] TlsError),
     /// An error of the file with the password.
     #[error(transparent)]
-    Password(#[from] UsersError),
+    Password(#[from] AccessFileError),
     /// A file that can be read but never ends: a pipe, or a file on a network that does not respond.
     #[error("cannot read {0}: it has no end, or its file system does not answer")]
     StalledFile(String),

@@ -1,11 +1,11 @@
 //! A connection to the broker, before any packet is sent on it.
 use super::{AttachConfig, AttachError};
+use crate::access_files::read_password;
 use bytes::Bytes;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use statestored_access::read_password;
-use statestored_access::read_tracker::ReadTracker;
 use statestored_broker::hub::IdentityKey;
+use statestored_common::read_tracker::ReadTracker;
 use statestored_listeners::client_tls;
 use std::fmt::Display;
 use std::io;

@@ -1,9 +1,8 @@
 //! Options of access: users, certificates, tokens and the policy.
+use crate::access_files::{KeyFile, read_policy, read_single_user, read_users};
 use crate::config_error::ConfigError;
 use clap::Args;
-use statestored_access::{
-    Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier, Users,
-};
+use statestored_access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -63,21 +62,27 @@ impl AccessOptions {
         self.policy_file.is_some()
     }
 
+    /// Returns whether a certificate alone is accepted.
+    pub(super) fn accepts_certificates(&self) -> bool {
+        self.tls_user.is_some()
+    }
+
     /// Reads the policy, if there is one.
     pub(super) fn policy(&self) -> Result<Option<Arc<Policy>>, ConfigError> {
-        let policy = self.policy_file.as_deref().map(Policy::read).transpose()?;
+        let policy = self.policy_file.as_deref().map(read_policy).transpose()?;
         Ok(policy.map(Arc::new))
     }
 
     /// Reads the files of users and of keys.
     pub(super) fn into_authenticator(self) -> Result<Authenticator, ConfigError> {
         let mut authenticator = match (self.user, self.password_file, self.users_file) {
-            (Some(name), Some(file), _) => Users::with_password_file(&name, &file)?.into(),
-            (_, _, Some(file)) => Users::read(&file)?.into(),
+            (Some(name), Some(file), _) => read_single_user(&name, &file)?.into(),
+            (_, _, Some(file)) => read_users(&file)?.into(),
             _ => Authenticator::anonymous(),
         };
         if let (Some(file), Some(issuer)) = (self.jwks_file, self.jwt_issuer) {
-            let tokens = TokenVerifier::new(&file, &issuer, self.jwt_audience, self.jwt_leeway)?;
+            let keys = KeyFile::read(&file)?;
+            let tokens = TokenVerifier::new(keys, &issuer, self.jwt_audience, self.jwt_leeway);
             authenticator = authenticator.with_tokens(tokens);
         }
         Ok(match self.tls_user {

@@ -148,9 +148,14 @@ impl Arguments {
 
     /// Converts the options to a configuration. Reads the files that they name.
     pub fn into_config(self) -> Result<Config, ConfigError> {
+        if self.access.accepts_certificates() && self.listener.disables_client_certificates() {
+            let problem = "--tls-user needs the certificates of clients, which --tls-client-cert off does not request: omit \
+                           --tls-client-cert, or set it to optional or required";
+            return Err(ConfigError::Options(problem.into()));
+        }
         let limits = self.limits.client_limits();
         let attach = self.attach.into_config(self.access.has_policy())?;
-        let (listeners, doors) = self.listener.into_config(attach.is_some())?;
+        let (listeners, listener_config) = self.listener.into_config(attach.is_some())?;
         let stop_timeout = self.storage.stop_timeout();
         let (storage, max_clock_ahead) = self.storage.into_config()?;
         if attach
@@ -186,7 +191,7 @@ impl Arguments {
         };
         Ok(Config {
             listeners,
-            listener_config: doors,
+            listener_config,
             storage,
             max_clock_ahead,
             stop_timeout,

@@ -4,7 +4,7 @@ use crate::config_error::ConfigError;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
-use statestored_access::read_tracker;
+use statestored_common::read_tracker;
 use std::error::Error;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
@@ -47,8 +47,8 @@ impl ConfigLayers {
         }
         let mut command_line = self.command_line.clone();
         if let Some(path) = matches.get_one::<PathBuf>("config") {
-            let said = from_file(&command, path, &matches)?;
-            command_line.splice(1..1, said);
+            let file_arguments = from_file(&command, path, &matches)?;
+            command_line.splice(1..1, file_arguments);
         }
         let matches = command.clone().try_get_matches_from(command_line)?;
         let options = Options::from_matches(&command, &matches);
@@ -75,7 +75,7 @@ fn command() -> Command {
 fn from_file(
     command: &Command,
     path: &Path,
-    said: &ArgMatches,
+    matches: &ArgMatches,
 ) -> Result<Vec<OsString>, ConfigError> {
     read_tracker::record_path(path);
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
@@ -97,7 +97,7 @@ fn from_file(
             .ok_or_else(|| file.error(&key.span(), unknown_option(command, name)))?;
         let of_option = file.arguments(command, arg, name, value)?;
         let is_overridden = matches!(
-            said.value_source(arg.get_id().as_str()),
+            matches.value_source(arg.get_id().as_str()),
             Some(ValueSource::CommandLine | ValueSource::EnvVariable)
         );
         if !is_overridden {

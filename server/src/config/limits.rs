@@ -157,7 +157,7 @@ pub(super) fn service_config(
 }
 
 /// Returns the configured number of bytes, by default a quarter of the memory.
-pub(super) fn session_bytes(asked: Option<u64>) -> usize {
-    let bytes = asked.unwrap_or_else(|| available_memory() / 4);
+pub(super) fn session_bytes(configured: Option<u64>) -> usize {
+    let bytes = configured.unwrap_or_else(|| available_memory() / 4);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -76,6 +76,11 @@ fn mode(text: &str) -> Result<u32, &'static str> {
 }
 
 impl ListenerOptions {
+    /// Returns whether no certificate of a client is requested although authorities of clients are known.
+    pub(super) fn disables_client_certificates(&self) -> bool {
+        self.tls_client_cert == Some(ClientCertificates::Off)
+    }
+
     /// Reads the certificates, and returns the settings.
     pub(super) fn into_config(
         mut self,
@@ -92,15 +97,15 @@ impl ListenerOptions {
             .any(Scheme::has_tls);
         let tls = match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => {
-                let demanded = match (&self.tls_client_ca, self.tls_client_cert) {
+                let client_certificates = match (&self.tls_client_ca, self.tls_client_cert) {
                     (None, _) => ClientCertificates::Off,
-                    (Some(_), asked) => asked.unwrap_or(ClientCertificates::Required),
+                    (Some(_), requested) => requested.unwrap_or(ClientCertificates::Required),
                 };
                 Some(Tls::read(TlsFiles {
                     certificate,
                     key,
                     client_ca: self.tls_client_ca,
-                    client_certificates: demanded,
+                    client_certificates,
                     client_crl: self.tls_client_crl,
                 })?)
             }
@@ -110,13 +115,13 @@ impl ListenerOptions {
             }
             _ => None,
         };
-        let doors = ListenerConfig {
+        let config = ListenerConfig {
             tls,
             unix_mode: self.unix_mode,
             web_origins: self.ws_allow_origin,
             trusted_proxies: self.trusted_proxy,
             allows_anonymous: self.allow_anonymous,
         };
-        Ok((self.listen, doors))
+        Ok((self.listen, config))
     }
 }

@@ -80,7 +80,7 @@ pub struct Config {
     pub options: Options,
     /// Allocator, if the process consists of this server alone.
     pub heap: Option<&'static dyn Heap>,
-    /// Source for a reload of the configuration. Without it, a reload reads only the files of users and of the keys of tokens.
+    /// Source for a reload of the configuration. Without it, a reload changes nothing.
     pub source: Option<ConfigSource>,
     /// Settings of the process that a reload with this configuration applies.
     pub process: Option<ProcessSettings>,

@@ -1,6 +1,6 @@
 //! The token that authorizes changes over HTTP.
 use crate::config_error::ConfigError;
-use statestored_access::read_tracker;
+use statestored_common::read_tracker;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;

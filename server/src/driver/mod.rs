@@ -353,10 +353,9 @@ impl Driver {
             Command::Reconfigure(change, reply) => {
                 let mut hub = self.hub.borrow_mut();
                 let now = self.clock.now();
-                if let Some((limits, service)) = change.limits {
-                    self.set_budgets(service.max_bytes, limits.max_session_bytes);
-                    hub.set_limits(limits, &service);
-                }
+                let (limits, service) = change.limits;
+                self.set_budgets(service.max_bytes, limits.max_session_bytes);
+                hub.set_limits(limits, &service);
                 let policy = match change.policy {
                     PolicyUpdate::Keep => hub.policy().cloned(),
                     PolicyUpdate::Replace(policy) => policy,

@@ -154,9 +154,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         before - self.input.len()
     }
 
-    /// Returns whether the input may take `most` more bytes, for which its memory doubles.
-    fn may_read(&self, most: usize) -> bool {
-        let (needed, capacity) = (self.input.len() + most, self.input.capacity());
+    /// Returns whether the input may take `max_bytes` more bytes, for which its memory doubles.
+    fn may_read(&self, max_bytes: usize) -> bool {
+        let (needed, capacity) = (self.input.len() + max_bytes, self.input.capacity());
         needed <= capacity
             || self
                 .driver
@@ -165,11 +165,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
                 .allows_input(needed.max(2 * capacity))
     }
 
-    /// Reads at most `most` bytes once and hands them to the hub. Returns their number, 0 at the end of the stream.
+    /// Reads at most `max_bytes` bytes once and hands them to the hub. Returns their number, 0 at the end of the stream.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        most: usize,
+        max_bytes: usize,
         now: ClockReading,
     ) -> Poll<io::Result<usize>> {
         let driver = self.driver;
@@ -179,8 +179,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Socket<'a, S> {
         } else {
             std::mem::take(&mut self.input)
         };
-        buffer.reserve(most);
-        let mut part = (&mut buffer).limit(most);
+        buffer.reserve(max_bytes);
+        let mut part = (&mut buffer).limit(max_bytes);
         let result = pin!(self.stream.read_buf(&mut part)).poll(context);
         if let Poll::Ready(Ok(count @ 1..)) = result {
             driver.record_input(count, now);

@@ -34,31 +34,31 @@ struct DelayedKeyspace {
 impl Keyspace for DelayedKeyspace {
     fn operate(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let end = self.inner.operate(asked, key, operation, told)?;
-        self.held_outcomes.push((asked.ticket, end));
+        let end = self.inner.operate(context, key, operation, events)?;
+        self.held_outcomes.push((context.ticket, end));
         self.request_sender.send(()).unwrap();
         None
     }
     fn page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        self.inner.page(asked, request, told)
+        self.inner.page(context, request, events)
     }
-    fn follow(&mut self, asked: &RequestContext, key: &Bytes) -> Option<Completion> {
-        self.inner.follow(asked, key)
+    fn follow(&mut self, context: &RequestContext, key: &Bytes) -> Option<Completion> {
+        self.inner.follow(context, key)
     }
-    fn advance(&mut self, _most: usize, _now: ClockReading, told: &mut dyn EventSink) {
+    fn advance(&mut self, _most: usize, _now: ClockReading, events: &mut dyn EventSink) {
         if std::mem::take(&mut self.is_released) {
             for (ticket, end) in self.held_outcomes.drain(..) {
-                told.completed(ticket, end);
+                events.completed(ticket, end);
             }
         }
     }

@@ -41,11 +41,11 @@ impl NonBlockingWriter {
         Ok(lines)
     }
 
-    /// Waits until all lines are written, up to `patience`.
-    pub(super) fn flush(&self, patience: Duration) {
+    /// Waits until all lines are written, up to `timeout`.
+    pub(super) fn flush(&self, timeout: Duration) {
         let is_busy = |waiting: &mut QueueState| waiting.is_writing || !waiting.text.is_empty();
         let changed = &self.0.changed;
-        drop(changed.wait_timeout_while(self.0.lock(), patience, is_busy));
+        drop(changed.wait_timeout_while(self.0.lock(), timeout, is_busy));
     }
 
     /// Adds a line, or drops it if the queue is full.

@@ -67,8 +67,8 @@ pub(super) fn parse(text: &str) -> Option<Result<RedisUrl, String>> {
     }))
 }
 
-fn parse_location(place: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisUrl> {
-    let (place, query) = place.split_once('?').unwrap_or((place, ""));
+fn parse_location(location: &str, has_tls: bool, has_sentinels: bool) -> Option<RedisUrl> {
+    let (location, query) = location.split_once('?').unwrap_or((location, ""));
     let prefix = match query {
         "" => PREFIX,
         query => query.strip_prefix("prefix=")?,
@@ -77,7 +77,7 @@ fn parse_location(place: &str, has_tls: bool, has_sentinels: bool) -> Option<Red
     if prefix.is_empty() || prefix.contains(['{', '}', '&']) {
         return None;
     }
-    let mut parts = place.split('/');
+    let mut parts = location.split('/');
     let addresses = parts.next()?.split(',').map(|address| {
         let (host, port) = address.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;

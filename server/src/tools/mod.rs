@@ -91,9 +91,9 @@ fn record_count(records: u64) -> String {
 }
 
 /// Prints how many records a file or a store contains.
-fn print_record_count(records: u64, place: impl Display) {
+fn print_record_count(records: u64, location: impl Display) {
     let verb = if records == 1 { "is" } else { "are" };
-    println!("{} {verb} in {place}", record_count(records));
+    println!("{} {verb} in {location}", record_count(records));
 }
 
 fn exit_code(done: Result<(), ToolError>) -> Result<ExitCode, ToolError> {

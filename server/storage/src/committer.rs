@@ -297,26 +297,26 @@ impl Drop for Committer {
     }
 }
 
-/// Waits until the thread ends, but not longer than `patience`. Returns whether it has ended.
-fn has_ended(end: &Receiver<()>, patience: Duration) -> bool {
+/// Waits until the thread ends, but not longer than `timeout`. Returns whether it has ended.
+fn has_ended(end: &Receiver<()>, timeout: Duration) -> bool {
     let is_over = |wait| end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected);
-    let first = patience.min(SHUTDOWN_LOG_DELAY);
+    let first = timeout.min(SHUTDOWN_LOG_DELAY);
     if is_over(first) {
         return true;
     }
-    if patience > first {
-        let left = patience.saturating_sub(first);
+    if timeout > first {
+        let left = timeout.saturating_sub(first);
         tracing::warn!(
             "the disk has not taken the last writes for {} s; it gets {} s more",
             first.as_secs(),
             left.as_secs()
         );
     }
-    is_over(patience.saturating_sub(first))
+    is_over(timeout.saturating_sub(first))
 }
 
-fn shutdown_timed_out(patience: Duration) -> StorageError {
-    let seconds = patience.as_secs_f64();
+fn shutdown_timed_out(timeout: Duration) -> StorageError {
+    let seconds = timeout.as_secs_f64();
     StorageError::Io {
         what: format!("the last writes are not known to be durable after {seconds} s"),
         source: std::io::Error::new(

@@ -54,9 +54,9 @@ impl StorageMetrics {
     }
 
     /// Records that `bytes` bytes were appended, and how long their sync took.
-    pub(crate) fn synced(&self, bytes: usize, took: Duration) {
+    pub(crate) fn synced(&self, bytes: usize, elapsed: Duration) {
         self.written_bytes.fetch_add(bytes as u64, Relaxed);
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         self.syncs.record(&LATENCY_BOUNDS, micros);
     }
 
@@ -82,10 +82,12 @@ impl StorageMetrics {
     }
 
     /// Records the end of a merge and how long it took.
-    pub(crate) fn merge_ended(&self, took: Duration, is_used: bool) {
+    pub(crate) fn merge_ended(&self, elapsed: Duration, is_used: bool) {
         self.is_merging.store(false, Relaxed);
-        self.merge_ms
-            .store(u64::try_from(took.as_millis()).unwrap_or(u64::MAX), Relaxed);
+        self.merge_ms.store(
+            u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            Relaxed,
+        );
         let counter = if is_used {
             &self.merges
         } else {

@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::{digest, hmac, pbkdf2};
 use statestore_protocol::mqtt::{ConnAck, ReasonCode};
-use statestored_access::{Authenticator, Users};
+use statestored::access_files::read_users;
+use statestored_access::Authenticator;
 use statestored_broker::hub::CloseAction;
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -31,7 +32,7 @@ fn users() -> (tempfile::TempDir, Authenticator) {
         child.stdin.take().unwrap().write_all(b"secret").unwrap();
         assert!(child.wait().unwrap().success());
     }
-    let users = Authenticator::from(Users::read(&path).unwrap());
+    let users = Authenticator::from(read_users(&path).unwrap());
     (folder, users)
 }
 
@@ -348,7 +349,7 @@ fn keys_changed_during_the_exchange_refuse_the_login() {
         .filter(|line| line.starts_with("bob"))
         .collect();
     std::fs::write(&path, text.join("\n")).unwrap();
-    let new = Authenticator::from(Users::read(&path).unwrap());
+    let new = Authenticator::from(read_users(&path).unwrap());
     let now = world.now;
     assert_eq!(world.hub.set_authenticator(new, now), 0);
     let connack = send_final(&mut world, &mut client, &proof.last);

@@ -4,6 +4,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
+use statestored::access_files::KeyFile;
 use statestored_access::TokenVerifier;
 use std::path::{Path, PathBuf};
 
@@ -82,7 +83,8 @@ impl KeyFileFixture {
 
 /// Tokens of the usual issuer for the usual audience, with a leeway of ten seconds.
 pub(crate) fn tokens(keys: &Path) -> TokenVerifier {
-    TokenVerifier::new(keys, ISSUER, [AUDIENCE.to_owned()], 10).unwrap()
+    let keys = KeyFile::read(keys).unwrap();
+    TokenVerifier::new(keys, ISSUER, [AUDIENCE.to_owned()], 10)
 }
 
 /// Returns the claims of a pod's token that is valid from a minute ago until `seconds` from now.

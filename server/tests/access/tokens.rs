@@ -3,11 +3,12 @@ use crate::login::{
     auth, challenge, log_in, reauthenticate, send_auth, send_connect, verify, with_method,
     with_password, with_token, world,
 };
-use crate::signer::{AUDIENCE, KeyFileFixture, SUBJECT, Signer, claims, tokens};
+use crate::signer::{AUDIENCE, KeyFileFixture, Signer, claims, tokens};
 use crate::world::{HubSimulation, START_WALL_MS, connect, message};
 use serde_json::{Value, json};
 use statestore_protocol::mqtt::{Auth, Packet, ReasonCode};
-use statestored_access::{Authenticator, Policy, RateLimits, TokenVerifier, Users};
+use statestored::access_files::KeyFile;
+use statestored_access::{Authenticator, KeySet, Policy, RateLimits, TokenVerifier, Users};
 use statestored_broker::hub::{CloseAction, HubConfig, HubLimits};
 use std::path::Path;
 use std::sync::Arc;
@@ -418,7 +419,8 @@ fn new_keys_apply_to_new_logins_and_removed_keys_disconnect_on_reload() {
     assert_eq!(world.hub.set_authenticator(reload(&keys), now), 1);
     assert_eq!(world.disconnected(&first), ReasonCode::NOT_AUTHORIZED);
     world.assert_alive(&mut second);
-    let issuer = TokenVerifier::new(&keys.path(), "other", [AUDIENCE.to_owned()], 0).unwrap();
+    let file = KeyFile::read(&keys.path()).unwrap();
+    let issuer = TokenVerifier::new(file, "other", [AUDIENCE.to_owned()], 0);
     let other = Authenticator::anonymous().with_tokens(issuer);
     assert_eq!(world.hub.set_authenticator(other, now), 1);
     assert_eq!(world.disconnected(&second), ReasonCode::NOT_AUTHORIZED);
@@ -443,9 +445,7 @@ fn a_token_verified_during_a_reload_is_verified_again() {
 }
 
 #[test]
-fn files_without_usable_keys_are_refused_with_the_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("jwks.json");
+fn sets_without_usable_keys_are_refused_with_the_reason() {
     let one = Signer::new("one").jwk();
     for (text, problem) in [
         ("{".to_owned(), "is not a JSON Web Key Set"),
@@ -472,10 +472,7 @@ fn files_without_usable_keys_are_refused_with_the_reason() {
             "less than 2048 bits",
         ),
     ] {
-        std::fs::write(&file, text).unwrap();
-        let error = TokenVerifier::new(&file, "issuer", [SUBJECT.to_owned()], 0).unwrap_err();
+        let error = KeySet::parse(text.as_bytes()).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
-    let error = TokenVerifier::new(&folder.path().join("none"), "issuer", [], 0).unwrap_err();
-    assert!(error.to_string().starts_with("cannot read"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! Lists and changes.
-use crate::http::{TOKEN, bearer, client, get, json, post, post_with, server, start, stop};
+use crate::http::{
+    TOKEN, bearer, client, get, json, post, post_with, server, start, stop, with_users_file,
+};
 use serde_json::Value;
 use statestore::{LockOptions, Observation, SetOptions};
 use statestored::admin::{AdminConfig, HttpAddress};
@@ -252,10 +254,7 @@ fn a_reload_reports_its_result_or_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret-of-ann\n").unwrap();
-    let server = start(Config {
-        authenticator: Authenticator::from(Users::read(&file).unwrap()),
-        ..Config::in_memory()
-    });
+    let server = start(with_users_file(file.clone()));
     std::fs::write(&file, "ann:secret-of-ann\nbob:secret-of-bob\n").unwrap();
     let done = post(&server, "/api/reload", "");
     assert_eq!(

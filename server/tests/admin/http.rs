@@ -1,10 +1,12 @@
 //! A server with an HTTP port, and requests to it byte by byte.
 use statestore::{Client, Settings};
 use statestored::RunningServer;
+use statestored::access_files::read_users;
 use statestored::admin::{AdminConfig, Token};
-use statestored::config::Config;
+use statestored::config::{Config, ConfigError, ConfigSource};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a test waits for what must happen. Only a failing test waits that long.
@@ -16,6 +18,21 @@ pub(crate) const TOKEN: &str = "a-token-that-nobody-guesses";
 pub(crate) fn admin() -> AdminConfig {
     let token = Token::new(TOKEN).unwrap();
     AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), Some(token)).unwrap()
+}
+
+/// A configuration with the users of a file, which a reload reads again.
+pub(crate) fn with_users_file(path: PathBuf) -> Config {
+    let read = move || -> Result<Config, ConfigError> {
+        Ok(Config {
+            authenticator: read_users(&path)?.into(),
+            admin: Some(admin()),
+            ..Config::in_memory()
+        })
+    };
+    Config {
+        source: Some(ConfigSource::new(read.clone())),
+        ..read().unwrap()
+    }
 }
 
 /// A server in memory that has such a port.

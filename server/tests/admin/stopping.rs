@@ -1,9 +1,8 @@
 //! The end of a server while something is asked of it over HTTP.
-use crate::http::{TIMEOUT, TOKEN, bearer, open, start};
+use crate::http::{TIMEOUT, TOKEN, bearer, open, start, with_users_file};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use statestored::RunningServer;
 use statestored::config::{AttachConfig, Config};
-use statestored_access::{Authenticator, Users};
 use statestored_broker::hub::BrokerConfig;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -69,10 +68,7 @@ fn a_stalled_reload_does_not_block_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "ann:secret\n").unwrap();
-    let server = start(Config {
-        authenticator: Authenticator::from(Users::read(&file).unwrap()),
-        ..Config::in_memory()
-    });
+    let server = start(with_users_file(file.clone()));
     make_fifo(&file);
     let mut asking = open(server.http_address().unwrap());
     let request = format!(

@@ -60,6 +60,38 @@ fn a_certificate_is_no_user_name_without_authorities_of_clients() {
 }
 
 #[test]
+fn a_certificate_is_no_user_name_if_no_certificate_is_requested() {
+    let files = TlsFixture::new();
+    let ca = files.path("ca.crt");
+    let check = |requested: &str| {
+        run(&[
+            "--tls-cert",
+            files.tls.certificate.to_str().unwrap(),
+            "--tls-key",
+            files.tls.key.to_str().unwrap(),
+            "--tls-client-ca",
+            ca.to_str().unwrap(),
+            "--tls-client-cert",
+            requested,
+            "--tls-user",
+            "common-name",
+            "--check",
+        ])
+    };
+    let output = check("off");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success()
+            && text.contains("--tls-user")
+            && text.contains("set it to optional or required"),
+        "{text}"
+    );
+    for requested in ["optional", "required"] {
+        assert!(check(requested).status.success(), "{requested}");
+    }
+}
+
+#[test]
 fn a_reload_cannot_expose_the_server_anonymously() {
     let files = TlsFixture::new();
     let users = write(files.folder.path(), "users", "ann:secret\n");

@@ -26,7 +26,7 @@ from statestore._results import (
     Leader,
     LostReason,
     Mismatch,
-    Nobody,
+    NoHolder,
     Observation,
     Release,
     SetOutcome,
@@ -427,9 +427,9 @@ class Lease(Generic[_V]):
     def holder(self) -> Holding[_V] | None:
         """Returns the holder: a `Holding`, or ``None``."""
     def observe(
-        self, callback: Callable[[Holding[_V] | Nobody], object] | None = None
-    ) -> Observer[Holding[_V] | Nobody]:
-        """Observes the holder: each observation is a `Holding`, or `Nobody`, which is false."""
+        self, callback: Callable[[Holding[_V] | NoHolder], object] | None = None
+    ) -> Observer[Holding[_V] | NoHolder]:
+        """Observes the holder: each observation is a `Holding`, or `NoHolder`, which is false."""
 
 class Guard(Generic[_V]):
     """A held lock, which it renews, and whose loss it reports."""
@@ -533,9 +533,9 @@ class Election(Generic[_V]):
     def leader(self) -> Leader[_V] | None:
         """Returns the leader: a `Leader`, or ``None``."""
     def observe(
-        self, callback: Callable[[Leader[_V] | Nobody], object] | None = None
-    ) -> Observer[Leader[_V] | Nobody]:
-        """Observes the leader: each observation is a `Leader`, or `Nobody`, which is false."""
+        self, callback: Callable[[Leader[_V] | NoHolder], object] | None = None
+    ) -> Observer[Leader[_V] | NoHolder]:
+        """Observes the leader: each observation is a `Leader`, or `NoHolder`, which is false."""
 
 class Leadership(Generic[_V]):
     """The leadership of an election."""

@@ -22,7 +22,7 @@ __all__ = [
     "Leader",
     "LostReason",
     "Mismatch",
-    "Nobody",
+    "NoHolder",
     "Observation",
     "Release",
     "Resync",
@@ -214,7 +214,7 @@ class Leader(Generic[V]):
 
 
 @dataclass(frozen=True)
-class Nobody:
+class NoHolder:
     """An observation: the lease has no holder, or the election no leader. It is false."""
 
     def __bool__(self) -> Literal[False]:
@@ -296,6 +296,6 @@ ABSENT = Absent()
 MISMATCH = Mismatch()
 UNCHANGED = Unchanged()
 RESYNC = Resync()
-NOBODY = Nobody()
+NO_HOLDER = NoHolder()
 RELEASED = Release.RELEASED
 NOT_HELD = Release.NOT_HELD

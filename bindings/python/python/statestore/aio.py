@@ -44,15 +44,15 @@ async def _completed(pending):
     try:
         return await pending.future
     except BaseException:
-        # Ended is ended; what is still under way has nobody to tell.
+        # No caller waits for the result any more; an operation that has ended ignores this.
         pending.cancel()
         del pending
         raise
 
 
-async def _next_item(look):
-    """Returns the item of ``look``. An item is taken only when it exists, so a cancelled wait takes nothing."""
-    while type(found := look()) is _native.Pending:
+async def _next_item(poll):
+    """Returns the item of ``poll``. An item is taken only when it exists, so a cancelled wait takes nothing."""
+    while type(found := poll()) is _native.Pending:
         found = _completed(found)
         await found
     return found

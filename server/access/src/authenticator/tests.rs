@@ -27,7 +27,7 @@ fn log_in(
             VerificationOutcome::Accepted(login) => Ok(*login),
             other => panic!("{other:?}"),
         },
-        asked @ LoginStep::Challenge(..) => panic!("{asked:?}"),
+        step @ LoginStep::Challenge(..) => panic!("{step:?}"),
     }
 }
 
@@ -100,12 +100,12 @@ fn an_unsupported_authentication_method_is_refused() {
     let first = Bytes::from("n,,n=ann,r=nonce");
     for authenticator in [Authenticator::anonymous(), Authenticator::from(users)] {
         for method in ["K8S-SAT", "SCRAM-SHA-256", "SCRAM-SHA-1", ""] {
-            let asked = Credentials {
+            let shown = Credentials {
                 authentication: Some((method, &first)),
                 ..credentials(None, None)
             };
             assert_eq!(
-                log_in(&authenticator, asked),
+                log_in(&authenticator, shown),
                 Err(ReasonCode::BAD_AUTHENTICATION_METHOD),
             );
         }
@@ -209,10 +209,8 @@ fn debug_output_contains_no_credentials() {
     assert!(text.contains("ann") && text.contains("K8S-SAT"), "{text}");
     assert!(!text.contains("the "), "{text}");
     let hash = crate::PasswordHash::compute(&password).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("users");
-    std::fs::write(&file, format!("bob:{hash}\n")).unwrap();
-    let authenticator = Authenticator::from(Users::read(&file).unwrap());
+    let users = Users::parse(&format!("bob:{hash}\n")).unwrap();
+    let authenticator = Authenticator::from(users);
     let job = authenticator.begin(
         credentials(Some("bob"), Some(&password)),
         ClockReading {

@@ -1,4 +1,4 @@
-//! The file of a policy.
+//! The text of a policy.
 //!
 //! Several forms are accepted: the resource of Kubernetes (`apiVersion`, `kind: BrokerAuthorization`, `spec`), the
 //! resource of Azure's resource manager (`properties`), their inner part (`authorizationPolicies`), and the `rules`
@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// A problem in a document, and its position.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{line}:{column}: {text}")]
 pub struct PolicyDiagnostic {
     /// Line, counted from 1; 1 if it is not known.
     pub line: u64,

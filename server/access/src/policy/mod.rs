@@ -19,12 +19,10 @@ pub use keys::{KeyPatterns, KeyType};
 pub use rights::Rights;
 
 use super::Principal;
-use crate::read_tracker;
 use document::{BrokerMethod, Rule};
 use keys::KeyRules;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use template::PolicySubject;
@@ -50,32 +48,6 @@ pub struct Policy {
     rights_cache: Mutex<HashMap<Vec<usize>, Arc<GrantedRights>>>,
 }
 
-/// An error in a policy.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// The document is invalid.
-    #[error("{}:{line}:{column}: {problem}", path.display())]
-    Document {
-        /// The file.
-        path: PathBuf,
-        /// Line, counted from 1; 1 if it is not known.
-        line: u64,
-        /// Column, counted from 1; 1 if it is not known.
-        column: u64,
-        /// The problem.
-        problem: String,
-    },
-}
-
 /// Rights that some rules grant.
 #[derive(Debug, Default)]
 struct GrantedRights {
@@ -86,22 +58,7 @@ struct GrantedRights {
 }
 
 impl Policy {
-    /// Reads a file in YAML (or JSON, which is YAML).
-    pub fn read(path: &Path) -> Result<Self, PolicyError> {
-        read_tracker::record_path(path);
-        let text = std::fs::read_to_string(path).map_err(|source| PolicyError::Read {
-            path: path.into(),
-            source,
-        })?;
-        Self::parse(&text).map_err(|error| PolicyError::Document {
-            path: path.into(),
-            line: error.line,
-            column: error.column,
-            problem: error.text,
-        })
-    }
-
-    /// Parses the text of a file.
+    /// Parses a text in YAML (or JSON, which is YAML).
     ///
     /// # Errors
     /// Returns the problem and its position.
@@ -230,9 +187,9 @@ impl Policy {
     }
 }
 
-fn has_all(principal: &Principal, wanted: &BTreeMap<String, String>) -> bool {
-    !wanted.is_empty()
-        && wanted
+fn has_all(principal: &Principal, attributes: &BTreeMap<String, String>) -> bool {
+    !attributes.is_empty()
+        && attributes
             .iter()
             .all(|(name, value)| principal.attribute(name) == Some(value))
 }

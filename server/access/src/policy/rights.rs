@@ -15,13 +15,13 @@ pub struct Rights {
 }
 
 impl Rights {
-    pub(super) fn new(shared: Arc<GrantedRights>, own: GrantedRights) -> Self {
+    pub(super) fn new(common: Arc<GrantedRights>, personal: GrantedRights) -> Self {
         let has_keys =
             |allowed: &GrantedRights| !allowed.read.is_empty() || !allowed.write.is_empty();
         Self {
-            may_use_store: has_keys(&shared) || has_keys(&own),
-            common: shared,
-            personal: (!own.is_empty()).then(|| own.into()),
+            may_use_store: has_keys(&common) || has_keys(&personal),
+            common,
+            personal: (!personal.is_empty()).then(|| personal.into()),
         }
     }
 

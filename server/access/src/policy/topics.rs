@@ -18,28 +18,28 @@ impl TopicSet {
     }
 
     /// Returns whether the set contains a topic, or each topic that a filter matches.
-    pub(super) fn contains(&self, wanted: &str) -> bool {
-        self.0.iter().any(|allowed| covers(allowed, wanted))
+    pub(super) fn contains(&self, filter: &str) -> bool {
+        self.0.iter().any(|allowed| covers(allowed, filter))
     }
 }
 
-/// Returns whether `allowed` matches each topic that `wanted` matches. A topic is a filter that matches itself.
-fn covers(allowed: &str, wanted: &str) -> bool {
-    if wanted.starts_with('$') && allowed.starts_with(['+', '#']) {
+/// Returns whether `allowed` matches each topic that `filter` matches. A topic is a filter that matches itself.
+fn covers(allowed: &str, filter: &str) -> bool {
+    if filter.starts_with('$') && allowed.starts_with(['+', '#']) {
         return false;
     }
-    let mut wanted = wanted.split('/');
+    let mut filter = filter.split('/');
     for level in allowed.split('/') {
         if level == "#" {
             return true;
         }
-        match wanted.next() {
+        match filter.next() {
             Some("#") | None => return false,
             Some(other) if level == "+" || level == other => {}
             Some(_) => return false,
         }
     }
-    wanted.next().is_none()
+    filter.next().is_none()
 }
 
 #[cfg(test)]

@@ -158,14 +158,14 @@ impl Hub {
     #[cold]
     pub(super) fn record_refusal(
         &mut self,
-        party: ClientIdentity,
+        identity: ClientIdentity,
         peer: Option<&Peer>,
         (cause, why): RefusalReason,
         key: Option<Bytes>,
         now: ClockReading,
     ) {
         let key = key.filter(|_| self.limits.audit.logs_keys);
-        if self.may_log(LineKind::Refusal, &party.client, peer, now) {
+        if self.may_log(LineKind::Refusal, &identity.client, peer, now) {
             let key = key.as_deref().map(String::from_utf8_lossy);
             let message = match cause {
                 RefusalCause::Login => "a login was refused",
@@ -176,8 +176,8 @@ impl Hub {
                 event = "refused",
                 cause = cause.name(),
                 why = &*why,
-                client = &*truncate(&party.client),
-                user = party.user.as_deref().map(truncate).as_deref(),
+                client = &*truncate(&identity.client),
+                user = identity.user.as_deref().map(truncate).as_deref(),
                 peer = peer.map(tracing::field::display),
                 listener = peer.map(|peer| &*peer.listener),
                 key = key.as_deref(),
@@ -190,8 +190,8 @@ impl Hub {
         };
         let refused = RefusalDetails {
             peer: peer.map(|peer| peer.address),
-            client: short(party.client),
-            user: party.user.map(short),
+            client: short(identity.client),
+            user: identity.user.map(short),
             cause,
             reason: why.into(),
             key,

@@ -236,47 +236,47 @@ impl Hub {
         why: &str,
         now: ClockReading,
     ) {
-        let party = self.claimed_identity(id);
+        let identity = self.claimed_identity(id);
         let reasons = (
             RefusalCause::from_reason_code(reason),
             why.to_owned().into(),
         );
-        self.refuse_connect_as(id, party, reasons, (reason, why), now);
+        self.refuse_connect_as(id, identity, reasons, (reason, why), now);
     }
 
-    /// Refuses the CONNECT of this party. `reasons` is logged, and `told` is sent to the client.
+    /// Refuses the CONNECT of this identity. `reasons` is logged, and `refusal` is sent to the client.
     pub(super) fn refuse_connect_as(
         &mut self,
         id: ConnectionId,
-        party: ClientIdentity,
+        identity: ClientIdentity,
         reasons: RefusalReason,
-        told: (ReasonCode, &str),
+        refusal: (ReasonCode, &str),
         now: ClockReading,
     ) {
-        self.record_refused_connect(id, party, reasons, now);
-        self.send_refusal(id, told, now);
+        self.record_refused_connect(id, identity, reasons, now);
+        self.send_refusal(id, refusal, now);
     }
 
-    /// Notes that the CONNECT of this party is refused.
+    /// Records that the CONNECT of this identity is refused.
     pub(super) fn record_refused_connect(
         &mut self,
         id: ConnectionId,
-        party: ClientIdentity,
+        identity: ClientIdentity,
         reasons: RefusalReason,
         now: ClockReading,
     ) {
         let peer = self.connections.get(id).map(Connection::endpoint).cloned();
-        self.record_refusal(party, peer.as_ref(), reasons, None, now);
+        self.record_refusal(identity, peer.as_ref(), reasons, None, now);
     }
 
     /// Sends the refusal of a CONNECT, and ends the connection.
     pub(super) fn send_refusal(
         &mut self,
         id: ConnectionId,
-        told: (ReasonCode, &str),
+        refusal: (ReasonCode, &str),
         now: ClockReading,
     ) {
-        let (reason, why) = told;
+        let (reason, why) = refusal;
         let connack = ConnAck {
             reason_string: Some(why.into()),
             ..ConnAck::new(reason)

@@ -98,14 +98,15 @@ impl Hub {
         id: SessionId,
         delivery: Delivery,
         at_least_once: bool,
-        hold: u64,
+        commit_index: u64,
         now: ClockReading,
     ) -> bool {
         let Some(session) = self.sessions.get_mut(id) else {
             return false;
         };
         let Some(connection_id) = session.connection else {
-            return at_least_once && self.enqueue(id, QueuedMessage::new(delivery, hold), now);
+            return at_least_once
+                && self.enqueue(id, QueuedMessage::new(delivery, commit_index), now);
         };
         let Some(connection) = self.connections.get_mut(connection_id) else {
             return false;
@@ -121,12 +122,12 @@ impl Hub {
             let encode = |out: &mut BytesMut| {
                 delivery.encode(None, false, now.mono_ms, max_packet_bytes, out)
             };
-            let sent = connection.output.append(hold, encode).is_ok();
+            let sent = connection.output.append(commit_index, encode).is_ok();
             self.metrics.dropped_too_large += u64::from(!sent);
             self.output_appended(connection_id);
             return sent;
         }
-        let queued = QueuedMessage::new(delivery, hold);
+        let queued = QueuedMessage::new(delivery, commit_index);
         if is_full || !session.has_capacity(&self.limits) || !session.may_send_now() {
             // Without pending output, no event would cause it to be sent later.
             let is_stuck = !has_memory && connection.outstanding_bytes() == 0;
@@ -188,7 +189,7 @@ impl Hub {
         let output_before = connection.output.bytes();
         let mut is_stuck = false;
         while !connection.is_full() {
-            let pending = |hold| self.service.pending_index(hold);
+            let pending = |commit_index| self.service.pending_index(commit_index);
             let allocations = &self.large_allocations;
             match resend(
                 session,
@@ -237,8 +238,8 @@ impl Hub {
     pub(super) fn notify_watchers(&mut self, origin: Option<ConnectionId>, now: ClockReading) {
         if self.service.has_notifications() {
             let mut notifications = std::mem::take(&mut self.notifications);
-            let hold = self.service.take_notifications(&mut notifications);
-            self.begin_notifications(notifications.drain(..), hold, origin, now);
+            let commit_index = self.service.take_notifications(&mut notifications);
+            self.begin_notifications(notifications.drain(..), commit_index, origin, now);
             self.notifications = notifications;
         }
     }
@@ -248,13 +249,13 @@ impl Hub {
 fn send(
     session: &mut Session,
     connection: &mut Connection,
-    statistics: &mut HubMetrics,
+    metrics: &mut HubMetrics,
     queued: QueuedMessage,
     now: ClockReading,
 ) -> bool {
     let QueuedMessage {
         delivery,
-        commit_index: hold,
+        commit_index,
         cached_reply: answer,
     } = queued;
     let Some(id) = session.packet_id() else {
@@ -263,9 +264,9 @@ fn send(
     let max_packet_bytes = connection.max_packet_bytes();
     let encode =
         |out: &mut BytesMut| delivery.encode(Some(id), false, now.mono_ms, max_packet_bytes, out);
-    if connection.output.append(hold, encode).is_err() {
+    if connection.output.append(commit_index, encode).is_err() {
         session.return_packet_id(id);
-        statistics.dropped_too_large += 1;
+        metrics.dropped_too_large += 1;
         return false;
     }
     let content = if session.is_ephemeral() {
@@ -275,7 +276,7 @@ fn send(
     };
     let in_flight = InFlight {
         content,
-        commit_index: hold,
+        commit_index,
         cached_reply: answer,
     };
     session.record_sent(id, in_flight);
@@ -297,7 +298,7 @@ enum ResendOutcome {
 fn resend(
     session: &mut Session,
     connection: &mut Connection,
-    statistics: &mut HubMetrics,
+    metrics: &mut HubMetrics,
     allocations: &LargeAllocations,
     pending: impl Fn(u64) -> u64,
     now: ClockReading,
@@ -315,7 +316,7 @@ fn resend(
     }
     let max_packet_bytes = connection.max_packet_bytes();
     let output = &mut connection.output;
-    let hold = pending(in_flight.commit_index);
+    let commit_index = pending(in_flight.commit_index);
     let fits = match &mut in_flight.content {
         InFlightContent::NotRetained => false,
         InFlightContent::Packet(packet) if packet.len() > max_packet_bytes as usize => false,
@@ -325,17 +326,17 @@ fn resend(
                 out.extend_from_slice(packet);
                 Ok::<_, EncodeError>(())
             };
-            output.append(hold, copy).is_ok()
+            output.append(commit_index, copy).is_ok()
         }
         InFlightContent::Delivery(delivery) => {
             let encode = |out: &mut BytesMut| {
                 delivery.encode(Some(id), true, now.mono_ms, max_packet_bytes, out)
             };
-            output.append(hold, encode).is_ok()
+            output.append(commit_index, encode).is_ok()
         }
     };
     if !fits {
-        statistics.dropped_too_large += 1;
+        metrics.dropped_too_large += 1;
         session.finish(id);
     }
     ResendOutcome::Sent

@@ -130,13 +130,13 @@ impl Hub {
     pub(super) fn begin_notifications(
         &mut self,
         notifications: impl Iterator<Item = ChangeNotification>,
-        hold: u64,
+        commit_index: u64,
         origin: Option<ConnectionId>,
         now: ClockReading,
     ) {
         let mut is_behind = false;
         for notify in notifications {
-            is_behind |= self.begin_notification(&notify, hold, origin, is_behind, now);
+            is_behind |= self.begin_notification(&notify, commit_index, origin, is_behind, now);
         }
     }
 
@@ -145,7 +145,7 @@ impl Hub {
     fn begin_notification(
         &mut self,
         notify: &ChangeNotification,
-        hold: u64,
+        commit_index: u64,
         origin: Option<ConnectionId>,
         is_behind: bool,
         now: ClockReading,
@@ -173,7 +173,7 @@ impl Hub {
             key: Bytes::copy_from_slice(&notify.key),
             payload: Payload::new(payload.freeze(), &self.memory_budget),
             properties,
-            commit_index: hold,
+            commit_index,
             next_client: 0,
             reservation: None,
         };
@@ -205,15 +205,15 @@ impl Hub {
     fn deliver_fanout(
         &mut self,
         fanout: &mut Fanout,
-        turn: &mut FanoutQuantum,
+        quantum: &mut FanoutQuantum,
         now: ClockReading,
     ) -> bool {
         let origin = fanout.origin;
         let is_done = match &mut fanout.content {
             FanoutContent::Notification(notification) => {
-                self.notify_clients(notification, turn, now)
+                self.notify_clients(notification, quantum, now)
             }
-            FanoutContent::Message(publication) => self.route_message(publication, turn, now),
+            FanoutContent::Message(publication) => self.route_message(publication, quantum, now),
         };
         if !is_done {
             return false;
@@ -223,7 +223,7 @@ impl Hub {
         {
             self.acknowledge_routed(origin, publication.packet_id, publication.routing, now);
         }
-        if turn.is_continuation
+        if quantum.is_continuation
             && let Some(connection) = origin.and_then(|id| self.connections.get_mut(id))
         {
             connection.end_fanout();
@@ -235,7 +235,11 @@ impl Hub {
     }
 
     /// Continues to find the subscribers of a message; returns whether all are found.
-    fn find_targets(&mut self, publication: &mut MessageFanout, turn: &mut FanoutQuantum) -> bool {
+    fn find_targets(
+        &mut self,
+        publication: &mut MessageFanout,
+        quantum: &mut FanoutQuantum,
+    ) -> bool {
         let (topic, publisher) = (publication.message.topic(), publication.publisher);
         let mut search =
             match std::mem::replace(&mut publication.search, SearchProgress::NotStarted) {
@@ -248,7 +252,7 @@ impl Hub {
             };
         let is_done = self
             .subscriptions
-            .search(topic, publisher, &mut search, &mut turn.visits);
+            .search(topic, publisher, &mut search, &mut quantum.visits);
         self.subscriptions.take_work();
         if is_done {
             publication.set_targets(search.into_matches());
@@ -263,13 +267,13 @@ impl Hub {
     fn route_message(
         &mut self,
         publication: &mut MessageFanout,
-        turn: &mut FanoutQuantum,
+        quantum: &mut FanoutQuantum,
         now: ClockReading,
     ) -> bool {
-        if !self.find_targets(publication, turn) {
+        if !self.find_targets(publication, quantum) {
             return false;
         }
-        while !turn.is_exhausted() {
+        while !quantum.is_exhausted() {
             let Some(target) = publication.targets.next() else {
                 return true;
             };
@@ -277,7 +281,7 @@ impl Hub {
                 message: publication.message.clone(),
                 identifiers: target.identifiers.into_boxed_slice(),
             };
-            turn.count_delivery(delivery.bytes());
+            quantum.count_delivery(delivery.bytes());
             let at_least_once = target.at_least_once && publication.qos != QoS::AtMostOnce;
             let is_taken = self.deliver(target.subscriber, delivery, at_least_once, 0, now);
             publication.routing.is_matched = true;
@@ -290,20 +294,20 @@ impl Hub {
     fn notify_clients(
         &mut self,
         notification: &mut NotificationFanout,
-        turn: &mut FanoutQuantum,
+        quantum: &mut FanoutQuantum,
         now: ClockReading,
     ) -> bool {
         // Its change may have become durable since the last turn.
         notification.commit_index = self.service.pending_index(notification.commit_index);
-        while !turn.is_exhausted() {
+        while !quantum.is_exhausted() {
             let Some(client) = notification.clients.get(notification.next_client) else {
                 return true;
             };
             notification.next_client += 1;
             // The topic of each client has the key in hexadecimal digits, and is made for it alone.
-            turn.count_delivery(notification.payload.len() + 2 * notification.key.len());
+            quantum.count_delivery(notification.payload.len() + 2 * notification.key.len());
             if client.starts_with(broker::BROKER_CLIENT_PREFIX) {
-                if !turn.is_continuation || self.service.is_watching(client, &notification.key) {
+                if !quantum.is_continuation || self.service.is_watching(client, &notification.key) {
                     self.notify_broker_client(client, notification, now);
                 }
                 continue;
@@ -313,13 +317,13 @@ impl Hub {
                 continue;
             };
             // The watch may have ended since the change.
-            if turn.is_continuation && !self.service.is_watching(client, &notification.key) {
+            if quantum.is_continuation && !self.service.is_watching(client, &notification.key) {
                 continue;
             }
             let topic = topic::notification(client, &notification.key);
             let identifiers = self.subscription_identifiers(session, &topic).into();
             let steps = self.sessions.get_mut(session).map_or(0, Session::take_work);
-            turn.count_search(steps);
+            quantum.count_search(steps);
             let message = notification.message(topic);
             let delivery = Delivery {
                 message,

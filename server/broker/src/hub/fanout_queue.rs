@@ -71,7 +71,7 @@ impl FanoutQueue {
     }
 
     /// Appends an item. Its memory is counted until it has [ended](Self::finish).
-    pub(super) fn push(&mut self, mut fanout: Fanout, gauge: &MemoryBudget) {
+    pub(super) fn push(&mut self, mut fanout: Fanout, budget: &MemoryBudget) {
         let subject = self.subject_hash(&fanout.content);
         let about = self.by_subject.entry(subject).or_default();
         about.count += 1;
@@ -87,7 +87,7 @@ impl FanoutQueue {
                 about.last_recipients = Some(Arc::clone(clients));
                 let bytes =
                     NOTIFICATION_BYTES + notification.key.len() + own * size_of::<Arc<str>>();
-                notification.reservation = Some(Reservation::new(gauge, bytes));
+                notification.reservation = Some(Reservation::new(budget, bytes));
                 self.notification_bytes += bytes;
             }
             FanoutContent::Message(publication) => {

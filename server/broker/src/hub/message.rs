@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub(crate) struct Payload(Arc<(Bytes, Reservation)>);
 
 impl Payload {
-    pub(crate) fn new(bytes: Bytes, gauge: &MemoryBudget) -> Self {
-        let charge = Reservation::new(gauge, bytes.len());
-        Self(Arc::new((bytes, charge)))
+    pub(crate) fn new(bytes: Bytes, budget: &MemoryBudget) -> Self {
+        let reservation = Reservation::new(budget, bytes.len());
+        Self(Arc::new((bytes, reservation)))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,13 +99,14 @@ impl Message {
         expires_ms: Option<u64>,
     ) -> Self {
         // Counted as if nothing was shared, since it is unknown how long it is.
-        let charge = payload.reserve(topic.len() + properties.len() + size_of::<MessageInner>());
+        let reservation =
+            payload.reserve(topic.len() + properties.len() + size_of::<MessageInner>());
         Self(Arc::new(MessageInner {
             topic,
             properties,
             payload,
             expires_ms,
-            reservation: charge,
+            reservation,
         }))
     }
 
@@ -114,7 +115,7 @@ impl Message {
         publish: &Publish,
         topic: &str,
         now_ms: u64,
-        gauge: &MemoryBudget,
+        budget: &MemoryBudget,
     ) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = publish.user_properties().collect();
         let header = PublishHeader {
@@ -126,7 +127,7 @@ impl Message {
             user_properties: &user_properties,
             ..PublishHeader::default()
         };
-        let payload = Payload::new(Bytes::copy_from_slice(publish.payload_bytes()), gauge);
+        let payload = Payload::new(Bytes::copy_from_slice(publish.payload_bytes()), budget);
         Self::new(
             &header,
             payload,
@@ -138,7 +139,7 @@ impl Message {
     pub(crate) fn from_will(
         will: &Will,
         now_ms: u64,
-        gauge: &MemoryBudget,
+        budget: &MemoryBudget,
     ) -> Result<Self, EncodeError> {
         let user_properties: Vec<_> = will
             .user_properties
@@ -156,7 +157,7 @@ impl Message {
         };
         Self::new(
             &header,
-            Payload::new(will.payload.clone(), gauge),
+            Payload::new(will.payload.clone(), budget),
             expires_ms(will.message_expiry, now_ms),
         )
     }
@@ -248,10 +249,10 @@ impl Delivery {
 
 impl QueuedMessage {
     /// Creates an entry for a message that carries no answer.
-    pub(crate) fn new(delivery: Delivery, hold: u64) -> Self {
+    pub(crate) fn new(delivery: Delivery, commit_index: u64) -> Self {
         Self {
             delivery,
-            commit_index: hold,
+            commit_index,
             cached_reply: None,
         }
     }

@@ -76,45 +76,45 @@ impl Hub {
     /// Processes the outcomes that have arrived.
     pub(super) fn process_outcomes(&mut self, now: ClockReading) {
         while let Some((ticket, outcome)) = self.service.take_outcome() {
-            if let Some(asker) = self.pending_requests.remove(&ticket) {
-                self.complete_pending(&asker, &outcome, now);
+            if let Some(request) = self.pending_requests.remove(&ticket) {
+                self.complete_pending(&request, &outcome, now);
             } else if let Some(outcome) = self.operator_requests.store_outcome(ticket, outcome) {
                 self.complete_pending_for_broker(ticket, &outcome, now);
             }
         }
     }
 
-    fn complete_pending(&mut self, asker: &PendingRequest, outcome: &Outcome, now: ClockReading) {
-        let bytes = asker.reservation.bytes();
-        let Some(session) = self.sessions.get_mut(asker.session) else {
+    fn complete_pending(&mut self, request: &PendingRequest, outcome: &Outcome, now: ClockReading) {
+        let bytes = request.reservation.bytes();
+        let Some(session) = self.sessions.get_mut(request.session) else {
             self.metrics.dropped_no_session += 1;
             return;
         };
         session.release_response(bytes);
         if let Some(reasons) = self.refusal_reason(outcome) {
-            let payload = asker.payload.as_ref();
+            let payload = request.payload.as_ref();
             let key = payload.and_then(|payload| key_of(payload, outcome));
-            let party = self.client_identity(asker.session);
-            let connection = self.connections.get(asker.connection);
+            let identity = self.client_identity(request.session);
+            let connection = self.connections.get(request.connection);
             let peer = connection.map(Connection::endpoint).cloned();
-            self.record_refusal(party, peer.as_ref(), reasons, key, now);
+            self.record_refusal(identity, peer.as_ref(), reasons, key, now);
         }
         let mut to = ReturnAddress {
-            packet_id: asker.packet_id,
-            response_topic: asker.response_topic.get(),
-            correlation_data: &asker.correlation_data,
-            ack_slot: Some(asker.ack_slot),
+            packet_id: request.packet_id,
+            response_topic: request.response_topic.get(),
+            correlation_data: &request.correlation_data,
+            ack_slot: Some(request.ack_slot),
         };
-        let connection = self.connections.get_mut(asker.connection);
-        if let Some(connection) = connection.filter(|it| it.session() == Some(asker.session)) {
+        let connection = self.connections.get_mut(request.connection);
+        if let Some(connection) = connection.filter(|it| it.session() == Some(request.session)) {
             if connection.release_response(bytes) {
-                self.mark_dirty(asker.connection);
+                self.mark_dirty(request.connection);
             }
-            self.complete_request(asker.connection, asker.session, to, outcome, now);
+            self.complete_request(request.connection, request.session, to, outcome, now);
         } else if let Outcome::Replied(response) = outcome {
             to.ack_slot = None;
-            self.queue_response(asker.session, to, response, None);
-            self.send_queued(asker.session, now);
+            self.queue_response(request.session, to, response, None);
+            self.send_queued(request.session, now);
         }
     }
 }

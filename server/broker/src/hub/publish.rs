@@ -106,12 +106,12 @@ impl Hub {
         }
     }
 
-    /// Acknowledges a PUBLISH of QoS 1, at the place reserved for its PUBACK.
+    /// Acknowledges a PUBLISH of QoS 1, in the slot reserved for its PUBACK.
     pub(super) fn acknowledge_in_slot(
         &mut self,
         id: ConnectionId,
         packet_id: PacketId,
-        place: Option<AckSlot>,
+        slot: Option<AckSlot>,
         (reason, why): (ReasonCode, &str),
         now: ClockReading,
     ) {
@@ -128,7 +128,7 @@ impl Hub {
             reason,
             reason_string,
         };
-        let result = connection.acknowledge(0, place, &puback);
+        let result = connection.acknowledge(0, slot, &puback);
         self.output_appended(id);
         if let Err(error) = result {
             self.disconnect_with(id, ReasonCode::PACKET_TOO_LARGE, &error.to_string(), now);

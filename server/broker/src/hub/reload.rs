@@ -157,10 +157,10 @@ impl Hub {
             return false;
         };
         let connection = session.connection;
-        let standing = self
+        let grant = self
             .authenticator
             .grant(former, &session.principal, &session.proof);
-        if standing == ClientGrant::Valid {
+        if grant == ClientGrant::Valid {
             return false;
         }
         if let Some(connection) = connection {
@@ -169,7 +169,7 @@ impl Hub {
             self.disconnect_with_end_reason(connection, EndReason::AccessChanged, code, why, now);
             self.settle_detached(now);
         }
-        if standing == ClientGrant::Revoked {
+        if grant == ClientGrant::Revoked {
             self.end_session(id, now);
         }
         connection.is_some()

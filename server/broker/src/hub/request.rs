@@ -197,16 +197,21 @@ impl Hub {
         let Some(session) = self.sessions.get_mut(session_id) else {
             return;
         };
-        let hold = response.commit_index;
+        let commit_index = response.commit_index;
         let bytes = response.reply.encoded_len();
         if !self.large_allocations.allows_output(bytes) {
             self.metrics.dropped_full += 1;
-            acknowledge_unanswerable(connection, to, &"the server has no memory for it", hold);
+            acknowledge_unanswerable(
+                connection,
+                to,
+                &"the server has no memory for it",
+                commit_index,
+            );
             return self.output_appended(id);
         }
         let is_full = connection.is_full();
         // A client that has the response has seen its request acknowledged, if the PUBACK leaves first.
-        let is_acknowledged_first = connection.output.is_sent_with(hold, to.ack_slot);
+        let is_acknowledged_first = connection.output.is_sent_with(commit_index, to.ack_slot);
         let answer = response.replay_number.filter(|_| is_acknowledged_first);
         let answer = answer.map(|number| CachedReplyRef {
             number,
@@ -228,12 +233,12 @@ impl Hub {
             let sent = send_response(connection, session, spares, to, header, response, answer);
             if let Err(error) = sent {
                 self.metrics.dropped_too_large += 1;
-                acknowledge_unanswerable(connection, to, &error, hold);
+                acknowledge_unanswerable(connection, to, &error, commit_index);
             }
             return self.output_appended(id);
         }
         // Four bytes, which fit into any Maximum Packet Size of use.
-        let _ = connection.acknowledge(hold, to.ack_slot, &PubAck::success(to.packet_id));
+        let _ = connection.acknowledge(commit_index, to.ack_slot, &PubAck::success(to.packet_id));
         self.output_appended(id);
         self.queue_response(session_id, to, response, answer);
     }
@@ -303,7 +308,7 @@ fn send_response(
     response: &ReplyEnvelope,
     answer: Option<CachedReplyRef>,
 ) -> Result<(), EncodeError> {
-    let (reply, hold) = (&response.reply, response.commit_index);
+    let (reply, commit_index) = (&response.reply, response.commit_index);
     let Some(id) = session.packet_id() else {
         return Ok(());
     };
@@ -311,9 +316,9 @@ fn send_response(
     let max_packet_bytes = connection.max_packet_bytes();
     let output = &mut connection.output;
     let puback = PubAck::success(to.packet_id);
-    let is_together = output.is_sent_with(hold, to.ack_slot);
+    let is_together = output.is_sent_with(commit_index, to.ack_slot);
     let is_ephemeral = session.is_ephemeral();
-    let result = output.append(hold, |out| {
+    let result = output.append(commit_index, |out| {
         if is_together {
             puback.encode(max_packet_bytes, out)?;
         }
@@ -331,7 +336,7 @@ fn send_response(
         Ok(content) => {
             let in_flight = InFlight {
                 content,
-                commit_index: hold,
+                commit_index,
                 cached_reply: answer,
             };
             session.record_sent(id, in_flight);
@@ -342,10 +347,10 @@ fn send_response(
         }
     }
     if is_together {
-        output.count_ack_with(hold, to.ack_slot);
+        output.count_ack_with(commit_index, to.ack_slot);
         Ok(())
     } else {
-        output.acknowledge(hold, to.ack_slot, |out| {
+        output.acknowledge(commit_index, to.ack_slot, |out| {
             puback.encode(max_packet_bytes, out)
         })
     }
@@ -357,7 +362,7 @@ fn acknowledge_unanswerable(
     connection: &mut Connection,
     to: ReturnAddress<'_>,
     error: &dyn std::fmt::Display,
-    hold: u64,
+    commit_index: u64,
 ) {
     let puback = PubAck {
         packet_id: to.packet_id,
@@ -366,5 +371,5 @@ fn acknowledge_unanswerable(
             format!("the request was executed, but its response cannot be sent: {error}").into()
         }),
     };
-    let _ = connection.acknowledge(hold, to.ack_slot, &puback);
+    let _ = connection.acknowledge(commit_index, to.ack_slot, &puback);
 }

@@ -126,9 +126,9 @@ impl Session {
         login: Login,
         connection: ConnectionId,
         receive_maximum: u16,
-        gauge: &MemoryBudget,
+        budget: &MemoryBudget,
     ) -> Self {
-        let charge = Reservation::new(gauge, SESSION_BYTES + client.len());
+        let reservation = Reservation::new(budget, SESSION_BYTES + client.len());
         Self {
             client,
             principal: login.principal,
@@ -149,7 +149,7 @@ impl Session {
             pending_requests: 0,
             pending_bytes: 0,
             highest_packet_id: 0,
-            reservation: charge,
+            reservation,
             user_reservation: None,
             will: None,
             expires_ms: None,

@@ -81,14 +81,14 @@ impl Hub {
     fn grant_subscription(
         &mut self,
         id: SessionId,
-        wanted: &mqtt::Subscription,
+        subscription: &mqtt::Subscription,
         identifier: Option<u32>,
     ) -> ReasonCode {
         let has = self.sessions.wildcards_of_owner(id);
         let Some(session) = self.sessions.get_mut(id) else {
             return ReasonCode::UNSPECIFIED_ERROR;
         };
-        let filter = wanted.filter.as_str();
+        let filter = subscription.filter.as_str();
         if topic_filter::is_shared(filter) {
             return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;
         }
@@ -121,10 +121,10 @@ impl Hub {
             session.filter_bytes += filter_bytes(filter);
             session.update_reservation();
         }
-        let at_least_once = wanted.qos != QoS::AtMostOnce;
+        let at_least_once = subscription.qos != QoS::AtMostOnce;
         let subscription = Subscription {
             at_least_once,
-            no_local: wanted.no_local,
+            no_local: subscription.no_local,
             identifier,
         };
         self.subscriptions.insert(filter, id, subscription);

@@ -168,21 +168,21 @@ impl Hub {
     pub(super) fn end_connection(
         &mut self,
         id: ConnectionId,
-        parting: CloseMode,
+        close_mode: CloseMode,
         outcome: WillOutcome,
         now: ClockReading,
     ) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        if let Some((session, will)) = connection.end(parting) {
+        if let Some((session, will)) = connection.end(close_mode) {
             let will = will.filter(|_| outcome == WillOutcome::Published);
             if let Some(session) = self.sessions.get_mut(session) {
                 session.connection = None;
             }
             self.detached.push_back(DetachedSession { session, will });
         }
-        if parting == CloseMode::Graceful {
+        if close_mode == CloseMode::Graceful {
             let until_ms = now.mono_ms.saturating_add(self.limits.linger_ms);
             self.set_connection_timer(id, Some(until_ms));
         }

@@ -3,7 +3,7 @@ use super::TlsError;
 use clap::ValueEnum;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use statestored_access::read_tracker;
+use statestored_common::read_tracker;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

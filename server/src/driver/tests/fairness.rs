@@ -4,7 +4,7 @@ use crate::running_config::{PolicyUpdate, ReloadedConfig};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
 use statestored_access::{Authenticator, Policy};
-use statestored_broker::hub::HubConfig;
+use statestored_broker::hub::{HubConfig, HubLimits};
 use statestored_storage::{CommitterOptions, MemoryStorage};
 use statestored_store::service::{Service, ServiceConfig};
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ rules:
             policy: PolicyUpdate::Replace(Some(Arc::new(Policy::parse(RULES).unwrap()))),
             tls: None,
             process: None,
-            limits: None,
+            limits: (HubLimits::default(), ServiceConfig::default()),
             needs_restart: Vec::new(),
         };
         let (reply, mut answer) = oneshot::channel();

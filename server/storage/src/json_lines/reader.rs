@@ -124,18 +124,18 @@ impl<R: Read> JsonLinesReader<R> {
 /// Reads the next line; `false` at the end.
 fn next_line(
     input: &mut impl BufRead,
-    place: &mut LinePosition,
+    position: &mut LinePosition,
     line: &mut Vec<u8>,
 ) -> Result<bool, StorageError> {
     line.clear();
     let length = input.read_until(b'\n', line).map_err(StorageError::io(|| {
-        format!("cannot read {}", place.path.display())
+        format!("cannot read {}", position.path.display())
     }))?;
     if length == 0 {
         return Ok(false);
     }
-    place.number += 1;
-    place.offset += place.length;
-    place.length = length as u64;
+    position.number += 1;
+    position.offset += position.length;
+    position.length = length as u64;
     Ok(true)
 }

@@ -142,6 +142,23 @@ async fn a_rejected_operation_is_an_error_with_its_index() {
 }
 
 #[tokio::test]
+async fn an_error_counts_a_single_operation_in_the_singular() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = capable(&broker).await;
+    let transaction = Transaction::new().set("a", "1", &SetOptions::new());
+    let transact = client.transact(&transaction);
+    let reply = Reply::Error(ServiceError::QuotaExceeded);
+    let done = play(transact, &mut peer, async |peer| {
+        peer.answer(&reply, None).await;
+    });
+    let text = done.await.unwrap_err().to_string();
+    assert!(
+        text.contains("a transaction of 1 operation") && !text.contains("operations"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn responses_that_do_not_match_the_transaction_are_invalid() {
     let broker = Broker::start().await;
     let (client, mut peer) = capable(&broker).await;

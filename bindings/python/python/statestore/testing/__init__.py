@@ -82,11 +82,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class Server:
-    """A `statestored` process of its own on a free loopback port, in memory, empty, and for this test only.
+    """A private `statestored` process on a free loopback port, with an empty store in memory.
 
-    ``options`` are further ones of its command line; with ``--listen tcp://127.0.0.1:PORT`` it begins again
-    on the port of an earlier one. It runs from the beginning on, and ends with `stop` or at the end of a
-    ``with`` statement; at the latest with this process, however that ends.
+    ``options`` are added to its command line; with ``--listen tcp://127.0.0.1:PORT`` it takes the port of an
+    earlier server. The server listens when this returns, within ``start_timeout`` seconds; otherwise `RuntimeError`
+    is raised. It ends with `stop`, at the end of a ``with`` statement, or at the latest with this process.
     """
 
     url: str
@@ -96,7 +96,7 @@ class Server:
     port: int
     """The port it listens on."""
 
-    def __init__(self, *options: str, patience: float = 20.0) -> None:
+    def __init__(self, *options: str, start_timeout: float = 20.0) -> None:
         given = {option.partition("=")[0] for option in options}
         storage = () if given & {"--data-dir", "--storage"} else ("--storage", "memory")
         listen = () if "--listen" in given else ("--listen", "tcp://127.0.0.1:0")
@@ -114,7 +114,7 @@ class Server:
         for reader in self._readers:
             reader.start()
         try:
-            line = lines.get(timeout=patience)
+            line = lines.get(timeout=start_timeout)
         except queue.Empty:
             line = ""
         if not line.startswith(_READY):
@@ -182,9 +182,9 @@ class Server:
         return f"<Server {self.url}{state}>"
 
 
-def _read(lines: IO[str], told: Callable[[str], None]) -> None:
-    """Tells of each line, and of the end as of an empty one. All is read, so that the process can never block on a full pipe."""
+def _read(lines: IO[str], receive: Callable[[str], None]) -> None:
+    """Passes each line to ``receive``, and an empty one at the end. The process never blocks on a full pipe."""
     with lines:
         for line in lines:
-            told(line)
-    told("")
+            receive(line)
+    receive("")

@@ -53,7 +53,7 @@ def statestore_aio_connect(statestore_server: Server) -> Callable[..., AbstractA
     Each is one of that loop, so this works with pytest-asyncio, with anyio's backend asyncio, and with `asyncio.run` in a plain test; under
     trio it is a `RuntimeError`. The arguments are those of `statestore.aio.connect` beside the URL.
     """
-    # Not before somebody wants it: this module is imported by every run of pytest.
+    # Imported at the first use: every run of pytest imports this module.
     from statestore import aio
 
     return functools.partial(aio.connect, statestore_server.url)

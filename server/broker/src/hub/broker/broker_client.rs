@@ -54,32 +54,32 @@ impl Hub {
     /// Refuses a request whose sender is not proven, and logs the first refusal of its kind.
     pub(super) fn refuse_unverified(
         &mut self,
-        doubt: IdentityError,
+        error: IdentityError,
         response_topic: &str,
         now: ClockReading,
     ) {
-        let party = self.broker_client_identity(response_topic);
-        let reasons = (RefusalCause::Login, doubt.to_string().into());
-        self.record_refusal(party, None, reasons, None, now);
+        let identity = self.broker_client_identity(response_topic);
+        let reasons = (RefusalCause::Login, error.to_string().into());
+        self.record_refusal(identity, None, reasons, None, now);
         let Some(broker) = &mut self.broker else {
             return;
         };
         broker.metrics.unverified_requests += 1;
         // Logged once for each kind and connection: the configuration is wrong, or a client makes many attempts.
-        if !broker.logged_identity_errors.contains(&doubt) {
-            broker.logged_identity_errors.push(doubt);
-            tracing::warn!(%doubt, "a request from the broker was not executed; such requests are counted from now on");
+        if !broker.logged_identity_errors.contains(&error) {
+            broker.logged_identity_errors.push(error);
+            tracing::warn!(%error, "a request from the broker was not executed; such requests are counted from now on");
         }
     }
 
     /// Returns the rights of a client that is this sender. If the client id belonged to another user, the watches and answers of that user
-    /// end. `told` is the time at which other servers are notified of that, if they do not know it from the log.
+    /// end. `notify_at` is the time at which other servers are notified of that, if they do not know it from the log.
     pub(super) fn broker_client(
         &mut self,
         client: &Arc<str>,
         client_id: &str,
         sender: Sender<'_>,
-        told: Option<ClockReading>,
+        notify_at: Option<ClockReading>,
     ) -> BrokerClient {
         let Sender::Verified(user) = sender else {
             return BrokerClient {
@@ -98,7 +98,7 @@ impl Hub {
             }
             self.service.end_watches(client);
             self.service.forget_replies(client);
-            if let Some(now) = told {
+            if let Some(now) = notify_at {
                 self.end_watches(client, Some(user.unwrap_or_default()), u64::MAX, now);
             }
         }

@@ -50,16 +50,16 @@ impl Broker {
     pub(super) fn enqueue(
         &mut self,
         message: Message,
-        hold: CommitIndex,
-        what: OutgoingKind,
+        commit_index: CommitIndex,
+        kind: OutgoingKind,
         is_kept: bool,
         now: ClockReading,
     ) {
         self.message_count += 1;
         let outgoing = OutgoingMessage {
             message,
-            commit_index: hold,
-            kind: what,
+            commit_index,
+            kind,
             is_leader_only: is_kept,
             number: self.message_count,
         };
@@ -83,12 +83,12 @@ impl Broker {
     }
 
     /// Adds a message at the front of the queue.
-    pub(super) fn enqueue_front(&mut self, message: Message, what: OutgoingKind) {
+    pub(super) fn enqueue_front(&mut self, message: Message, kind: OutgoingKind) {
         self.outgoing_bytes += message.bytes();
         self.queue.push_front(OutgoingMessage {
             message,
             commit_index: 0,
-            kind: what,
+            kind,
             is_leader_only: false,
             number: 0,
         });
@@ -205,12 +205,12 @@ impl Hub {
                 }
                 continue;
             }
-            let hold = self.service.pending_index(outgoing.commit_index);
-            if hold > 0 {
+            let commit_index = self.service.pending_index(outgoing.commit_index);
+            if commit_index > 0 {
                 broker.queue.push_front(outgoing);
-                if broker.awaited_commit != hold {
-                    broker.awaited_commit = hold;
-                    self.service.register_waiter(hold, BROKER_WAITER);
+                if broker.awaited_commit != commit_index {
+                    broker.awaited_commit = commit_index;
+                    self.service.register_waiter(commit_index, BROKER_WAITER);
                 }
                 break;
             }

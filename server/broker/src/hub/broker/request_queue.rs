@@ -19,13 +19,13 @@ pub(super) struct IncomingRequest {
 }
 
 impl IncomingRequest {
-    pub(super) fn new(publish: Publish, number: u64, since_ms: u64, gauge: &MemoryBudget) -> Self {
+    pub(super) fn new(publish: Publish, number: u64, since_ms: u64, budget: &MemoryBudget) -> Self {
         let bytes = publish.packet_bytes() + size_of::<Self>();
         Self {
             publish,
             number,
             arrived_ms: since_ms,
-            reservation: Reservation::new(gauge, bytes),
+            reservation: Reservation::new(budget, bytes),
         }
     }
 }
@@ -46,9 +46,9 @@ impl RequestQueue {
         self.requests.is_empty()
     }
 
-    /// Returns whether one more request may wait, where sessions and connections may hold `most` bytes. A request may always wait alone.
-    pub(super) fn has_capacity(&self, incoming: &IncomingRequest, most: usize) -> bool {
-        self.is_empty() || self.bytes + incoming.reservation.bytes() <= most / MEMORY_DIVISOR
+    /// Returns whether one more request may wait, where sessions and connections may hold `max_bytes` bytes. A request may always wait alone.
+    pub(super) fn has_capacity(&self, incoming: &IncomingRequest, max_bytes: usize) -> bool {
+        self.is_empty() || self.bytes + incoming.reservation.bytes() <= max_bytes / MEMORY_DIVISOR
     }
 
     pub(super) fn push(&mut self, incoming: IncomingRequest) {

@@ -352,8 +352,8 @@ impl Hub {
         to: ReturnAddress<'_>,
         header: &PublishHeader<'_>,
         payload: BytesMut,
-        hold: u64,
-        what: OutgoingKind,
+        commit_index: u64,
+        kind: OutgoingKind,
         now: ClockReading,
     ) {
         let payload = Payload::new(payload.freeze(), &self.memory_budget);
@@ -361,7 +361,7 @@ impl Hub {
             return;
         };
         match Message::new(header, payload, None) {
-            Ok(message) => broker.enqueue(message, hold, what, to.watch.is_some(), now),
+            Ok(message) => broker.enqueue(message, commit_index, kind, to.watch.is_some(), now),
             Err(error) => {
                 tracing::debug!(%error, "a response cannot be sent");
                 self.metrics.dropped_too_large += 1;

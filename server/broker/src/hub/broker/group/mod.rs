@@ -63,17 +63,17 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates the state of a group with room for `most` messages, of `most_bytes` bytes, that are set aside.
-    pub(super) fn new(name: &str, most: usize, most_bytes: usize) -> Self {
+    /// Creates the state of a group whose standby buffer has room for `max_messages` messages of `max_bytes` bytes together.
+    pub(super) fn new(name: &str, max_messages: usize, max_bytes: usize) -> Self {
         Self {
             topic: entry::log_topic(name),
             election: Election::default(),
             name: Arc::default(),
-            standby: StandbyBuffer::new(most, most_bytes),
+            standby: StandbyBuffer::new(max_messages, max_bytes),
             dropped: 0,
             changes: ChangesSinceJoin::default(),
             watch_starts: WatchStarts::default(),
-            max_change_bytes: most_bytes,
+            max_change_bytes: max_bytes,
             pending_transfers: HashSet::new(),
             alive_clients: BTreeSet::new(),
             logged_refusals: Vec::new(),

@@ -16,13 +16,13 @@ pub(super) struct StandbyBuffer {
 }
 
 impl StandbyBuffer {
-    /// Creates an empty buffer for `most` messages of `most_bytes` bytes together.
-    pub(super) fn new(most: usize, most_bytes: usize) -> Self {
+    /// Creates an empty buffer for `max_messages` messages of `max_bytes` bytes together.
+    pub(super) fn new(max_messages: usize, max_bytes: usize) -> Self {
         Self {
             messages: VecDeque::new(),
             bytes: 0,
-            max_messages: most,
-            max_bytes: most_bytes,
+            max_messages,
+            max_bytes,
         }
     }
 

@@ -29,7 +29,7 @@ impl WatchStarts {
         (client, key): (&Arc<str>, &Bytes),
         at: Option<Version>,
         is_watching: bool,
-        gauge: &MemoryBudget,
+        budget: &MemoryBudget,
     ) {
         let Some(at) = at.filter(|_| is_watching) else {
             if let Some(keys) = self.watches.get_mut(client) {
@@ -45,9 +45,9 @@ impl WatchStarts {
         }
         // A slice of the message would keep the whole message.
         let key = Bytes::copy_from_slice(key);
-        let charge = Reservation::new(gauge, key.len() + WATCH_START_BYTES);
+        let reservation = Reservation::new(budget, key.len() + WATCH_START_BYTES);
         let keys = self.watches.entry(Arc::clone(client)).or_default();
-        keys.insert(key, (at, charge));
+        keys.insert(key, (at, reservation));
     }
 
     /// Returns whether a request of this time is older than the watch.
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_stop_that_is_older_than_the_watch_does_not_end_it_unless_the_clock_was_set_back() {
-        let (mut begun, gauge) = (WatchStarts::default(), MemoryBudget::default());
+        let (mut begun, budget) = (WatchStarts::default(), MemoryBudget::default());
         let (client, key): (Arc<str>, Bytes) = ("me".into(), "k".into());
         let watch = (&client, &key);
-        begun.record(watch, Some((2_000_000, 5)), true, &gauge);
+        begun.record(watch, Some((2_000_000, 5)), true, &budget);
         for (at, expected) in [
             (Some((2_000_000, 4)), true),
             (Some((1_100_000, 9)), true),
@@ -99,16 +99,16 @@ mod tests {
         assert!(!begun.predates_watch("me", b"other", Some((0, 0))));
 
         // An older KEYNOTIFY that is repeated does not change the start, but one of a clock that was set back does.
-        begun.record(watch, Some((1_999_000, 0)), true, &gauge);
+        begun.record(watch, Some((1_999_000, 0)), true, &budget);
         assert_eq!(begun.watch_start("me", b"k"), Some((2_000_000, 5)));
-        begun.record(watch, Some((1_000, 0)), true, &gauge);
+        begun.record(watch, Some((1_000, 0)), true, &budget);
         assert_eq!(begun.watch_start("me", b"k"), Some((1_000, 0)));
-        assert!(gauge.bytes() > 0);
+        assert!(budget.bytes() > 0);
 
-        begun.record(watch, Some((3_000, 0)), false, &gauge);
+        begun.record(watch, Some((3_000, 0)), false, &budget);
         assert_eq!(begun.watch_start("me", b"k"), None);
-        begun.record(watch, Some((3_000, 0)), true, &gauge);
+        begun.record(watch, Some((3_000, 0)), true, &budget);
         begun.remove_client("me");
-        assert_eq!((begun.watch_start("me", b"k"), gauge.bytes()), (None, 0));
+        assert_eq!((begun.watch_start("me", b"k"), budget.bytes()), (None, 0));
     }
 }

@@ -85,9 +85,9 @@ impl Hub {
             if !is_it(&client) {
                 continue;
             }
-            let standings = self.broker.as_ref().map(|broker| &broker.named_clients);
-            let standing = standings.and_then(|standings| standings.get(&client));
-            let user = standing.and_then(|it| it.principal.name());
+            let named_clients = self.broker.as_ref().map(|broker| &broker.named_clients);
+            let broker_client = named_clients.and_then(|named_clients| named_clients.get(&client));
+            let user = broker_client.and_then(|it| it.principal.name());
             let mut keys: Vec<_> = self.service.keys_watched_by(&client).collect();
             keys.sort_unstable();
             let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
@@ -173,12 +173,12 @@ impl Hub {
         if is_known || self.service.is_watching(&name, key) {
             return;
         }
-        let Some((client, standing)) = self.watching_client(client_id, user, now) else {
+        let Some((client, broker_client)) = self.watching_client(client_id, user, now) else {
             return;
         };
         let mut payload = BytesMut::new();
         Command::Watch { key: key.clone() }.encode(&mut payload);
-        let asked = self.execute_watch_request(&client, &standing, &payload.freeze(), now);
+        let asked = self.execute_watch_request(&client, &broker_client, &payload.freeze(), now);
         self.record_watch_start((&client, key), since);
         if let (Some(ticket), Some(group)) = (asked, self.group()) {
             group.pending_transfers.insert(ticket);

@@ -25,14 +25,14 @@ pub(in crate::hub::broker) fn is_watch_request(payload: &Bytes) -> bool {
 /// Returns a request about a watch for a client that gets no response.
 fn watch_request<'a>(
     client: &'a Arc<str>,
-    standing: &'a BrokerClient,
+    broker_client: &'a BrokerClient,
     payload: &'a Bytes,
 ) -> RequestEnvelope<'a> {
     RequestEnvelope {
         request: Request {
             client,
-            principal: &standing.principal,
-            rights: standing.rights.as_ref(),
+            principal: &broker_client.principal,
+            rights: broker_client.rights.as_ref(),
             correlation: b"-",
             payload,
             properties: RequestProperties::default(),
@@ -49,7 +49,7 @@ impl Hub {
         &mut self,
         publish: &Publish,
         number: u64,
-        said: EntryHeader<'_>,
+        header: EntryHeader<'_>,
         expiry_s: Option<u32>,
         now: ClockReading,
     ) {
@@ -62,21 +62,26 @@ impl Hub {
                     .finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
             }
         };
-        let Some(client_id) = said.client else {
+        let Some(client_id) = header.client else {
             return self.finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
         };
-        let Some((client, standing)) = self.watching_client(client_id, said.user, now) else {
+        let Some((client, broker_client)) = self.watching_client(client_id, header.user, now)
+        else {
             return;
         };
         let properties = self.request_properties(publish);
-        let asked_at = properties
+        let requested_at = properties
             .timestamp
             .as_ref()
             .and_then(|it| it.as_ref().ok());
-        let asked_at = asked_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
-        let gauge = self.memory_budget.clone();
+        let requested_at = requested_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
+        let budget = self.memory_budget.clone();
         if let Some(group) = self.group() {
-            if is_stop && group.watch_starts.predates_watch(&client, &key, asked_at) {
+            if is_stop
+                && group
+                    .watch_starts
+                    .predates_watch(&client, &key, requested_at)
+            {
                 // The client was answered, or has given up the request, before it asked for the present watch.
                 return self.finish_broker_request(number, ReasonCode::SUCCESS);
             }
@@ -88,7 +93,7 @@ impl Hub {
                 });
             }
             if !group.election.is_synced() {
-                group.changes.insert(&client, Some(&key), &gauge);
+                group.changes.insert(&client, Some(&key), &budget);
             }
         }
         let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
@@ -98,10 +103,10 @@ impl Hub {
             .zip(publish.correlation_data());
         let Some((response_topic, correlation_data)) = to else {
             self.finish_broker_request(number, ReasonCode::SUCCESS);
-            self.execute_watch_request(&client, &standing, &payload, now);
-            return self.record_watch_start((&client, &key), asked_at);
+            self.execute_watch_request(&client, &broker_client, &payload, now);
+            return self.record_watch_start((&client, &key), requested_at);
         };
-        let mut envelope = watch_request(&client, &standing, &payload);
+        let mut envelope = watch_request(&client, &broker_client, &payload);
         envelope.request.correlation = correlation_data;
         envelope.request.properties = properties;
         envelope.request.may_be_redelivered = true;
@@ -113,16 +118,16 @@ impl Hub {
             watch: Some((&client, &key)),
         };
         self.submit_for_broker(&envelope, to, now);
-        self.record_watch_start((&client, &key), asked_at);
+        self.record_watch_start((&client, &key), requested_at);
         self.renew_lease(&client, now);
     }
 
     /// Notes that a request about a watch was executed. `at` is its time by the clock of its client.
     pub(super) fn record_watch_start(&mut self, watch: (&Arc<str>, &Bytes), at: Option<Version>) {
         let is_watching = self.service.is_watching(watch.0, watch.1);
-        let gauge = self.memory_budget.clone();
+        let budget = self.memory_budget.clone();
         if let Some(group) = self.group() {
-            group.watch_starts.record(watch, at, is_watching, &gauge);
+            group.watch_starts.record(watch, at, is_watching, &budget);
         }
     }
 
@@ -142,19 +147,19 @@ impl Hub {
             Some(_) => Sender::Verified(user),
             None => Sender::Unverified,
         };
-        let standing = self.broker_client(&client, client_id, sender, None);
-        Some((client, standing))
+        let broker_client = self.broker_client(&client, client_id, sender, None);
+        Some((client, broker_client))
     }
 
     /// Executes a request about a watch for a client that gets no response.
     pub(super) fn execute_watch_request(
         &mut self,
         client: &Arc<str>,
-        standing: &BrokerClient,
+        broker_client: &BrokerClient,
         payload: &Bytes,
         now: ClockReading,
     ) -> Option<Ticket> {
-        let envelope = watch_request(client, standing, payload);
+        let envelope = watch_request(client, broker_client, payload);
         let progress = self.service.submit(&envelope, now);
         self.renew_lease(client, now);
         match progress {
@@ -163,12 +168,12 @@ impl Hub {
         }
     }
 
-    /// Ends the watches of a client, unless the client is the user `unless`, on all servers of the group. `requests` is the number of
+    /// Ends the watches of a client, except if the client is the user `except_user`, on all servers of the group. `requests` is the number of
     /// messages that this server had received by then.
     pub(in crate::hub::broker) fn end_watches(
         &mut self,
         client: &str,
-        unless: Option<&str>,
+        except_user: Option<&str>,
         requests: u64,
         now: ClockReading,
     ) {
@@ -179,7 +184,7 @@ impl Hub {
         }
         let entry = Entry {
             client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
-            user: unless,
+            user: except_user,
             ..Entry::new(EntryKind::WatchesEnded { requests })
         };
         self.publish_entry(&entry, now);
@@ -187,41 +192,41 @@ impl Hub {
 
     pub(super) fn handle_watches_ended(
         &mut self,
-        said: &EntryHeader<'_>,
+        header: &EntryHeader<'_>,
         requests: u64,
         now: ClockReading,
     ) {
-        let Some(client_id) = said.client else {
+        let Some(client_id) = header.client else {
             return;
         };
         let client = format!("{BROKER_CLIENT_PREFIX}{client_id}");
         let Some(broker) = &self.broker else {
             return;
         };
-        let standing = broker.named_clients.get(&client[..]);
-        let user = standing.map(|it| it.principal.name().unwrap_or_default());
-        if said.user.is_some() && said.user == user {
+        let broker_client = broker.named_clients.get(&client[..]);
+        let user = broker_client.map(|it| it.principal.name().unwrap_or_default());
+        if header.user.is_some() && header.user == user {
             return;
         }
         let is_mine = broker.group.as_ref().is_some_and(|group| {
-            group.election.is_me(said.server.as_bytes()) && group.is_active(now)
+            group.election.is_me(header.server.as_bytes()) && group.is_active(now)
         });
         let last = broker.replay_clients.last_request(&client);
-        if is_mine && said.user.is_none() && last.is_some_and(|last| last > requests) {
+        if is_mine && header.user.is_none() && last.is_some_and(|last| last > requests) {
             // The client has come back since, and the other servers have ended its watches.
             return self.send_watches(ALL_SERVERS, |its| its == client, now);
         }
         self.service.end_watches(&client);
         self.renew_lease(&client, now);
         self.forget_broker_client(&client);
-        let gauge = self.memory_budget.clone();
+        let budget = self.memory_budget.clone();
         if let Some(group) = self.group() {
             group.watch_starts.remove_client(&client);
             group.standby.drop_matching(|outgoing| {
                 matches!(&outgoing.kind, OutgoingKind::Notification { client: its, .. } if **its == *client)
             });
             if !group.election.is_synced() {
-                group.changes.insert(&client.into(), None, &gauge);
+                group.changes.insert(&client.into(), None, &budget);
             }
         }
     }
@@ -277,9 +282,9 @@ impl Hub {
         }
         let mut payload = BytesMut::new();
         Command::Unwatch { key: key.clone() }.encode(&mut payload);
-        let standings = self.broker.as_ref().map(|broker| &broker.named_clients);
-        let standing = standings.and_then(|standings| standings.get(client));
-        let user = standing.and_then(|it| it.principal.name().map(str::to_owned));
+        let named_clients = self.broker.as_ref().map(|broker| &broker.named_clients);
+        let broker_client = named_clients.and_then(|named_clients| named_clients.get(client));
+        let user = broker_client.and_then(|it| it.principal.name().map(str::to_owned));
         let entry = Entry {
             client: Some(client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client)),
             user: user.as_deref(),

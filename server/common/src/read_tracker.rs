@@ -1,5 +1,5 @@
-//! The file that a thread is reading, for the tasks that wait for it. A file can be a pipe without a writer, or be on a network that
-//! does not respond.
+//! The file that a thread reads, for threads that wait for it. A file can be a pipe without a writer, or be on a network that does not
+//! respond.
 use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_last_opened_file_is_reported() {
         let (outer, inner) = (ReadTracker::default(), ReadTracker::default());
-        record_path(Path::new("/for/nobody"));
+        record_path(Path::new("/untracked"));
         assert_eq!(outer.to_string(), "a file");
         outer.track(|| {
             record_path(Path::new("/first"));
