@@ -121,7 +121,7 @@ class Capabilities:
     eventual: bool = False
     """``eventual`` of `Client.get` and `Client.get_many` makes a difference."""
     max_get_keys: int | None = None
-    """Maximum number of keys that the store returns in one response to `Client.get_many`; ``None`` if it takes one key at a time."""
+    """Maximum number of keys of one response to `Client.get_many`; ``None`` if the store takes one key at a time."""
 
 
 @dataclass(frozen=True)
