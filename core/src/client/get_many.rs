@@ -1,13 +1,14 @@
 //! Several keys read in one call, with MGET or with single GETs.
 use super::action::action;
 use super::batch::{MaybeDone, join_all};
-use super::call::{Call, invalid_argument};
+use super::call::{Call, Response, invalid_argument};
 use super::{Client, Deadline, Entries, Entry, GetOptions, detach, get};
 use crate::error::Error;
 use crate::request::OutgoingRequest;
 use crate::{AsBytes, TransactionRecord};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::{Capabilities, CommandRef, Hlc, Reply, Version, resp};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Maximum size of all values in a response to MGET, in bytes. A single larger value is in a response by itself.
@@ -18,6 +19,32 @@ const ENTRY_OVERHEAD: usize = 128;
 const PACKET_OVERHEAD: usize = 1024;
 /// Upper bound of the number of times that a packet contains the client id.
 const CLIENT_IDS: usize = 3;
+
+/// Consecutive keys of a call whose entries are not known yet.
+struct UnreadKeys {
+    range: Range<usize>,
+    /// Maximum number of these keys in one request.
+    max_keys: usize,
+}
+
+impl UnreadKeys {
+    /// Splits the keys into those of single requests: `max_bytes` of keys at most, but one key at least.
+    fn split(&self, keys: &[Bytes], max_bytes: usize) -> Vec<Range<usize>> {
+        let mut parts = Vec::new();
+        let (mut start, mut bytes) = (self.range.start, 0_usize);
+        for index in self.range.clone() {
+            let len = resp::bulk_len(keys[index].len());
+            let is_full = index - start == self.max_keys || bytes.saturating_add(len) > max_bytes;
+            if index > start && is_full {
+                parts.push(start..index);
+                (start, bytes) = (index, 0);
+            }
+            bytes = bytes.saturating_add(len);
+        }
+        parts.push(start..self.range.end);
+        parts
+    }
+}
 
 /// The requests that read several keys from a store.
 enum ReadPlan {
@@ -55,7 +82,7 @@ impl Client {
     }
 
     /// Like [`get_many`](Self::get_many), with options. The time-out of each request starts when it is sent. The query of the
-    /// capabilities counts towards the first one.
+    /// capabilities counts towards the first ones.
     pub async fn get_many_with<K: AsBytes>(
         &self,
         keys: impl AsRef<[K]>,
@@ -121,7 +148,7 @@ impl Client {
         limit.saturating_sub(MAX_RESPONSE_VALUES + PACKET_OVERHEAD) / ENTRY_OVERHEAD
     }
 
-    /// Reads the keys with as many MGETs as necessary. `remaining` is the time limit of the first one.
+    /// Reads the keys with as many MGETs as necessary. `remaining` is the time limit of the first ones.
     async fn send_get_many<K: AsBytes>(
         &self,
         keys: &[K],
@@ -130,40 +157,72 @@ impl Client {
         remaining: Duration,
     ) -> Result<Entries, Error> {
         let keys = shared_keys(keys);
-        let mut entries = self
-            .send_one_get_many(&keys, max_keys, options, Some(remaining))
-            .await?;
-        let is_snapshot = entries.len() == keys.len();
-        let mut answered = entries.len();
-        while entries.len() < keys.len() {
-            // Keys that large values push into the next response are sent again, so their number is limited.
-            let count = max_keys.min(answered.saturating_mul(2));
-            let more = self
-                .send_one_get_many(&keys[entries.len()..], count, options, options.timeout)
-                .await?;
-            answered = more.len();
-            entries.extend(more);
+        let mut entries = vec![None; keys.len()];
+        let mut is_snapshot = true;
+        let mut timeout = Some(remaining);
+        let mut unread = vec![UnreadKeys {
+            range: 0..keys.len(),
+            max_keys,
+        }];
+        while !unread.is_empty() {
+            let max_bytes = self.max_request_bytes();
+            let parts = unread.iter().flat_map(|part| part.split(&keys, max_bytes));
+            let parts: Vec<_> = parts.collect();
+            let requests = parts.iter().map(|part| {
+                let keys = &keys[part.clone()];
+                let mget = self.start_get_many(keys, options.at_once, timeout);
+                Ok::<_, Error>(MaybeDone::Running(mget))
+            });
+            let responses = join_all(self.shared(), requests, |mget, response| {
+                self.read_entries(mget, response?, options)
+            });
+            let responses = responses.await?;
+            unread.clear();
+            is_snapshot &= parts.len() == 1;
+            for (part, found) in parts.into_iter().zip(responses) {
+                let answered = found.len();
+                let rest = part.start + answered..part.end;
+                for (slot, entry) in entries[part].iter_mut().zip(found) {
+                    *slot = entry;
+                }
+                if !rest.is_empty() {
+                    is_snapshot = false;
+                    // Keys that large values push into a later response are sent again, so their number is limited.
+                    unread.push(UnreadKeys {
+                        range: rest,
+                        max_keys: max_keys.min(answered.saturating_mul(2)),
+                    });
+                }
+            }
+            timeout = options.timeout;
         }
         Ok(Entries::new(entries, is_snapshot))
     }
 
-    /// Sends an MGET of the first keys, `max_keys` at most. Returns the entries of one or more of them.
-    async fn send_one_get_many(
-        &self,
-        keys: &[Bytes],
-        max_keys: usize,
-        options: &GetOptions,
+    fn start_get_many<'a>(
+        &'a self,
+        keys: &'a [Bytes],
+        at_once: bool,
         timeout: Option<Duration>,
-    ) -> Result<Vec<Option<Entry>>, Error> {
-        let keys = &keys[..self.keys_in_request(keys, max_keys)];
+    ) -> Call<'a> {
         let request = OutgoingRequest {
-            may_wait: !options.at_once,
+            may_wait: !at_once,
             ..OutgoingRequest::new(CommandRef::GetMany { keys })
         };
-        let mut mget = Call::new(self.shared(), request, timeout);
-        let Reply::Entries { entries, omitted } = (&mut mget).await?.reply else {
+        Call::new(self.shared(), request, timeout)
+    }
+
+    /// Interprets the response to an MGET. Returns the entries of one or more of its keys, beginning with the first.
+    fn read_entries(
+        &self,
+        mget: &Call<'_>,
+        response: Response,
+        options: &GetOptions,
+    ) -> Result<Vec<Option<Entry>>, Error> {
+        let Reply::Entries { entries, omitted } = response.reply else {
             return Err(mget.invalid("the response is not one to MGET"));
         };
+        let keys = mget.keys();
         let answered = entries.len() as u64;
         if entries.is_empty() || answered.checked_add(omitted) != Some(keys.len() as u64) {
             let reason = format!(
@@ -184,20 +243,12 @@ impl Client {
         entries.collect()
     }
 
-    /// Returns how many of the keys, `max_keys` at most, fit into one request to this broker; at least 1.
-    fn keys_in_request(&self, keys: &[Bytes], max_keys: usize) -> usize {
-        let mut left = {
-            let state = self.shared().lock_state();
-            let session = state.exchange.session();
-            (session.peer_limits().max_packet_bytes as usize)
-                .saturating_sub(PACKET_OVERHEAD + CLIENT_IDS * session.client_id().len())
-        };
-        let fitting = keys.iter().take(max_keys).take_while(|key| {
-            let rest = left.checked_sub(resp::bulk_len(key.len()));
-            left = rest.unwrap_or_default();
-            rest.is_some()
-        });
-        fitting.count().max(1)
+    /// Returns the maximum size of the keys in one request to this broker, in bytes.
+    fn max_request_bytes(&self) -> usize {
+        let state = self.shared().lock_state();
+        let session = state.exchange.session();
+        (session.peer_limits().max_packet_bytes as usize)
+            .saturating_sub(PACKET_OVERHEAD + CLIENT_IDS * session.client_id().len())
     }
 
     async fn send_gets<K: AsBytes>(
@@ -207,7 +258,7 @@ impl Client {
     ) -> Result<Entries, Error> {
         let gets = keys.iter().map(|key| {
             let get = self.shared().start_get(key.as_ref(), options)?;
-            Ok(MaybeDone::Running(get))
+            Ok::<_, Error>(MaybeDone::Running(get))
         });
         let entries = join_all(self.shared(), gets, |get, response| {
             get::entry(get, response?)

@@ -7,6 +7,7 @@ use statestore::{
     Capabilities, Client, ConnectionState, Entries, Entry, Error, ErrorKind, GetOptions, Outcome,
     ServiceError, TransactionRecord, Version,
 };
+use statestore_protocol::mqtt::ReasonCode;
 use statestore_protocol::{Command, Rejection, Reply};
 use std::time::Duration;
 
@@ -113,8 +114,9 @@ async fn omitted_keys_are_requested_again_without_resending_all_of_them() {
     let read = play(client.get_many(keys), &mut peer, async |peer| {
         answer_get_many(peer, &keys, vec![found("1", 1)], 5).await;
         answer_get_many(peer, &["b", "c"], vec![None, found("3", 3)], 0).await;
-        answer_get_many(peer, &["d", "e", "f"], vec![found("4", 4)], 2).await;
-        answer_get_many(peer, &["e", "f"], vec![found("5", 5), None], 0).await;
+        answer_get_many(peer, &["d", "e"], vec![found("4", 4)], 1).await;
+        answer_get_many(peer, &["f"], vec![None], 0).await;
+        answer_get_many(peer, &["e"], vec![found("5", 5)], 0).await;
     });
     let read = read.await.unwrap();
     let expected = [
@@ -135,12 +137,25 @@ async fn more_keys_than_the_store_accepts_need_several_requests() {
     let (client, mut peer) = connect(&broker, with_max_keys(Some(2))).await;
     let keys = ["a", "b", "c", "d", "e"];
     let read = play(client.get_many(keys), &mut peer, async |peer| {
-        answer_get_many(peer, &["a", "b"], vec![None; 2], 0).await;
-        answer_get_many(peer, &["c", "d"], vec![None; 2], 0).await;
-        answer_get_many(peer, &["e"], vec![None], 0).await;
+        // The client does not wait for a response before it sends the next request.
+        let mut requests = Vec::new();
+        for expected in [&keys[..2], &keys[2..4], &keys[4..]] {
+            let request = peer.request().await;
+            assert_eq!(request.command, get_many(expected));
+            requests.push(request);
+        }
+        for (request, count) in requests.iter().zip([2, 2, 1]).rev() {
+            peer.acknowledge(request, ReasonCode::SUCCESS).await;
+            let reply = Reply::Entries {
+                entries: vec![found("v", count); usize::try_from(count).unwrap()],
+                omitted: 0,
+            };
+            peer.respond(request, &reply, None).await;
+        }
     });
     let read = read.await.unwrap();
-    assert_eq!(read, [None, None, None, None, None]);
+    let (two, one) = (entry("v", 2), entry("v", 1));
+    assert_eq!(read, [two.clone(), two.clone(), two.clone(), two, one]);
     assert!(!read.is_snapshot());
 
     let read = play(client.get_many(["a", "b"]), &mut peer, async |peer| {
