@@ -55,7 +55,7 @@ def members(language: str, thing: str) -> set[str]:
         fields = found(r"^    (?!//)[^\n]*?(\w+);$", "\n".join(found(rf"^typedef struct sst_{name} \{{\n(.*?)^\}}", text)))
         names += [field.removesuffix("_ms") for field in fields + found(rf"\bsst_{name}_(\w+)\(", text)]
     elif language == "C++":
-        for block in found(rf"^(?:class|struct)(?: \[\[nodiscard\]\])? {name} \{{\n(.*?)^(?: private:|\}};)", text):
+        for block in found(rf"^(?:class|struct)(?: \[\[nodiscard\]\])? {name}(?: : [^\n]*?)? \{{\n(.*?)^(?: private:|\}};)", text):
             names += found(r"^  (?! |explicit|friend|using|static)[\w:<>,*& ]+?[ *&](\w+)(?:\(|\{0\};| = [^;(]*;|;)", block)
     elif language == "Python":
         for block in found(rf"^class {name}\b[^\n]*:\n(.*?)(?=^\S|\Z)", text):

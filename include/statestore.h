@@ -636,6 +636,8 @@ typedef struct sst_capabilities {
     uint32_t eventual;
     // Zero.
     uint32_t reserved;
+    // Maximum number of keys that the store returns in one response to sst_get_many(); 0 if it takes one key at a time.
+    uint64_t max_get_keys;
 } sst_capabilities;
 
 // Callback that receives the capabilities of the store.
@@ -698,7 +700,7 @@ typedef struct sst_on_entry {
     void (*drop)(void *context);
 } sst_on_entry;
 
-// Callback that receives the results of several GETs.
+// Callback that receives the results of sst_get_many().
 typedef struct sst_on_entries {
     void *context;
     void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entries *entries);
@@ -1126,6 +1128,11 @@ void sst_entry_free(struct sst_entry *entry);
 // Returns the number of results, which is the number of keys.
 size_t sst_entries_len(const struct sst_entries *entries);
 
+// Returns whether the results are a snapshot: all keys had them at one moment during the call.
+//
+// This is the case if the store returned them in one response; see sst_get_many().
+bool sst_entries_is_snapshot(const struct sst_entries *entries);
+
 // Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
 //
 // Errors: SST_INVALID_ARGUMENT if the index is too large.
@@ -1377,9 +1384,13 @@ enum sst_status sst_get_async(const struct sst_client *client,
                               struct sst_operation **operation,
                               struct sst_error **error);
 
-// Reads several keys. These are single GETs, sent without waiting for each other; the result is not a snapshot.
+// Reads several keys.
 //
-// Blocks: until the last answer; the time-out is for each GET. Errors: the first error of any of the GETs.
+// A store with `max_get_keys` returns them in one response, if the values have no more than 1 MiB together; see
+// sst_client_capabilities(). Otherwise the library sends several requests, and writes may happen in between:
+// sst_entries_is_snapshot() tells the difference. The options `remaining` and `eventual` need a GET for each key.
+//
+// Blocks: until the last answer; the time-out is for each request. Errors: the first error of any request.
 enum sst_status sst_get_many(const struct sst_client *client,
                              const struct sst_slice *keys,
                              size_t count,

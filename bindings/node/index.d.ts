@@ -75,6 +75,12 @@ export interface Entry<V extends Bytes = Buffer> {
   expiresIn: number | "unknown";
 }
 
+/** The entries of several keys, in the order of the keys; `null` for an absent key. */
+export interface Entries<V extends Bytes = Buffer> extends Array<Entry<V> | null> {
+  /** Whether all keys had these entries at one moment during the call, because the store returned them in one response. Not enumerable. */
+  readonly snapshot: boolean;
+}
+
 /** `version` is that of the key as it is now, whether the set applied or not; `null` if `ifVersion` found no key. */
 export type SetOutcome =
   | {
@@ -120,6 +126,8 @@ export interface Capabilities {
   transactions: number | null;
   /** `eventual` of {@link Client.get} and {@link Client.getMany} makes a difference. */
   eventual: boolean;
+  /** Maximum number of keys that the store returns in one response to {@link Client.getMany}; `null` if it takes one key at a time. */
+  maxGetKeys: number | null;
 }
 
 /** The versions are those of the changes, `null` for the deletion of an absent key; or that of the key of the first operation whose condition was not met. */
@@ -516,8 +524,12 @@ export interface Counters {
 export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDisposable {
   /** Reads a key; `null` if it is absent. */
   get(key: Data, options?: GetOptions): Promise<Entry<V> | null>;
-  /** An entry or `null` for each key, in their order. */
-  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry<V> | null)[]>;
+  /**
+   * Reads several keys and resolves to an entry or `null` for each, in their order. `snapshot` of the result says whether the store
+   * returned all of them in one response. This needs {@link Capabilities.maxGetKeys}, and values of 1 MiB together at most. With
+   * `remaining` or `eventual`, each key has a request of its own.
+   */
+  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<Entries<V>>;
   /** Writes a key. A condition that is not met is a result: `applied` is false. */
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**

@@ -34,6 +34,9 @@ pub(crate) struct Record<'a> {
     /// Number of the operation within its transaction, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     operation: Option<usize>,
+    /// Whether the entries of all requested keys are a snapshot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<bool>,
 }
 
 /// The remaining time of a key in its printed form.
@@ -136,6 +139,14 @@ impl<'a> Record<'a> {
     pub(crate) fn operation(self, operation: usize) -> Self {
         Self {
             operation: Some(operation),
+            ..self
+        }
+    }
+
+    /// Adds whether the entries of all requested keys are a snapshot.
+    pub(crate) fn snapshot(self, is_snapshot: bool) -> Self {
+        Self {
+            snapshot: Some(is_snapshot),
             ..self
         }
     }

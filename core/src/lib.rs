@@ -25,7 +25,7 @@
 //! attention. Each request is a span of level DEBUG with the target `statestore::request`. Unless a subscriber enables it, a
 //! span costs one comparison when a request begins and one when it ends. Events and spans contain no keys, values or
 //! credentials. A span has these fields, the last three of them at its end:
-//! - `verb`: the command, such as `SET`, and `key_bytes`, the length of the key or pattern.
+//! - `verb`: the command, such as `SET`, and `key_bytes`, the length of the first key or the pattern.
 //! - `attempts`: number of times that the request was sent as a new one. It is 0 if the request was never sent, and more than 1
 //!   after a lost session.
 //! - `latency_us`: microseconds from the first poll to the end, including the time in the queue.
@@ -80,7 +80,7 @@ pub use as_bytes::AsBytes;
 /// The version of `bytes` whose types are in the signatures of this crate.
 pub use bytes;
 pub use client::{
-    CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entry, Expiry,
+    CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entries, Entry, Expiry,
     GetOptions, Observation, ObserveOptions, Observer, Overflow, Scan, ScanOptions, ScanStream,
     SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, TryNextError,
     VdelOutcome,

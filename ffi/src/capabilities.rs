@@ -30,9 +30,11 @@ pub struct sst_capabilities {
     pub eventual: u32,
     /// Zero.
     pub reserved: u32,
+    /// Maximum number of keys that the store returns in one response to sst_get_many(); 0 if it takes one key at a time.
+    pub max_get_keys: u64,
 }
 
-sized!(sst_capabilities, reserved: u32);
+sized!(sst_capabilities, max_get_keys: u64);
 
 impl sst_capabilities {
     fn new(store: Capabilities, size: usize) -> Self {
@@ -43,6 +45,7 @@ impl sst_capabilities {
             transactions: store.transactions.unwrap_or(0),
             eventual: u32::from(store.eventual),
             reserved: 0,
+            max_get_keys: store.max_get_keys.unwrap_or(0),
         }
     }
 }

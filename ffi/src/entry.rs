@@ -8,7 +8,7 @@ use crate::infallible;
 use crate::input::{self, FOREVER, UNKNOWN};
 use crate::output::HandleOut;
 use crate::status::sst_status;
-use statestore_core::{Entry, Expiry};
+use statestore_core::{Entries, Entry, Expiry};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
 /// The results of sst_get_many(), in the order of its keys. Opaque.
 pub struct sst_entries;
 
-pub(crate) struct EntriesObject(pub(crate) Vec<Option<Entry>>);
+pub(crate) struct EntriesObject(pub(crate) Entries);
 
 object!(EntriesObject, sst_entries, 7, "entries");
 
@@ -86,6 +86,16 @@ object!(EntriesObject, sst_entries, 7, "entries");
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
     infallible::value(0, || Ok(handle::get::<EntriesObject>(entries)?.0.len()))
+}
+
+/// Returns whether the results are a snapshot: all keys had them at one moment during the call.
+///
+/// This is the case if the store returned them in one response; see sst_get_many().
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entries_is_snapshot(entries: *const sst_entries) -> bool {
+    infallible::value(false, || {
+        Ok(handle::get::<EntriesObject>(entries)?.0.is_snapshot())
+    })
 }
 
 /// Returns the entry of the key at an index; `*entry` is NULL if the key is absent.

@@ -1,4 +1,4 @@
-//! Several GETs in one call.
+//! Several keys read in one call.
 use crate::boundary;
 use crate::bytes::{slices, sst_slice};
 use crate::callback::{Callback, closure};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Callback that receives the results of several GETs.
+/// Callback that receives the results of sst_get_many().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entries {
@@ -35,9 +35,13 @@ closure!(
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *const sst_entries)
 );
 
-/// Reads several keys. These are single GETs, sent without waiting for each other; the result is not a snapshot.
+/// Reads several keys.
 ///
-/// Blocks: until the last answer; the time-out is for each GET. Errors: the first error of any of the GETs.
+/// A store with `max_get_keys` returns them in one response, if the values have no more than 1 MiB together; see
+/// sst_client_capabilities(). Otherwise the library sends several requests, and writes may happen in between:
+/// sst_entries_is_snapshot() tells the difference. The options `remaining` and `eventual` need a GET for each key.
+///
+/// Blocks: until the last answer; the time-out is for each request. Errors: the first error of any request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sst_get_many(
     client: *const sst_client,

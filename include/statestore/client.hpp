@@ -115,11 +115,14 @@ class [[nodiscard]] client {
     });
   }
 
-  /// Reads several keys, in their order; not a snapshot. Blocks: until the last answer. Errors: the first one of any of them.
-  result<std::vector<std::optional<entry>>> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const;
+  /// Reads several keys, in their order. `entries::is_snapshot` reports whether the store returned them in one response. This needs
+  /// `capabilities::max_get_keys`, and values of 1 MiB together at most. The options `remaining` and `eventual` need a GET for each key.
+  ///
+  /// Blocks: until the last answer. Errors: the first one of any request.
+  result<entries> get_many(const std::vector<bytes_view>& keys, const get_options& options = {}) const;
 
   /// Begins to read several keys. Blocks: no.
-  result<operation> get_many_async(const std::vector<bytes_view>& keys, completion<std::vector<std::optional<entry>>> done,
+  result<operation> get_many_async(const std::vector<bytes_view>& keys, completion<entries> done,
                                    const get_options& options = {}) const;
 
   /// Stores a value. A condition that is not met is a result, not an error.

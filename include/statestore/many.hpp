@@ -60,30 +60,28 @@ sst_on_results on_many(statestore::completion<std::vector<expected<T>>> done, st
 
 }  // namespace detail
 
-inline result<std::vector<std::optional<entry>>> client::get_many(const std::vector<bytes_view>& keys,
-                                                                  const get_options& options) const {
-  if (const auto invalid = detail::refused(options)) return detail::refuse<std::vector<std::optional<entry>>>(*invalid);
+inline result<entries> client::get_many(const std::vector<bytes_view>& keys, const get_options& options) const {
+  if (const auto invalid = detail::refused(options)) return detail::refuse<entries>(*invalid);
   const sst_get_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   sst_entries* found = nullptr;
-  return detail::checked_call<std::vector<std::optional<entry>>>(
+  return detail::checked_call<entries>(
       [&](sst_error** failure) { return sst_get_many(raw(), slices.data(), slices.size(), &given, &found, failure); },
       [&] {
-        const detail::owned<sst_entries, sst_entries_free> entries(found);
-        return detail::read(entries.get());
+        const detail::owned<sst_entries, sst_entries_free> owner(found);
+        return detail::read(owner.get());
       });
 }
 
-inline result<operation> client::get_many_async(const std::vector<bytes_view>& keys,
-                                                completion<std::vector<std::optional<entry>>> done,
+inline result<operation> client::get_many_async(const std::vector<bytes_view>& keys, completion<entries> done,
                                                 const get_options& options) const {
   if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
   const sst_get_options given = detail::raw(options);
   const std::vector<sst_slice> slices = detail::slices_of(keys);
   return detail::begin([&](sst_operation** operation, sst_error** failure) {
     return sst_get_many_async(raw(), slices.data(), slices.size(), &given,
-                              detail::completion<sst_on_entries, std::vector<std::optional<entry>>>(
-                                  std::move(done), [](const sst_entries* entries) { return detail::read(entries); }),
+                              detail::completion<sst_on_entries, entries>(
+                                  std::move(done), [](const sst_entries* found) { return detail::read(found); }),
                               operation, failure);
   });
 }

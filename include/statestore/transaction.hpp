@@ -18,6 +18,8 @@ struct capabilities {
   std::optional<std::uint64_t> transactions;
   /// GET accepts `get_options::eventual`.
   bool eventual;
+  /// Maximum number of keys that the store returns in one response to `client::get_many`; empty if it takes one key at a time.
+  std::optional<std::uint64_t> max_get_keys;
 };
 
 /// Several SETs and DELs, of which `client::transact` executes all or none: `transaction().set("a", "1").del("b")`.
@@ -98,8 +100,8 @@ struct transaction_outcome {
 namespace detail {
 
 inline statestore::capabilities read(const sst_capabilities& raw) {
-  const auto transactions = raw.transactions > 0 ? std::optional<std::uint64_t>(raw.transactions) : std::nullopt;
-  return {raw.conditions != 0, raw.remaining_time != 0, transactions, raw.eventual != 0};
+  const auto limit = [](std::uint64_t number) { return number > 0 ? std::optional<std::uint64_t>(number) : std::nullopt; };
+  return {raw.conditions != 0, raw.remaining_time != 0, limit(raw.transactions), raw.eventual != 0, limit(raw.max_get_keys)};
 }
 
 inline expected<transaction_outcome> read(const sst_transaction_outcome* raw) {

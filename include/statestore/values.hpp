@@ -146,6 +146,21 @@ class entry {
   detail::owned<sst_entry, sst_entry_free> raw_;
 };
 
+/// The results of `client::get_many`, in the order of its keys; empty for an absent key.
+///
+/// Thread: any. Blocks: never.
+class entries : public std::vector<std::optional<entry>> {
+ public:
+  /// Makes an empty list.
+  explicit entries(bool is_snapshot = false) noexcept : is_snapshot_(is_snapshot) {}
+
+  /// Returns whether all keys had these entries at one moment during the call, because the store returned them in one response.
+  bool is_snapshot() const noexcept { return is_snapshot_; }
+
+ private:
+  bool is_snapshot_;
+};
+
 /// An event that an observer reports about its key.
 ///
 /// Owner: the value belongs to the observation and lives as long as it. Thread: any. Blocks: never.
@@ -206,17 +221,17 @@ inline std::optional<leader> read(const sst_leader* raw) {
   return leader{bytes_view(sst_leader_holder(raw)).str(), std::move(value)};
 }
 
-inline expected<std::vector<std::optional<entry>>> read(const sst_entries* raw) {
-  std::vector<std::optional<entry>> entries;
+inline expected<entries> read(const sst_entries* raw) {
+  entries found(sst_entries_is_snapshot(raw));
   for (std::size_t index = 0; index < sst_entries_len(raw); ++index) {
     sst_entry* one = nullptr;
     auto read = try_call<std::optional<entry>>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
                                               [&] { return take(one); });
     // An entry that cannot be read is an error, not an absent key.
     if (!read) return read.error();
-    entries.push_back(std::move(*read));
+    found.push_back(std::move(*read));
   }
-  return entries;
+  return found;
 }
 
 inline std::optional<std::string> read(const sst_bytes* raw) {

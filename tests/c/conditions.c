@@ -153,6 +153,7 @@ static void remaining_time(sst_client *client) {
   EXPECT(SST_INVALID_ARGUMENT, sst_set(client, TEXT("ext/minute"), TEXT("x"), &minute, NULL, NULL, &error));
   sst_entry_free(entry);
   EXPECT(SST_OK, sst_get_many(client, keys, 3, &ask, &entries, &error));
+  CHECK(!sst_entries_is_snapshot(entries));
   EXPECT(SST_OK, sst_entries_at(entries, 0, &entry, &error));
   left = sst_entry_expires_in_ms(entry);
   CHECK(left > 0 && left <= 60000);
@@ -183,7 +184,7 @@ static void capabilities(sst_client *client) {
   } more;
   all.size = sizeof all;
   EXPECT(SST_OK, sst_client_capabilities(client, &all, &error));
-  CHECK(all.conditions == 1 && all.remaining_time == 1 && all.transactions == MOST && all.eventual == 1);
+  CHECK(all.conditions == 1 && all.remaining_time == 1 && all.transactions == MOST && all.eventual == 1 && all.max_get_keys == MOST);
   memset(&fewer, 0, sizeof fewer);
   fewer.size = sizeof fewer;
   EXPECT(SST_OK, sst_client_capabilities(client, (sst_capabilities *)(void *)&fewer, &error));

@@ -118,7 +118,7 @@ void expect_nothing(const handle_set *of) {
   CHECK(strcmp(sst_hlc_text(of->hlc), "") == 0 && sst_hlc_wall_ms(of->hlc) == 0 && sst_hlc_counter(of->hlc) == 0);
   CHECK(sst_hlc_clone(of->hlc) == NULL);
   CHECK(sst_entry_value(of->entry).data == NULL && sst_entry_value(of->entry).len == 0 && sst_entry_clone(of->entry) == NULL);
-  CHECK(sst_entries_len(of->entries) == 0);
+  CHECK(sst_entries_len(of->entries) == 0 && !sst_entries_is_snapshot(of->entries));
   CHECK(sst_entry_expires_in_ms(of->entry) == SST_UNKNOWN_TIME && sst_error_operation(of->error) == -1);
   CHECK(sst_transaction_len(of->transaction) == 0 && !sst_transaction_outcome_is_applied(of->outcome));
   CHECK(sst_transaction_outcome_len(of->outcome) == 0 && sst_transaction_outcome_operation(of->outcome) == -1);

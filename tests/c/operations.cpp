@@ -115,9 +115,9 @@ void values(const statestore::client& client) {
   CHECK(set && set->applied && set->version);
   const auto got = wait_for<std::optional<entry>>([&](auto done) { return client.get_async("cxx/a", done); });
   CHECK(got && *got && (*got)->value() == "1" && (*got)->version() == set->version);
-  const auto many = wait_for<std::vector<std::optional<entry>>>(
+  const auto many = wait_for<statestore::entries>(
       [&](auto done) { return client.get_many_async({"cxx/a", "cxx/none"}, done); });
-  CHECK(many && many->size() == 2 && many->at(0) && !many->at(1));
+  CHECK(many && many->size() == 2 && many->at(0) && !many->at(1) && many->is_snapshot());
   const auto sets = wait_for<std::vector<expected<set_outcome>>>(
       [&](auto done) { return client.set_many_async({{"cxx/many", "1"}, {"", "x"}}, done); });
   CHECK(sets && sets->size() == 2 && sets->at(0)->applied && sets->at(0)->version);
@@ -165,6 +165,7 @@ void transactions(const statestore::client& client) {
   using statestore::transaction_outcome;
   const auto capabilities = wait_for<statestore::capabilities>([&](auto done) { return client.capabilities_async(done); });
   CHECK(capabilities && capabilities->conditions && capabilities->remaining_time && capabilities->transactions == 10000u && capabilities->eventual);
+  CHECK(capabilities->max_get_keys == 10000u);
   const auto transact = [&](const statestore::transaction& given) {
     return wait_for<transaction_outcome>([&](auto done) { return client.transact_async(given, done); });
   };

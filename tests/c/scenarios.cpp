@@ -79,11 +79,12 @@ json as_json(const statestore::transaction_outcome& outcome) {
 }
 
 json as_json(const statestore::capabilities& store) {
-  const auto most = store.transactions;
+  const auto limit = [](const std::optional<std::uint64_t>& most) { return most ? json(*most) : json({{"absent", true}}); };
   return {{"conditions", store.conditions},
           {"remaining_time", store.remaining_time},
-          {"transactions", most ? json(*most) : json({{"absent", true}})},
-          {"eventual", store.eventual}};
+          {"transactions", limit(store.transactions)},
+          {"eventual", store.eventual},
+          {"max_get_keys", limit(store.max_get_keys)}};
 }
 
 json as_json(const statestore::error& error) {
@@ -177,9 +178,10 @@ class player {
     if (call == "get_many") {
       std::vector<std::string> keys;
       for (const json& key : args[0]) keys.push_back(bytes(key));
+      const statestore::entries found = client.get_many({keys.begin(), keys.end()}, get_options(options));
       json all = json::array();
-      for (const auto& entry : client.get_many({keys.begin(), keys.end()}, get_options(options))) all.push_back(as_json(entry));
-      return all;
+      for (const auto& entry : found) all.push_back(as_json(entry));
+      return {{"entries", std::move(all)}, {"snapshot", found.is_snapshot()}};
     }
     if (call == "set_many") {
       std::vector<std::pair<std::string, std::string>> own;

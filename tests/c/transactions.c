@@ -304,7 +304,7 @@ static void foreign(void) {
   memset(&none, 0xff, sizeof none);
   none.size = sizeof none;
   EXPECT(SST_OK, sst_client_capabilities(client, &none, &error));
-  CHECK(none.conditions == 0 && none.remaining_time == 0 && none.transactions == 0 && none.eventual == 0);
+  CHECK(none.conditions == 0 && none.remaining_time == 0 && none.transactions == 0 && none.eventual == 0 && none.max_get_keys == 0);
   end_client(client);
   sst_hlc_free(version);
   // It says on standard error what else it was asked.

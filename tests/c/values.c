@@ -132,7 +132,7 @@ static void many(sst_client *client) {
   EXPECT(SST_OK, sst_set(client, TEXT("many/a"), TEXT("A"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("many/b"), TEXT("B"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_get_many(client, keys, 3, NULL, &entries, &error));
-  CHECK(sst_entries_len(entries) == 3);
+  CHECK(sst_entries_len(entries) == 3 && sst_entries_is_snapshot(entries));
   EXPECT(SST_OK, sst_entries_at(entries, 1, &entry, &error));
   CHECK(entry == NULL);
   EXPECT(SST_INVALID_ARGUMENT, sst_entries_at(entries, 3, &entry, &error));
@@ -142,7 +142,7 @@ static void many(sst_client *client) {
   sst_entry_free(entry);
   CHECK(sst_entries_len(entries) == 0);
   EXPECT(SST_OK, sst_get_many(client, NULL, 0, NULL, &entries, &error));
-  CHECK(sst_entries_len(entries) == 0);
+  CHECK(sst_entries_len(entries) == 0 && sst_entries_is_snapshot(entries));
   sst_entries_free(entries);
 }
 

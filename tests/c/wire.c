@@ -10,7 +10,18 @@ typedef struct text {
   size_t len;
 } text;
 
-typedef enum call { CALL_SET, CALL_GET, CALL_DEL, CALL_VDEL, CALL_SCAN, CALL_OBSERVE, CALL_NEXT, CALL_STOP, CALL_COUNTERS } call;
+typedef enum call {
+  CALL_SET,
+  CALL_GET,
+  CALL_GET_MANY,
+  CALL_DEL,
+  CALL_VDEL,
+  CALL_SCAN,
+  CALL_OBSERVE,
+  CALL_NEXT,
+  CALL_STOP,
+  CALL_COUNTERS
+} call;
 
 // A call, and what it gives in the words of play_action().
 typedef struct action {
@@ -18,7 +29,7 @@ typedef struct action {
   // The client id of a new connection on which this is the first call; or NULL.
   const char *client_id;
   call call_;
-  // Or the pattern of a scan.
+  // Or the pattern of a scan, or several keys of one byte each.
   text key;
   text value;
   uint32_t condition;
@@ -125,6 +136,37 @@ static sst_error *play_get(sst_client *client, const action *action, outcome *ou
   return NULL;
 }
 
+static sst_error *play_get_many(sst_client *client, const action *action, outcome *outcome) {
+  sst_slice keys[8];
+  sst_entries *entries = NULL;
+  sst_entry *entry = NULL;
+  sst_hlc *version = NULL;
+  sst_error *error = NULL;
+  size_t i;
+  memset(keys, 0, sizeof keys);
+  CHECK(action->key.len <= sizeof keys / sizeof keys[0]);
+  for (i = 0; i < action->key.len; ++i) {
+    keys[i].data = action->key.data + i;
+    keys[i].len = 1;
+  }
+  if (sst_get_many(client, keys, action->key.len, NULL, &entries, &error) != SST_OK) return error;
+  say(outcome, "entries");
+  say(outcome, sst_entries_is_snapshot(entries) ? "snapshot" : "separate");
+  for (i = 0; i < sst_entries_len(entries); ++i) {
+    EXPECT(SST_OK, sst_entries_at(entries, i, &entry, &error));
+    if (entry == NULL) {
+      say(outcome, "absent");
+      continue;
+    }
+    EXPECT(SST_OK, sst_entry_version(entry, &version, &error));
+    say_version(outcome, version);
+    say_bytes(outcome, sst_entry_value(entry));
+    sst_entry_free(entry);
+  }
+  sst_entries_free(entries);
+  return NULL;
+}
+
 static sst_error *play_del(sst_client *client, const action *action, outcome *outcome) {
   sst_del_result result = SST_DEL_FAILED;
   sst_hlc *version = NULL;
@@ -185,6 +227,7 @@ static void play_action(sst_client *client, sst_observer **observer, const actio
   switch (action->call_) {
     case CALL_SET: error = play_set(client, action, &outcome); break;
     case CALL_GET: error = play_get(client, action, &outcome); break;
+    case CALL_GET_MANY: error = play_get_many(client, action, &outcome); break;
     case CALL_DEL:
     case CALL_VDEL: error = play_del(client, action, &outcome); break;
     case CALL_SCAN: error = play_scan(client, action, &outcome); break;

@@ -29,6 +29,9 @@ def gives(action):
             return " ".join(["keys", *map(hexadecimal, keys)])
         case {"is": "error", "kind": kind, "outcome": outcome, "retryable": retryable}:
             return f"error {kind} {outcome} {'retryable' if retryable else 'final'}"
+        case {"is": "entries", "entries": entries, "snapshot": snapshot}:
+            shown = lambda entry: f"{entry['version']} {hexadecimal(entry['value'])}" if entry else "absent"
+            return " ".join(["entries", "snapshot" if snapshot else "separate", *map(shown, entries)])
         case {"is": "counters", **counters}:
             return " ".join(["counters", *map(str, counters.values())])
         case {"is": word, "value": value, "version": version}:
@@ -43,7 +46,7 @@ def row(action, client_id):
         literal(action["name"]),
         optional(client_id),
         f"CALL_{action['call'].upper()}",
-        text(action.get("key", action.get("pattern", ""))),
+        text(action.get("key", action.get("pattern", "".join(action.get("keys", []))))),
         text(action.get("value", "")),
         f"SST_{action.get('condition', 'always').upper()}",
         f"{action.get('expires_in', 0)}u",

@@ -22,6 +22,7 @@ def load(name):
 REQUESTS, RESPONSES, TOPICS = load("requests"), load("responses"), load("topics")
 PAYLOADS = {case["name"]: case for case in REQUESTS["payloads"]}
 REPLIES = {case["name"]: case for case in load("replies")["payloads"]}
+EXTENSIONS = {case["name"]: case for case in load("extensions")["replies"]}
 NOTIFICATIONS = load("notifications")["messages"]
 RETRYABLE = {kind["name"]: kind["retryable"] for kind in load("error_kinds")["kinds"]}
 
@@ -313,7 +314,77 @@ def topics():
     return connections
 
 
-ALL = (requests, requests_beyond_53_bits, replies, errors, responses, notifications, topics)
+def read_many(name, keys, exchanges, gives):
+    """A call for several keys, of one character each."""
+    return Action(name, {"call": "get_many", "keys": keys}, gives, exchanges)
+
+
+def entries(found, is_snapshot):
+    """What `get_many` gives for pairs of value and version, and for absent keys."""
+    shown = [pair and {"value": pair[0], "version": padded(pair[1])} for pair in found]
+    return {"is": "entries", "entries": shown, "snapshot": is_snapshot}
+
+
+def padded(version):
+    wall, counter, node = version.split(":")
+    return f"{int(wall):015}:{int(counter):05}:{node}"
+
+
+def entries_of_one_response():
+    """Every reply to MGET: the good ones to as many keys as they have and to one more, the others to one key."""
+    actions = []
+    for case in EXTENSIONS.values():
+        if not case["name"].startswith("entries of an MGET"):
+            continue
+        found = case["decode"].get("entries")
+        invalid = error("InvalidResponse", "unknown")
+        for keys in ["a", "b", "c"][: len(found or "a")], ["a", "b", "c", "d", "e"]:
+            is_good = found is not None and case["decode"]["omitted"] == "0" and len(keys) == len(found)
+            exchange = Exchange(array("MGET", *keys), case["payload"])
+            name = f"{case['name']}, for the keys {' '.join(keys)}"
+            actions.append(read_many(name, keys, [exchange], entries(found, True) if is_good else invalid))
+    refused = Exchange(array("MGET", "a", "b"), "-ERR not authorized\r\n")
+    actions.append(read_many("a refused MGET", ["a", "b"], [refused], refusal("not_authorized", "not authorized")))
+    return actions
+
+
+def entries_of_several_responses():
+    """The keys that a response omits are requested again, no more than twice as many as it had."""
+    several, some, one = (
+        EXTENSIONS[f"entries of an MGET{rest}"]
+        for rest in (" that omits the last three keys", ", the second key is absent", " of one absent key")
+    )
+    steps = (["a", "b", "c", "d"], several), (["b", "c"], some), (["d"], one)
+    exchanges = [Exchange(array("MGET", *keys), case["payload"]) for keys, case in steps]
+    found = [pair for _, case in steps for pair in case["decode"]["entries"]]
+    return read_many("keys that the first response omits", ["a", "b", "c", "d"], exchanges, entries(found, False))
+
+
+def single_gets(name, *before):
+    absent = REPLIES["GET of an absent key"]["payload"]
+    exchanges = [Exchange(array("GET", key), absent) for key in ("a", "b")]
+    return read_many(name, ["a", "b"], [*before, *exchanges], entries([None, None], False))
+
+
+def many():
+    """Reads of several keys: one response, several, and single GETs where the store has no MGET."""
+    empty = Action("no keys", {"call": "get_many", "keys": []}, entries([], True))
+    connections = []
+    for name in ("all capabilities", "capabilities of a store that reads in one way only", "no capabilities", None):
+        reply = EXTENSIONS[name]["payload"] if name else "-ERR unknown command\r\n"
+        query = Exchange(array("CAPS"), reply)
+        if not connections:
+            first, *others = entries_of_one_response()
+            first.exchanges.insert(0, query)
+            actions = [empty, first, *others, entries_of_several_responses()]
+        else:
+            name = name or "an unknown query of capabilities"
+            actions = [empty, single_gets(name, query), single_gets(f"{name}, asked before")]
+        connections.append(Connection(PLAIN["client_id"], [*actions, still_there()]))
+    return connections
+
+
+ALL = (requests, requests_beyond_53_bits, replies, errors, responses, notifications, topics, many)
 PLAYS = {play.__name__: play for play in ALL}
 
 

@@ -5,7 +5,7 @@ use crate::event_stream::{EventStream, Source, StreamEnd};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
-    Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entry, GetOptions,
+    Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entries, Entry, GetOptions,
     Observation, ObserveOptions, ScanOptions, SetOptions, SetOutcome, TransactOptions, Transaction,
     TransactionOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
 };
@@ -31,7 +31,7 @@ impl Client {
         &self,
         keys: Vec<Bytes>,
         options: GetOptions,
-    ) -> impl Future<Output = Result<Vec<Option<Entry>>, Error>> + Send + 'static + use<> {
+    ) -> impl Future<Output = Result<Entries, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
         async move { Ok(core?.get_many_with(&keys, &options).await?) }
     }

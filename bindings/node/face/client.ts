@@ -11,6 +11,7 @@ import type {
   DelOptions,
   DelOutcome,
   Election as DeclaredElection,
+  Entries,
   Entry,
   GetOptions,
   Guard as DeclaredGuard,
@@ -117,7 +118,7 @@ export class Client extends EventEmitter implements Declared {
     return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry, { subject });
   }
 
-  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<(Entry | null)[]> {
+  getMany(keys: Iterable<Data>, options?: GetOptions): Promise<Entries> {
     let all: Uint8Array[] = [];
     const begin = (from: Options) => {
       all = args.manyData("keys", keys);

@@ -3,6 +3,7 @@ import type {
   Capabilities,
   ConnectionState,
   DelOutcome,
+  Entries,
   Entry,
   Holder,
   Holding,
@@ -27,21 +28,22 @@ export function entry(value: unknown, version: unknown): Entry | null {
 }
 
 /** Two places for each entry. */
-export function entries(list: unknown): (Entry | null)[] {
-  return inPairs(list, entry);
+export function entries(list: unknown, snapshot: unknown): Entries {
+  return inPairs(list, snapshot, entry);
 }
 
-export function allRemaining(list: unknown): (Entry | null)[] {
-  return inPairs(list, remaining);
+export function allRemaining(list: unknown, snapshot: unknown): Entries {
+  return inPairs(list, snapshot, remaining);
 }
 
-function inPairs(list: unknown, read: typeof entry): (Entry | null)[] {
+function inPairs(list: unknown, snapshot: unknown, read: typeof entry): Entries {
   const flat = list as unknown[];
-  const found = [];
+  const found: (Entry | null)[] = [];
   for (let place = 0; place < flat.length; place += 2) {
     found.push(read(flat[place], flat[place + 1]));
   }
-  return found;
+  // It is not enumerable, so that the entries compare and print as any other list.
+  return Object.defineProperty(found, "snapshot", { value: snapshot === true }) as Entries;
 }
 
 /** An entry that says what time it has left. */
@@ -54,8 +56,9 @@ export function remaining(found: unknown, version: unknown): Entry | null {
 }
 
 export function capabilities(list: unknown): Capabilities {
-  const [conditions, remainingTime, transactions, eventual] = list as [boolean, boolean, number | null | undefined, boolean];
-  return { conditions, remainingTime, transactions: transactions ?? null, eventual };
+  type Limit = number | null | undefined;
+  const [conditions, remainingTime, transactions, eventual, maxGetKeys] = list as [boolean, boolean, Limit, boolean, Limit];
+  return { conditions, remainingTime, transactions: transactions ?? null, eventual, maxGetKeys: maxGetKeys ?? null };
 }
 
 export function transaction(found: unknown, version: unknown): TransactionOutcome {

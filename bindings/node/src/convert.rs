@@ -4,7 +4,9 @@ use bytes::Bytes;
 use napi::bindgen_prelude::{Array, BufferSlice, Null, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
-use statestore::{ConnectionState, DelOutcome, Entry, Expiry, Hlc, Holder, Holding, Leader};
+use statestore::{
+    ConnectionState, DelOutcome, Entries, Entry, Expiry, Hlc, Holder, Holding, Leader,
+};
 use statestore_embed::{Error, WriteResults};
 
 /// A state of the connection.
@@ -86,7 +88,7 @@ pub(crate) fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'en
     Ok(parts)
 }
 
-pub(crate) fn entry_list(env: &Env, entries: Vec<Option<Entry>>) -> Result<Array<'_>> {
+pub(crate) fn entry_list(env: &Env, entries: Entries) -> Result<Array<'_>> {
     let mut list = env.create_array(0)?;
     for entry in entries {
         if let Some(entry) = entry {

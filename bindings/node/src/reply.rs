@@ -1,7 +1,7 @@
 //! Results of operations.
 use bytes::Bytes;
 use statestore::{
-    Capabilities, ConnectionState, DelOutcome, Entry, Hlc, Holding, Leader, LostReason,
+    Capabilities, ConnectionState, DelOutcome, Entries, Entry, Hlc, Holding, Leader, LostReason,
     Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Error, EventStream, Guard, WriteResults};
@@ -12,13 +12,13 @@ pub(crate) enum Reply {
     Done(()),
     /// The value and the version, or null.
     Entry(Option<Entry>),
-    /// A list with two places for each entry.
-    Entries(Vec<Option<Entry>>),
+    /// A list with two places for each entry; whether the entries are a snapshot.
+    Entries(Entries),
     /// A list of the value and the milliseconds that it has left or null, and the version; or null.
     Remaining(Option<Entry>),
-    /// A list with the two places of [`Remaining`](Self::Remaining) for each.
-    AllRemaining(Vec<Option<Entry>>),
-    /// A list: conditions, remaining times, the most operations or null, eventual reads.
+    /// A list with the two places of [`Remaining`](Self::Remaining) for each; whether the entries are a snapshot.
+    AllRemaining(Entries),
+    /// A list: conditions, remaining times, the most operations or null, eventual reads, the most keys or null.
     Capabilities(Capabilities),
     /// A list of versions or null; or the operation, and the version or null.
     Transaction(TransactionOutcome),

@@ -100,6 +100,7 @@ impl SlotWriter<'_, '_> {
                 self.put(remaining(env, &entry)?, entry.version.to_string())
             }
             Reply::AllRemaining(entries) => {
+                let is_snapshot = entries.is_snapshot();
                 let mut list = env.create_array(0)?;
                 for entry in entries {
                     if let Some(entry) = entry {
@@ -110,7 +111,7 @@ impl SlotWriter<'_, '_> {
                         list.insert(Null)?;
                     }
                 }
-                self.put(list, ())
+                self.put(list, is_snapshot)
             }
             Reply::Capabilities(store) => {
                 let mut list = env.create_array(0)?;
@@ -118,6 +119,7 @@ impl SlotWriter<'_, '_> {
                 list.insert(store.remaining_time)?;
                 list.insert(store.transactions.map(number))?;
                 list.insert(store.eventual)?;
+                list.insert(store.max_get_keys.map(number))?;
                 self.put(list, ())
             }
             Reply::Transaction(TransactionOutcome::Applied(versions)) => {
@@ -128,7 +130,10 @@ impl SlotWriter<'_, '_> {
                 self.put(number(operation as u64), text(version.as_ref()))
             }
             Reply::Entry(None) | Reply::Remaining(None) | Reply::Page(None) => self.put(Null, Null),
-            Reply::Entries(entries) => self.put(entry_list(env, entries)?, ()),
+            Reply::Entries(entries) => {
+                let is_snapshot = entries.is_snapshot();
+                self.put(entry_list(env, entries)?, is_snapshot)
+            }
             Reply::Set(outcome) => self.put(outcome.is_applied(), text(outcome.version())),
             Reply::Sets(outcomes) => {
                 let places = |set: SetOutcome| (set.is_applied(), text(set.version()));

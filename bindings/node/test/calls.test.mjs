@@ -20,6 +20,19 @@ test("strings are UTF-8, and any view of bytes is its bytes", async (t) => {
   assert.equal(none, null);
 });
 
+test("entries of several keys are a list that says whether it is a snapshot", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const { version } = await client.set("a", "1");
+  const found = { value: Buffer.from("1"), version, expiresIn: "unknown" };
+  const entries = await client.getMany(["a", "none", "a"]);
+  assert(Array.isArray(entries));
+  assert.deepEqual(entries, [found, null, found]);
+  assert.equal(entries.snapshot, true);
+  assert.equal((await client.getMany([])).snapshot, true);
+  assert.equal((await client.getMany(["a"], { eventual: true })).snapshot, false);
+  assert.equal((await client.getMany(["a"], { remaining: true })).snapshot, false);
+});
+
 test("several writes are given as an object, a map or pairs, and each has its outcome", async (t) => {
   const client = await clientOf(t, await serverOf(t));
   const own = (values) => client.setMany(values).then((outcomes) => outcomes.map(({ applied }) => applied));

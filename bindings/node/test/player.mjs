@@ -156,8 +156,11 @@ export class Player {
   }
 }
 
-/** The outcome of a release is its word alone in this language. */
+/** The outcome of a release is its word alone in this language, and entries are a list. */
 function worded(result) {
+  if (result instanceof Array && "snapshot" in result) {
+    return { entries: [...result], snapshot: result.snapshot };
+  }
   if (result instanceof Array) {
     return result.map((item) => (item instanceof StateStoreError ? { error: { kind: item.code, outcome: item.outcome } } : item));
   }

@@ -11,7 +11,7 @@ const bytes = (text) => Buffer.from(text, "latin1");
 const written = (buffer) => buffer.toString("latin1");
 
 // Not `requests_beyond_53_bits`, whose numbers JavaScript does not have.
-for (const play of ["requests", "replies", "errors", "responses", "notifications", "topics"]) {
+for (const play of ["requests", "replies", "errors", "responses", "notifications", "topics", "many"]) {
   test(`the peer plays ${play}`, async (t) => {
     const peer = await peerOf(t, play);
     for (const { client_id: clientId, actions } of plan(play)) {
@@ -63,6 +63,11 @@ class Player {
       case "get": {
         const entry = await this.#client.get(key);
         return entry === null ? { is: "absent" } : plain({ is: "value", value: entry.value, version: entry.version });
+      }
+      case "get_many": {
+        const found = await this.#client.getMany(action.keys.map(bytes));
+        const entries = found.map((entry) => entry && plain({ value: entry.value, version: entry.version }));
+        return { is: "entries", entries, snapshot: found.snapshot };
       }
       case "del":
         return plain(await this.#client.del(key));

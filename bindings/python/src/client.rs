@@ -11,7 +11,6 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::update::{self, ChangeFunction};
 use crate::{options, outcome};
-use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -141,11 +140,16 @@ impl Client {
         })
     }
 
-    /// Reads several keys: a list of `Entry` or ``None``, in their order. The requests are sent together.
+    /// Reads several keys. Returns `Entries`: a list of `Entry` or ``None``, in their order. Its ``snapshot`` is true if the store
+    /// returned all of them in one response, so that no write happened in between. This needs `Capabilities.max_get_keys`, and values
+    /// of 1 MiB together at most. With ``remaining`` or ``eventual``, each key has a request of its own.
     ///
     ///     >>> _ = client.set("a", "1")
-    ///     >>> [entry and entry.value for entry in client.get_many(["a", "b"])]
+    ///     >>> entries = client.get_many(["a", "b"])
+    ///     >>> [entry and entry.value for entry in entries]
     ///     [b'1', None]
+    ///     >>> entries.snapshot
+    ///     True
     #[pyo3(
         signature = (keys, *, remaining=None, eventual=None, timeout=None),
         text_signature = "($self, keys, *, remaining=False, eventual=False, timeout=None)"
@@ -164,11 +168,7 @@ impl Client {
             .client
             .get_many(keys, options::get(remaining, eventual, timeout)?);
         self.shared.run(py, "GET", get, |py, codec, found| {
-            let found = found.iter();
-            let entries: PyResult<Vec<_>> = found
-                .map(|found| outcome::optional_entry(py, codec, found.as_ref()))
-                .collect();
-            entries?.into_py_any(py)
+            outcome::entries(py, codec, &found)
         })
     }
 

@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
-    Capabilities, ConnectionState, Counters, DelOutcome, Entry, Expiry, Holder, Holding, Leader,
-    LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
+    Capabilities, ConnectionState, Counters, DelOutcome, Entries, Entry, Expiry, Holder, Holding,
+    Leader, LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome,
+    VdelOutcome,
 };
 
 type ObjectResult = PyResult<Py<PyAny>>;
@@ -52,6 +53,15 @@ pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry
     }
 }
 
+pub(crate) fn entries(py: Python<'_>, codec: &Codec, found: &Entries) -> ObjectResult {
+    let entries = found
+        .iter()
+        .map(|found| optional_entry(py, codec, found.as_ref()));
+    let entries = entries.collect::<PyResult<Vec<_>>>()?;
+    let made = result!(py, "Entries")?.invoke((entries, found.is_snapshot()))?;
+    Ok(made.unbind())
+}
+
 pub(crate) fn set(py: Python<'_>, outcome: &SetOutcome) -> ObjectResult {
     let arguments = (outcome.is_applied(), optional_version(outcome.version()));
     Ok(result!(py, "SetOutcome")?.invoke(arguments)?.unbind())
@@ -63,6 +73,7 @@ pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> ObjectResult 
         store.remaining_time,
         store.transactions,
         store.eventual,
+        store.max_get_keys,
     );
     Ok(result!(py, "Capabilities")?.invoke(arguments)?.unbind())
 }

@@ -151,4 +151,4 @@ def test_results_are_self_describing():
     assert repr(Mismatch(VERSION)) == f"Mismatch(version={VERSION!r})"
     assert not TransactionOutcome(False, [], 3)
     assert Capabilities(True, False, None).transactions is None
-    assert not Capabilities(True, False, None).eventual
+    assert not Capabilities(True, False, None).eventual and Capabilities(True, False, None).max_get_keys is None

@@ -1,10 +1,11 @@
 """Several requests in one call: each has an outcome of its own."""
 
+import copy
 import pickle
 
 import pytest
 
-from statestore import Absent, Deleted, Entry, InvalidArgumentError, Mismatch, SetOutcome
+from statestore import Absent, Deleted, Entries, Entry, InvalidArgumentError, Mismatch, SetOutcome
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,18 @@ def test_values_are_given_as_a_mapping_or_as_pairs(face, connect, values):
     first, second = face.run(client.set_many(values()))
     assert first.applied and second.applied
     assert [entry.value for entry in face.run(client.get_many(["a", "b"]))] == [b"1", b"2"]
+
+
+def test_entries_are_a_list_that_says_whether_it_is_a_snapshot(face, connect):
+    client = connect()
+    version = face.run(client.set("a", "1")).version
+    entries = face.run(client.get_many(["a", "none", b"a"]))
+    assert isinstance(entries, Entries) and entries.snapshot is True
+    assert entries == [Entry(b"1", version), None, Entry(b"1", version)]
+    assert face.run(client.get_many(["a"], eventual=True)).snapshot is False
+    assert face.run(client.get_many([])).snapshot is True
+    for copied in (copy.copy(entries), pickle.loads(pickle.dumps(entries))):
+        assert copied == entries and copied.snapshot is True
 
 
 def test_a_failure_is_raised_and_ends_none_of_the_others(face, connect):

@@ -151,6 +151,8 @@ def plain(result):
     """A result as the scenarios write it."""
     if isinstance(result, bytes):
         return text(result)
+    if isinstance(result, statestore.Entries):
+        return {"entries": [plain(item) for item in result], "snapshot": result.snapshot}
     if isinstance(result, list):
         return [plain(item) for item in result]
     if isinstance(result, statestore.StateStoreError):

@@ -12,7 +12,7 @@ import statestore
 from statestore import Hlc, StateStoreError
 
 PEER = Path(__file__).parents[3] / "tests" / "peer"
-PLAYS = ["requests", "requests_beyond_53_bits", "replies", "errors", "responses", "notifications", "topics"]
+PLAYS = ["requests", "requests_beyond_53_bits", "replies", "errors", "responses", "notifications", "topics", "many"]
 HANG_TIMEOUT = 30  # seconds; no healthy step comes near it, so that a hang becomes a failure
 READY = "listening on tcp://"
 RENAMED = {"del": "delete"}
@@ -86,6 +86,11 @@ class Player:
         if entry is None:
             return {"is": "absent"}
         return {"is": "value", "value": entry.value.decode("latin-1"), "version": str(entry.version)}
+
+    def get_many(self, action):
+        entries = self.client.get_many(map(raw, action["keys"]))
+        shown = [entry and {"value": entry.value.decode("latin-1"), "version": str(entry.version)} for entry in entries]
+        return {"is": "entries", "entries": shown, "snapshot": entries.snapshot}
 
     def delete(self, action):
         return plain(self.client.delete(raw(action["key"])))

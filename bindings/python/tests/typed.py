@@ -3,12 +3,18 @@
 from typing_extensions import Unpack, assert_type
 
 import statestore
-from statestore import Entry, Guard, SetOutcome, aio
+from statestore import Entries, Entry, Guard, SetOutcome, aio
 from statestore.options import LockOptions
 
 
 def of_bytes(client: statestore.Client) -> None:
     assert_type(client.get("key"), Entry[bytes] | None)
+    entries = client.get_many(["key"])
+    assert_type(entries, Entries[bytes])
+    assert_type(entries[0], Entry[bytes] | None)
+    assert_type(entries.snapshot, bool)
+    found: list[Entry[bytes] | None] = entries
+    assert_type(found, list[Entry[bytes] | None])
     assert_type(client.set_many({"key": b"value"}), list[SetOutcome])
     client.set_many([("key", "value"), (b"key", bytearray(1))], persist=True)
     version = client.set("key", "value", condition=statestore.if_version(statestore.Hlc("7:1:StateStore"))).version
@@ -34,6 +40,7 @@ def passed_on(client: statestore.Client[str], **options: Unpack[LockOptions]) ->
 
 async def of_asyncio(client: aio.Client) -> None:
     assert_type(await client.get("key"), Entry[bytes] | None)
+    assert_type(await client.get_many(["key"]), Entries[bytes])
     pipeline = client.pipeline().get("key").set("key", "value")
     results = await pipeline.execute()
     assert_type(len(results), int)

@@ -77,6 +77,41 @@ fn get_prints_the_remaining_time_of_a_key() {
 }
 
 #[test]
+fn several_keys_are_a_line_each_and_a_snapshot() {
+    let store = Store::start();
+    let version = store.ok(["set", "a", "one\ttwo"]);
+    store.ok(["set", "b", "2", "--px", "10m"]);
+    assert_eq!(
+        store.ok(["get", "b", "a", "b"]),
+        "b\t2\na\tone\\ttwo\nb\t2\n"
+    );
+    let found = store.run(["get", "a", "none", "b", "--json"]);
+    let expected = [
+        json!({"result": "found", "key": "a", "value": "one\ttwo", "version": version.trim_end(), "snapshot": true}),
+        json!({"result": "absent", "key": "none", "snapshot": true}),
+    ];
+    assert_eq!(found.code, Some(1));
+    assert_eq!(lines(&found.stdout)[..2], expected);
+    assert!(
+        found.stderr.contains("'none' is absent"),
+        "{}",
+        found.stderr
+    );
+
+    let mixed = store.run(["get", "none", "b"]);
+    assert_eq!((mixed.code, &mixed.stdout[..]), (Some(1), &b"b\t2\n"[..]));
+    let left = store.run(["get", "a", "b", "--remaining", "--json"]);
+    let left = lines(&left.stdout);
+    assert_eq!(
+        (&left[0]["expires_in"], &left[0]["snapshot"]),
+        (&json!("never"), &json!(false))
+    );
+    assert!(left[1]["expires_in"].as_u64().unwrap() <= 600_000);
+    let eventual = store.run(["get", "a", "b", "--eventual", "--json"]);
+    assert_eq!(lines(&eventual.stdout)[1]["snapshot"], false);
+}
+
+#[test]
 fn a_transaction_prints_the_version_of_each_change() {
     let store = Store::start();
     let input = br#"

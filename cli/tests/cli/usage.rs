@@ -53,8 +53,12 @@ fn no_subcommand_shows_the_help() {
 #[test]
 fn invalid_arguments_are_reported_in_one_line_with_a_pointer_to_the_help() {
     refused(&["frob"], "see 'statestore --help'");
-    refused(&["get"], "<KEY>; see 'statestore get --help'");
+    refused(&["get"], "<KEY>...; see 'statestore get --help'");
     refused(&["get", "k", "--out"], "'--output'");
+    refused(
+        &["get", "a", "b", "--output", "f"],
+        "--output takes the value of one key",
+    );
     refused(
         &["set", "k", "v", "--nx", "--nex"],
         "see 'statestore set --help'",

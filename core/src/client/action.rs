@@ -17,15 +17,17 @@ pub(super) fn action(command: CommandRef<'_>) -> String {
             1 => "a transaction of 1 operation".to_owned(),
             count => format!("a transaction of {count} operations"),
         },
-        CommandRef::GetMany { keys } => match keys.len() {
-            1 => "MGET of 1 key".to_owned(),
-            count => format!("MGET of {count} keys"),
-        },
+        CommandRef::GetMany {
+            keys: [first, rest @ ..],
+        } if !rest.is_empty() => {
+            let first = key_action(command.verb(), first);
+            format!("{first} and {} more", rest.len())
+        }
         _ => key_action(command.verb(), subject(command)),
     }
 }
 
-/// Returns the key or the pattern of a command.
+/// Returns the first key or the pattern of a command.
 pub(super) fn subject(command: CommandRef<'_>) -> &[u8] {
     match command {
         CommandRef::Set { key, .. }
@@ -35,7 +37,8 @@ pub(super) fn subject(command: CommandRef<'_>) -> &[u8] {
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
         CommandRef::Scan { pattern, .. } => pattern,
-        CommandRef::Capabilities | CommandRef::GetMany { .. } | CommandRef::Transact { .. } => &[],
+        CommandRef::GetMany { keys } => keys.first().map(|key| &key[..]).unwrap_or_default(),
+        CommandRef::Capabilities | CommandRef::Transact { .. } => &[],
     }
 }
 

@@ -6,6 +6,7 @@ use super::shared::Shared;
 use super::trace::Trace;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::{Completion, EncodedRequest, Failure, OutgoingRequest, RequestId};
+use bytes::Bytes;
 use statestore_protocol::mqtt::Publish;
 use statestore_protocol::property::{ResponseProperties, RpcError};
 use statestore_protocol::{
@@ -193,6 +194,14 @@ impl<'a> Call<'a> {
                 if_version.is_some()
             }
             _ => false,
+        }
+    }
+
+    /// Returns the keys of an MGET; none for other requests.
+    pub(super) fn keys(&self) -> &'a [Bytes] {
+        match self.request.command {
+            CommandRef::GetMany { keys } => keys,
+            _ => &[],
         }
     }
 

@@ -16,6 +16,7 @@ mod del;
 mod del_many;
 mod driver;
 mod endpoint_selector;
+mod entries;
 mod expiry;
 mod foreign_protocol;
 mod get;
@@ -52,6 +53,7 @@ pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome, token_abov
 pub(crate) use contended_locks::ContendedLock;
 pub(crate) use deadline::Deadline;
 pub use del::{DelOptions, DelOutcome};
+pub use entries::Entries;
 pub use expiry::Expiry;
 pub(crate) use expiry::{MIN_EXPIRY, certain_lifetime, check_expiry};
 pub use get::{Entry, GetOptions};

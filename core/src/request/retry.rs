@@ -5,7 +5,7 @@
 ///
 /// | request | executed twice | sent again |
 /// |---|---|---|
-/// | GET, SCAN, KEYNOTIFY, CAPS | as once | always |
+/// | GET, MGET, SCAN, KEYNOTIFY, CAPS | as once | always |
 /// | SET | overwrites what others stored in between | [`Retry::Always`] |
 /// | SET with a condition | its own first execution can make the condition fail, so that it seems not applied | [`Retry::Always`] |
 /// | SET with NEX, as for leases | takes a lease again that ended in between | [`Retry::Always`] |

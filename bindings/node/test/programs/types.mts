@@ -1,10 +1,14 @@
 /** What the types promise and refuse; compiled, never run. */
-import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entry, type ErrorCode, type Guard, type Observation, type SetOutcome } from "statestore";
+import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type Observation, type SetOutcome } from "statestore";
 import { startServer, type Server } from "statestore/testing";
 
 export async function promises(client: Client): Promise<void> {
   const entry: Entry | null = await client.get("key", { timeout: 100, signal: AbortSignal.timeout(50) });
   const value: Buffer | undefined = entry?.value;
+  const entries: Entries = await client.getMany(["key"], { timeout: 100 });
+  entries.snapshot satisfies boolean;
+  entries[0]?.value satisfies Buffer | undefined;
+  const list: (Entry | null)[] = entries;
   const { applied, version } = await client.set("key", value ?? new Uint8Array(1), { condition: "if_absent", expiresIn: 1 });
   const isApplied: boolean = applied;
   version satisfies Hlc | null;
@@ -36,12 +40,13 @@ export async function promises(client: Client): Promise<void> {
   const deletions: DelOutcome[] = await client.delMany(new Set(["key"]));
   const server: Server = await startServer();
   const other = await connect({ url: server.url, clientId: "x", cleanStart: false });
-  void [isApplied, result, second, deletions, other];
+  void [list, isApplied, result, second, deletions, other];
 }
 
 export async function texts(): Promise<void> {
   const client: Client<string> = await connect("mqtt://localhost", { encoding: "utf8" });
   const value: string | undefined = (await client.get("key"))?.value;
+  (await client.getMany(["key"]))[0]?.value satisfies string | undefined;
   const guard: Guard<string> = await client.lock("lock");
   guard.name satisfies string;
   for await (const key of client.scan("*")) {

@@ -41,6 +41,7 @@ __all__ = [
     "Deleted",
     "Election",
     "EmptyKeyError",
+    "Entries",
     "Entry",
     "FencingTokenLowerError",
     "FencingTokenRequiredError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, Union
 
@@ -14,6 +15,7 @@ __all__ = [
     "Capabilities",
     "Counters",
     "Deleted",
+    "Entries",
     "Entry",
     "Held",
     "Holder",
@@ -50,6 +52,17 @@ class Entry(Generic[V]):
     def __repr__(self) -> str:
         left = "" if self.expires_in == "unknown" else f", expires_in={self.expires_in!r}"
         return f"Entry(value={self.value!r}, version={self.version!r}{left})"
+
+
+class Entries(list[Union[Entry[V], None]]):
+    """The result of `Client.get_many`: a list of `Entry`, or ``None`` for an absent key, in the order of the keys."""
+
+    snapshot: bool
+    """Whether all keys had these entries at one moment during the call, because the store returned them in one response."""
+
+    def __init__(self, entries: Iterable[Entry[V] | None] = (), snapshot: bool = False) -> None:
+        super().__init__(entries)
+        self.snapshot = snapshot
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,8 @@ class Capabilities:
     """The most operations of a transaction; ``None`` if there are no transactions."""
     eventual: bool = False
     """``eventual`` of `Client.get` and `Client.get_many` makes a difference."""
+    max_get_keys: int | None = None
+    """Maximum number of keys of one response to `Client.get_many`; ``None`` if the store takes one key at a time."""
 
 
 @dataclass(frozen=True)

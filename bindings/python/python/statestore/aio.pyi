@@ -19,6 +19,7 @@ from statestore._results import (
     Capabilities,
     Counters,
     Deleted,
+    Entries,
     Entry,
     Held,
     Holder,
@@ -99,12 +100,17 @@ class Client(Generic[_V]):
         """
     async def get_many(
         self, keys: Iterable[_Data], *, remaining: bool = False, eventual: bool = False, timeout: _Time | None = None
-    ) -> list[Entry[_V] | None]:
-        """Reads several keys: a list of `Entry` or ``None``, in their order. The requests are sent together.
+    ) -> Entries[_V]:
+        """Reads several keys. Returns `Entries`: a list of `Entry` or ``None``, in their order. Its ``snapshot`` is true if the store
+        returned all of them in one response, so that no write happened in between. This needs `Capabilities.max_get_keys`, and values
+        of 1 MiB together at most. With ``remaining`` or ``eventual``, each key has a request of its own.
 
-        >>> _ = await client.set("a", "1")
-        >>> [entry and entry.value for entry in await client.get_many(["a", "b"])]
-        [b'1', None]
+            >>> _ = await client.set("a", "1")
+            >>> entries = await client.get_many(["a", "b"])
+            >>> [entry and entry.value for entry in entries]
+            [b'1', None]
+            >>> entries.snapshot
+            True
         """
     async def set(
         self,

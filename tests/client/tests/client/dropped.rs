@@ -1,7 +1,8 @@
 //! Outcomes that are known after a call of several requests was dropped before its end.
+use crate::capabilities::{answer_capabilities, reject_capabilities};
 use crate::connack;
 use crate::support::{Broker, version, within};
-use statestore::{CancellationRecorder, Outcome};
+use statestore::{CancellationRecorder, Capabilities, Outcome};
 use statestore_protocol::Reply;
 use statestore_protocol::mqtt::ReasonCode;
 use std::pin::{Pin, pin};
@@ -60,7 +61,19 @@ async fn dropping_reads_has_the_outcome_not_done() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let outcome = dropped(client.get_many(&["a", "b"]), async {
+        reject_capabilities(&mut peer).await;
         peer.answer(&Reply::Nil, None).await;
+        peer.request().await;
+    });
+    assert_eq!(outcome.await, Some(Outcome::NotDone));
+}
+
+#[tokio::test]
+async fn dropping_a_read_of_many_keys_has_the_outcome_not_done() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = broker.connect(broker.settings()).await;
+    let outcome = dropped(client.get_many(&["a", "b"]), async {
+        answer_capabilities(&mut peer, Capabilities::ALL).await;
         peer.request().await;
     });
     assert_eq!(outcome.await, Some(Outcome::NotDone));

@@ -1,4 +1,5 @@
 //! Limits of the broker and of the settings: number of requests, bytes, length of a queue.
+use crate::capabilities::reject_capabilities;
 use crate::support::{Broker, version, within};
 use crate::{connack, ended, spawn_get, spawn_set};
 use statestore::{
@@ -22,6 +23,7 @@ async fn requests_above_the_receive_maximum_wait_in_order() {
         let client = client.clone();
         async move { client.get_many(&keys).await }
     });
+    reject_capabilities(&mut peer).await;
     let first = peer.request().await;
     let second = peer.request().await;
     assert_eq!((first.key(), second.key()), (&b"a"[..], &b"b"[..]));

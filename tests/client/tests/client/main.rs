@@ -9,6 +9,7 @@ mod conditions;
 mod connecting;
 mod deadlines;
 mod dropped;
+mod get_many;
 mod hostile;
 mod limits;
 mod link;

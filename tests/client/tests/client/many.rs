@@ -1,4 +1,5 @@
 //! Several requests of one call.
+use crate::capabilities::reject_capabilities;
 use crate::support::{Broker, value, version, within};
 use statestore::{
     Client, DelOptions, DelOutcome, ErrorKind, Outcome, SetOptions, SetOutcome, Settings,
@@ -8,10 +9,11 @@ use statestore_protocol::{Reply, ServiceError, property};
 use statestored::{RunningServer, config::Config};
 
 #[tokio::test]
-async fn get_many_runs_concurrently_and_returns_results_in_order() {
+async fn single_gets_run_concurrently_and_return_results_in_order() {
     let broker = Broker::start().await;
     let (client, mut peer) = broker.connect(broker.settings()).await;
     let answer = async {
+        reject_capabilities(&mut peer).await;
         let mut requests = Vec::new();
         for _ in 0..3 {
             requests.push(peer.request().await);

@@ -1,7 +1,7 @@
 //! Plays the steps of one scenario.
 use crate::options::Options;
 use crate::result_json::{
-    capabilities, certainty, del, each, entry, holding, kind, observation, release, set,
+    capabilities, certainty, del, each, entries, entry, holding, kind, observation, release, set,
     transacted, updated, vdel, version,
 };
 use crate::step::{Step, bytes, text};
@@ -211,10 +211,7 @@ async fn call_client(
         "get_many" => {
             let keys = many(step, bytes_of);
             let found = client.get_many_with(&keys, &options.get()).await?;
-            (
-                found.iter().map(|found| entry(found.as_ref())).collect(),
-                None,
-            )
+            (entries(&found), None)
         }
         "set" => {
             let outcome = client

@@ -2,8 +2,8 @@
 use crate::step::text;
 use serde_json::{Value, json};
 use statestore::{
-    Capabilities, DelOutcome, Entry, Error, Expiry, Hlc, Observation, Outcome, Release, SetOutcome,
-    TransactionOutcome, UpdateOutcome, VdelOutcome,
+    Capabilities, DelOutcome, Entries, Entry, Error, Expiry, Hlc, Observation, Outcome, Release,
+    SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
 };
 
 pub(crate) fn version(version: Option<&Hlc>) -> Value {
@@ -18,6 +18,11 @@ pub(crate) fn entry(entry: Option<&Entry>) -> Value {
             "expires_in": expires_in(entry.expires_in),
         })
     })
+}
+
+pub(crate) fn entries(found: &Entries) -> Value {
+    let entries: Value = found.iter().map(|found| entry(found.as_ref())).collect();
+    json!({"entries": entries, "snapshot": found.is_snapshot()})
 }
 
 fn expires_in(expiry: Expiry) -> Value {
@@ -50,6 +55,7 @@ pub(crate) fn capabilities(store: Capabilities) -> Value {
         "remaining_time": store.remaining_time,
         "transactions": store.transactions,
         "eventual": store.eventual,
+        "max_get_keys": store.max_get_keys,
     })
 }
 
