@@ -276,11 +276,11 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     };
     let mut shutdown = std::pin::pin!(shutdown);
     let failed = {
-        let mut keeper = std::pin::pin!(driver.run_maintenance(&mut committer));
+        let mut maintenance = std::pin::pin!(driver.run_maintenance(&mut committer));
         loop {
             tokio::select! {
                 () = &mut shutdown => break None,
-                Err(error) = &mut keeper => break Some(error),
+                Err(error) = &mut maintenance => break Some(error),
                 Some(arrival) = inputs.streams.recv() => {
                     if let Some(serving) = driver.accept(arrival) {
                         connections.spawn_local(serving);

@@ -69,7 +69,7 @@ impl<T: Send + 'static> ObservationSource for StreamSource<T> {
     }
 
     fn subscribe(&self, callback: &Arc<Callback>) -> Result<(), Error> {
-        let told = Arc::clone(callback);
+        let registered = Arc::clone(callback);
         let maker = self.item_factory();
         let callbacks = Arc::clone(&self.callbacks);
         let end = (!self.last_item_has_reason).then_some(self.feed.end()?.clone());
@@ -86,7 +86,7 @@ impl<T: Send + 'static> ObservationSource for StreamSource<T> {
             }
             // No callback runs while the interpreter ends.
             Python::try_attach(|py| {
-                let Some((callback, context)) = told.function(py) else {
+                let Some((callback, context)) = registered.function(py) else {
                     return;
                 };
                 let called = callbacks.call(py, &callback, &context, make);
@@ -167,8 +167,8 @@ pub(crate) fn observer<T: Send + 'static>(
     let callback = match (&shared.mode, callback) {
         (CallMode::Blocking, Some(callback)) => {
             let callback = shared.callbacks.register(callback, context::current(py)?);
-            let told = source.subscribe(&callback);
-            told.map_err(|error| error::to_python(py, &error))?;
+            let subscribed = source.subscribe(&callback);
+            subscribed.map_err(|error| error::to_python(py, &error))?;
             Some(callback)
         }
         _ => None,

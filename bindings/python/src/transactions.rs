@@ -29,8 +29,8 @@ impl Transactions {
     ///     >>> client.capabilities()
     ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let asked = self.shared.client.capabilities();
-        self.shared.run(py, "CAPS", asked, |py, _, store| {
+        let capabilities = self.shared.client.capabilities();
+        self.shared.run(py, "CAPS", capabilities, |py, _, store| {
             outcome::capabilities(py, store)
         })
     }

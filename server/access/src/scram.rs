@@ -290,9 +290,9 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_7677_succeeds() {
-        let (asked, exchange) = example();
+        let (challenge, exchange) = example();
         assert_eq!(
-            asked,
+            challenge,
             "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
         );
         assert_eq!(

@@ -28,12 +28,12 @@ mod tests {
 
     #[test]
     fn a_repeated_message_is_logged_once() {
-        let said = LogDeduplicator::default();
-        assert!(said.is_new("a"));
-        assert!(!said.clone().is_new("a"));
-        assert!(said.is_new("b"));
-        assert!(said.is_new("a"));
-        said.forget();
-        assert!(said.is_new("a"));
+        let log_deduplicator = LogDeduplicator::default();
+        assert!(log_deduplicator.is_new("a"));
+        assert!(!log_deduplicator.clone().is_new("a"));
+        assert!(log_deduplicator.is_new("b"));
+        assert!(log_deduplicator.is_new("a"));
+        log_deduplicator.forget();
+        assert!(log_deduplicator.is_new("a"));
     }
 }

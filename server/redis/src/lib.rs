@@ -80,8 +80,9 @@ pub enum RedisError {
 /// # Errors
 /// Redis does not answer, contains other data, or would lose entries with its settings.
 pub async fn connect(config: RedisConfig) -> Result<ThreadLink, RedisError> {
-    let asked = config.clone();
-    let begin = || async move { master_discovery::begin(&asked, ConnectPurpose::Start).await };
+    let start_config = config.clone();
+    let begin =
+        || async move { master_discovery::begin(&start_config, ConnectPurpose::Start).await };
     let work = |reached, ends: ThreadChannels| worker::run(config, reached, ends);
     let link: Result<_, RedisError> = ThreadLink::start("redis", begin, work).await;
     Ok(link?.sending_once().counting_revisions())

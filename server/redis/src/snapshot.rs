@@ -77,7 +77,7 @@ impl RedisSnapshots {
     async fn read(&self, to: &mut dyn SnapshotReceiver) -> Result<(), StorageError> {
         let place = connection::location(&self.config);
         let failed = |why: &str| StorageError::Engine(format!("redis at {place}: {why}"));
-        let portions = BatchSizes::for_backup();
+        let batch_sizes = BatchSizes::for_backup();
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -93,7 +93,7 @@ impl RedisSnapshots {
             let reader = Reader {
                 connection,
                 session: &session,
-                batch_sizes: &portions,
+                batch_sizes: &batch_sizes,
             };
             let why = match read_once(reader, to).await {
                 Ok(()) => return Ok(()),
@@ -206,12 +206,12 @@ impl SnapshotReader<'_> {
         keys: &mut VecDeque<(u16, Vec<u8>)>,
         to: &mut dyn SnapshotReceiver,
     ) -> Result<(), Failure> {
-        let (session, portions) = (self.0.session, self.0.batch_sizes);
-        let portion = &portions.pages;
-        let most = portion.current().min(keys.len());
-        let asked: Vec<_> = keys.drain(..most).collect();
+        let (session, batch_sizes) = (self.0.session, self.0.batch_sizes);
+        let batch_size = &batch_sizes.pages;
+        let most = batch_size.current().min(keys.len());
+        let batch: Vec<_> = keys.drain(..most).collect();
         let mut commands = ::redis::pipe();
-        for group in asked.chunk_by(|(one, _), (other, _)| one == other) {
+        for group in batch.chunk_by(|(one, _), (other, _)| one == other) {
             let names = &session.names;
             let bucket = group.first().map_or(0, |(bucket, _)| *bucket);
             commands.cmd("HMGET").arg(names.entries_of_bucket(bucket));
@@ -221,7 +221,7 @@ impl SnapshotReader<'_> {
         }
         let begun = Instant::now();
         let answers = self.0.query(commands).await;
-        portion.finished(most, begun.elapsed());
+        batch_size.finished(most, begun.elapsed());
         let mut values = Vec::with_capacity(most);
         for answer in answers? {
             match answer {
@@ -233,7 +233,7 @@ impl SnapshotReader<'_> {
             return Err(transient("redis answers something else").into());
         }
         let mut bytes = 0;
-        for ((_, key), value) in asked.into_iter().zip(values) {
+        for ((_, key), value) in batch.into_iter().zip(values) {
             // A record that no longer exists is among the changes.
             let Value::BulkString(record) = &value else {
                 continue;
@@ -243,7 +243,7 @@ impl SnapshotReader<'_> {
             snapshots::receive_record(to, &found.key, &found.record)?;
         }
         if bytes > TARGET_BYTES {
-            portion.too_large(most);
+            batch_size.too_large(most);
         }
         Ok(())
     }

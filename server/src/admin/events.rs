@@ -65,8 +65,8 @@ impl EventSubscribers {
             }
             let event = Bytes::from(format!("data: {}\n\n", status().await));
             self.0.borrow_mut().retain(|viewer| {
-                let told = viewer.sender.try_send(Ok(event.clone()));
-                !matches!(told, Err(TrySendError::Closed(_)))
+                let result = viewer.sender.try_send(Ok(event.clone()));
+                !matches!(result, Err(TrySendError::Closed(_)))
             });
         }
     }

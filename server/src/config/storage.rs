@@ -51,14 +51,17 @@ impl StorageOptions {
 
     /// Returns the storage, and the maximum time that the clock may be ahead of others.
     pub(super) fn into_config(self) -> Result<(StorageConfig, Duration), ConfigError> {
-        let said = self.max_clock_ahead;
+        let max_clock_ahead = self.max_clock_ahead;
         let storage = self.into_storage_config()?;
-        if said.is_some() && storage.is_local() {
+        if max_clock_ahead.is_some() && storage.is_local() {
             let problem = "--max-clock-ahead is for servers that share a storage (--storage etcd://… or redis://…): there are no other \
                            clocks to compare with";
             return Err(ConfigError::Options(problem.into()));
         }
-        Ok((storage, said.map_or(MAX_CLOCK_AHEAD, Duration::from_secs)))
+        Ok((
+            storage,
+            max_clock_ahead.map_or(MAX_CLOCK_AHEAD, Duration::from_secs),
+        ))
     }
 
     fn into_storage_config(self) -> Result<StorageConfig, ConfigError> {

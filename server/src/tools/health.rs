@@ -43,9 +43,9 @@ impl Health {
         if head.starts_with("HTTP/1.1 200 ") {
             return Ok(());
         }
-        let said: String = text.lines().collect::<Vec<_>>().join("; ");
-        let said = said.chars().filter(|it| !it.is_control()).collect();
-        Err(HealthError::Unhealthy(said))
+        let problem: String = text.lines().collect::<Vec<_>>().join("; ");
+        let problem = problem.chars().filter(|it| !it.is_control()).collect();
+        Err(HealthError::Unhealthy(problem))
     }
 
     fn request(&self) -> io::Result<String> {

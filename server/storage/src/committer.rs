@@ -95,14 +95,14 @@ impl Committer {
         storage: Box<dyn Storage>,
         options: CommitterOptions,
     ) -> Result<Self, StorageError> {
-        let figures = storage.metrics();
-        let lane = if storage.is_durable() {
+        let metrics = storage.metrics();
+        let backend = if storage.is_durable() {
             let queue = Arc::new(Queue::default());
             let (report, progress) = watch::channel(Progress::default());
             let (alive, end) = channel();
             let mut worker = Worker {
                 commits: GroupCommit::new(storage),
-                metrics: Arc::clone(&figures),
+                metrics: Arc::clone(&metrics),
                 queue: Arc::clone(&queue),
                 progress: report,
                 _alive: alive,
@@ -126,9 +126,9 @@ impl Committer {
             CommitBackend::Direct(storage)
         };
         Ok(Self {
-            backend: lane,
+            backend,
             submitted: 0,
-            metrics: figures,
+            metrics,
         })
     }
 
@@ -274,9 +274,9 @@ impl Committer {
         queue.lock().close();
         queue.changed.notify_one();
         if let Some(thread) = thread.take() {
-            let patience = options.shutdown_timeout;
-            if !has_ended(end, patience) {
-                return Err(Arc::new(shutdown_timed_out(patience)));
+            let timeout = options.shutdown_timeout;
+            if !has_ended(end, timeout) {
+                return Err(Arc::new(shutdown_timed_out(timeout)));
             }
             if thread.join().is_err() {
                 return Err(Arc::new(thread_stopped()));
@@ -363,8 +363,8 @@ impl Worker {
     fn take(&mut self) -> bool {
         let (changed, waiting) = (&self.queue.changed, self.queue.lock());
         let rests = |waiting: &mut CommitQueue| self.commits.is_idle(waiting);
-        let mut waiting = if let Some(patience) = self.commits.max_wait() {
-            let result = changed.wait_timeout_while(waiting, patience, rests);
+        let mut waiting = if let Some(timeout) = self.commits.max_wait() {
+            let result = changed.wait_timeout_while(waiting, timeout, rests);
             result.unwrap_or_else(PoisonError::into_inner).0
         } else {
             let result = changed.wait_while(waiting, rests);

@@ -332,8 +332,8 @@ impl OptimisticKeyspace {
         list.into_reply()
     }
 
-    fn report(change: &MapChange, told: &mut dyn EventSink) {
-        told.changed(&ChangeEvent {
+    fn report(change: &MapChange, events: &mut dyn EventSink) {
+        events.changed(&ChangeEvent {
             key: &change.key,
             version: change.version,
             state: match &change.put {
@@ -359,16 +359,16 @@ impl OptimisticKeyspace {
 impl Keyspace for OptimisticKeyspace {
     fn operate(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let due_ms = self.due_ms(asked.now);
+        let due_ms = self.due_ms(context.now);
         let queue = self.queues.entry(key.clone()).or_default();
         queue.push_back(PendingOperation {
-            ticket: asked.ticket,
-            deadline_ms: asked.deadline_ms,
+            ticket: context.ticket,
+            deadline_ms: context.deadline_ms,
             operation: OwnedOperation::of(operation),
             due_ms: queue.is_empty().then_some(due_ms),
             seen: None,
@@ -378,25 +378,25 @@ impl Keyspace for OptimisticKeyspace {
 
     fn page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let due_ms = self.due_ms(asked.now);
+        let due_ms = self.due_ms(context.now);
         let page = UnorderedOperation::Page(request.clone());
-        self.others.push((due_ms, asked.ticket, page));
+        self.others.push((due_ms, context.ticket, page));
         None
     }
 
     fn get_many(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         keys: &[Bytes],
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let due_ms = self.due_ms(asked.now);
+        let due_ms = self.due_ms(context.now);
         let read = UnorderedOperation::GetMany(keys.to_vec());
-        self.others.push((due_ms, asked.ticket, read));
+        self.others.push((due_ms, context.ticket, read));
         None
     }
 
@@ -406,14 +406,14 @@ impl Keyspace for OptimisticKeyspace {
         capabilities
     }
 
-    fn follow(&mut self, asked: &RequestContext, _key: &Bytes) -> Option<Completion> {
-        let due_ms = self.due_ms(asked.now);
+    fn follow(&mut self, context: &RequestContext, _key: &Bytes) -> Option<Completion> {
+        let due_ms = self.due_ms(context.now);
         self.others
-            .push((due_ms, asked.ticket, UnorderedOperation::Follow));
+            .push((due_ms, context.ticket, UnorderedOperation::Follow));
         None
     }
 
-    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink) {
+    fn advance(&mut self, most: usize, now: ClockReading, events: &mut dyn EventSink) {
         for _ in 0..most {
             let mut map = self.map.lock();
             match map.first_deadline() {
@@ -429,14 +429,14 @@ impl Keyspace for OptimisticKeyspace {
         let map = self.map.lock();
         for change in map.changes.iter().skip(self.reported).take(most) {
             self.reported += 1;
-            Self::report(change, told);
+            Self::report(change, events);
         }
         drop(map);
         while let Some((changes, ..)) = self.ended.front()
             && *changes <= self.reported
             && let Some((_, ticket, end)) = self.ended.pop_front()
         {
-            told.completed(ticket, end);
+            events.completed(ticket, end);
         }
     }
 

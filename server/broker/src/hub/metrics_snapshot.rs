@@ -67,16 +67,16 @@ impl Hub {
 
     /// Returns the counters and gauges.
     pub fn metrics(&self) -> HubMetrics {
-        let asked = self.service.outcome_metrics();
+        let outcomes = self.service.outcome_metrics();
         let size = self.service.size();
         let is_here = !self.uses_shared_engine();
         let through_broker = self.broker.as_ref().map_or(0, Broker::pending_count);
         HubMetrics {
-            requests: asked.executed,
-            requests_refused: self.metrics.requests_refused + asked.refused,
-            requests_expired: asked.expired,
-            requests_unknown: asked.unknown,
-            requests_denied: asked.denied,
+            requests: outcomes.executed,
+            requests_refused: self.metrics.requests_refused + outcomes.refused,
+            requests_expired: outcomes.expired,
+            requests_unknown: outcomes.unknown,
+            requests_denied: outcomes.denied,
             requests_pending: (self.pending_requests.len() + through_broker) as u64,
             keys: is_here.then_some(size.keys),
             entry_bytes: is_here.then_some(size.bytes),

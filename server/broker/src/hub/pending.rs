@@ -55,7 +55,7 @@ impl Hub {
         };
         let bytes = pending_bytes(to.response_topic, to.correlation_data, payload.len());
         session.reserve_response(bytes);
-        let asker = PendingRequest {
+        let request = PendingRequest {
             connection: id,
             session: session_id,
             packet_id: to.packet_id,
@@ -65,7 +65,7 @@ impl Hub {
             payload: self.limits.audit.logs_keys.then(|| payload.clone()),
             reservation: Reservation::new(&self.memory_budget, bytes),
         };
-        self.pending_requests.insert(ticket, asker);
+        self.pending_requests.insert(ticket, request);
     }
 
     /// Sends the gathered requests, since no more come soon.

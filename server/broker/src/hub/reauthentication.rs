@@ -35,8 +35,8 @@ impl Hub {
                 if matches!(proving.state, AuthState::Challenged(_)) =>
             {
                 // One answer, right or wrong, ends the exchange.
-                let asked = std::mem::replace(&mut proving.state, AuthState::Queued);
-                if let AuthState::Challenged(exchange) = asked {
+                let state = std::mem::replace(&mut proving.state, AuthState::Queued);
+                if let AuthState::Challenged(exchange) = state {
                     proving.response = Some(ChallengeResponse { exchange, data });
                 }
                 // The result reveals whether a password is right, so it waits for its turn.

@@ -146,10 +146,10 @@ impl Hub {
     pub(super) fn request_properties(&self, publish: &Publish) -> RequestProperties {
         let mut properties = RequestProperties::parse(publish.user_property_bytes());
         if let Some((name, value)) = &self.persist_property {
-            let asks = |(its_name, its): (&[u8], &[u8])| {
+            let is_persist_property = |(its_name, its): (&[u8], &[u8])| {
                 its_name == name.as_bytes() && its == value.as_bytes()
             };
-            properties.persist = publish.user_property_bytes().any(asks);
+            properties.persist = publish.user_property_bytes().any(is_persist_property);
         }
         properties
     }

@@ -16,13 +16,13 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 pub(crate) async fn renew(in_force: ActiveTls) {
     let mut seen = None;
     let mut refused = None;
-    let mut told: Option<Instant> = None;
+    let mut warned_at: Option<Instant> = None;
     loop {
-        if told.is_none_or(|told| told.elapsed() >= WARNING_INTERVAL)
+        if warned_at.is_none_or(|warned_at| warned_at.elapsed() >= WARNING_INTERVAL)
             && let Some(tls) = in_force.get()
         {
             tls.warn_about_expiry();
-            told = Some(Instant::now());
+            warned_at = Some(Instant::now());
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
         let Some(tls) = in_force.get() else {
@@ -42,7 +42,7 @@ pub(crate) async fn renew(in_force: ActiveTls) {
             match spawn_blocking(move || Tls::read(files)).await {
                 Ok(read) => {
                     apply_renewal(&in_force, &tls, read);
-                    told = None;
+                    warned_at = None;
                 }
                 Err(_) => return,
             }

@@ -103,15 +103,15 @@ impl Hub {
             }
         }
         let principal = user.map_or_else(Principal::default, |user| Principal::user(user.into()));
-        let standing = BrokerClient {
+        let broker_client = BrokerClient {
             rights: self.broker_client_rights(&principal, client_id),
             principal,
         };
         if let Some(broker) = &mut self.broker {
             let client = Arc::clone(client);
-            broker.named_clients.insert(client, standing.clone());
+            broker.named_clients.insert(client, broker_client.clone());
         }
-        standing
+        broker_client
     }
 
     /// Returns the client that a response topic names, with its user if the broker proved that.
@@ -149,33 +149,33 @@ impl Hub {
 
     /// Returns the clients that the broker has named.
     pub(in super::super) fn broker_clients(&self) -> Vec<Arc<str>> {
-        let standings = self
+        let clients = self
             .broker
             .iter()
             .flat_map(|broker| broker.named_clients.keys());
-        standings.map(Arc::clone).collect()
+        clients.map(Arc::clone).collect()
     }
 
     /// Applies changed rules to a client: its watches end if it may not read all that it watches any more.
     pub(in super::super) fn review_broker_client(&mut self, client: &Arc<str>) {
-        let standing = self
+        let broker_client = self
             .broker
             .as_ref()
             .and_then(|it| it.named_clients.get(client));
-        let Some(standing) = standing else {
+        let Some(broker_client) = broker_client else {
             return;
         };
         let client_id = client.strip_prefix(BROKER_CLIENT_PREFIX).unwrap_or(client);
-        let rights = self.broker_client_rights(&standing.principal, client_id);
+        let rights = self.broker_client_rights(&broker_client.principal, client_id);
         if let Some(rights) = &rights
             && self.service.watches_more_than(rights, client)
         {
             self.service.end_watches(client);
         }
         if let Some(broker) = &mut self.broker
-            && let Some(standing) = broker.named_clients.get_mut(client)
+            && let Some(broker_client) = broker.named_clients.get_mut(client)
         {
-            standing.rights = rights;
+            broker_client.rights = rights;
         }
     }
 }

@@ -51,11 +51,11 @@ pub(super) fn sender<'a>(
     key: &IdentityKey,
     (client_id, response_topic): RequestOrigin<'_>,
 ) -> Result<Option<&'a str>, IdentityError> {
-    let mut said = publish
+    let mut values = publish
         .user_property_bytes()
         .filter(|(name, _)| *name == property.as_bytes());
-    let (_, value) = said.next().ok_or(IdentityError::Missing)?;
-    if said.next().is_some() {
+    let (_, value) = values.next().ok_or(IdentityError::Missing)?;
+    if values.next().is_some() {
         return Err(IdentityError::Duplicate);
     }
     let value = std::str::from_utf8(value).map_err(|_| IdentityError::Malformed)?;

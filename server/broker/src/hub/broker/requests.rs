@@ -211,9 +211,9 @@ impl Hub {
         match self.service.submit(envelope, now) {
             RequestProgress::Complete(outcome) => self.complete_for_broker(to, &outcome, now),
             RequestProgress::Pending(ticket) => {
-                let asker = PendingRequest::new(to, payload_bytes, &self.memory_budget);
+                let pending = PendingRequest::new(to, payload_bytes, &self.memory_budget);
                 if let Some(broker) = &mut self.broker {
-                    broker.pending_requests.insert(ticket, asker);
+                    broker.pending_requests.insert(ticket, pending);
                 }
             }
         }
@@ -227,11 +227,12 @@ impl Hub {
         now: ClockReading,
     ) {
         let broker = self.broker.as_mut();
-        let Some(asker) = broker.and_then(|broker| broker.pending_requests.remove(&ticket)) else {
+        let Some(pending) = broker.and_then(|broker| broker.pending_requests.remove(&ticket))
+        else {
             let is_followed = matches!(outcome, Outcome::Replied(_));
             return self.handle_watch_outcome(Some(ticket), is_followed, now);
         };
-        self.complete_for_broker(asker.return_address(), outcome, now);
+        self.complete_for_broker(pending.return_address(), outcome, now);
     }
 
     /// Responds to a request. The built-in listener reports some outcomes in a PUBACK, which here reaches the broker only. So the status of
@@ -247,8 +248,8 @@ impl Hub {
             return;
         }
         if let Some(reasons) = self.refusal_reason(outcome) {
-            let party = self.broker_client_identity(to.response_topic.as_str());
-            self.record_refusal(party, None, reasons, None, now);
+            let identity = self.broker_client_identity(to.response_topic.as_str());
+            self.record_refusal(identity, None, reasons, None, now);
         }
         match outcome {
             Outcome::Replied(response) => {

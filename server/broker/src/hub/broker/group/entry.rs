@@ -159,9 +159,9 @@ impl Entry<'_> {
         properties.extend(self.client.map(|client| (CLIENT_PROPERTY, client)));
         properties.extend(self.user.map(|user| (USER_PROPERTY, user)));
         let request = self.request.map(|(publish, _)| publish);
-        let asked = request.into_iter().flat_map(Publish::user_properties);
+        let client_properties = request.into_iter().flat_map(Publish::user_properties);
         let is_ours = |name| is_reserved(name) || Some(name) == identity;
-        properties.extend(asked.filter(|(name, _)| !is_ours(*name)));
+        properties.extend(client_properties.filter(|(name, _)| !is_ours(*name)));
         let mut header = PublishHeader {
             topic,
             response_topic: request.and_then(Publish::response_topic),
@@ -219,7 +219,7 @@ pub(super) fn parse_entry<'a>(
         let (_, value) = found.next()?;
         found.next().is_none().then_some(value)
     };
-    let said = EntryHeader {
+    let header = EntryHeader {
         kind: EntryKind::parse(one(KIND_PROPERTY)?)?,
         server: one(SERVER_PROPERTY)?,
         client: one(CLIENT_PROPERTY),
@@ -243,7 +243,7 @@ pub(super) fn parse_entry<'a>(
             return None;
         }
     }
-    Some(said)
+    Some(header)
 }
 
 /// Appends a name to a payload.
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_entry_needs_a_valid_signature_and_excludes_client_properties() {
-        let asked = PublishHeader {
+        let request_header = PublishHeader {
             topic: topic::REQUEST,
             response_topic: Some("clients/me/x"),
             correlation_data: Some(b"c"),
@@ -354,7 +354,7 @@ mod tests {
             ],
             ..PublishHeader::default()
         };
-        let request = publish(&asked, b"payload");
+        let request = publish(&request_header, b"payload");
         let entry = Entry {
             client: Some("me"),
             user: Some("ann"),
@@ -369,8 +369,8 @@ mod tests {
             })
         };
         let written = write(Some(&key(1)), b"payload");
-        let said = parse_entry(&written, Some(&key(1))).unwrap();
-        assert_eq!((said.client, said.user), (Some("me"), Some("ann")));
+        let header = parse_entry(&written, Some(&key(1))).unwrap();
+        assert_eq!((header.client, header.user), (Some("me"), Some("ann")));
         assert_eq!(written.response_topic(), Some("clients/me/x"));
         assert!(
             written

@@ -175,25 +175,27 @@ impl Hub {
         let Some(broker) = &self.broker else {
             return;
         };
-        let Some(said) = entry::parse_entry(publish, broker.identity_key.as_ref()) else {
+        let Some(header) = entry::parse_entry(publish, broker.identity_key.as_ref()) else {
             if let Some(broker) = &mut self.broker {
                 broker.metrics.unverified_requests += 1;
             }
             return self.finish_broker_request(number, ReasonCode::NOT_AUTHORIZED);
         };
-        if !matches!(said.kind, EntryKind::Request { .. }) {
+        if !matches!(header.kind, EntryKind::Request { .. }) {
             self.finish_broker_request(number, ReasonCode::SUCCESS);
         }
-        let from: Arc<str> = said.server.into();
-        match said.kind {
+        let from: Arc<str> = header.server.into();
+        match header.kind {
             EntryKind::Request { expiry_s } => {
-                self.handle_logged_request(publish, number, said, expiry_s, now);
+                self.handle_logged_request(publish, number, header, expiry_s, now);
             }
             EntryKind::Election(message) => self.handle_election(&from, message, now),
             EntryKind::WatchSnapshot { is_last } => {
                 self.receive_watches(&from, publish.payload_bytes(), is_last, now);
             }
-            EntryKind::WatchesEnded { requests } => self.handle_watches_ended(&said, requests, now),
+            EntryKind::WatchesEnded { requests } => {
+                self.handle_watches_ended(&header, requests, now);
+            }
             EntryKind::ClientsAlive => self.renew_leases(publish.payload_bytes(), now),
         }
     }

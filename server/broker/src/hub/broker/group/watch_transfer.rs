@@ -178,9 +178,9 @@ impl Hub {
         };
         let mut payload = BytesMut::new();
         Command::Watch { key: key.clone() }.encode(&mut payload);
-        let asked = self.execute_watch_request(&client, &broker_client, &payload.freeze(), now);
+        let ticket = self.execute_watch_request(&client, &broker_client, &payload.freeze(), now);
         self.record_watch_start((&client, key), since);
-        if let (Some(ticket), Some(group)) = (asked, self.group()) {
+        if let (Some(ticket), Some(group)) = (ticket, self.group()) {
             group.pending_transfers.insert(ticket);
         }
     }
