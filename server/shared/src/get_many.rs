@@ -11,6 +11,7 @@ impl<L: Link> SharedKeyspace<L> {
         &mut self,
         asked: &RequestContext,
         keys: &[Bytes],
+        max_reply_bytes: usize,
     ) -> Option<Completion> {
         let mut unique: Keys = keys.iter().cloned().collect();
         unique.sort();
@@ -24,7 +25,10 @@ impl<L: Link> SharedKeyspace<L> {
             return Some(Completion::reply(Reply::Error(error)));
         }
         let places = keys.iter().filter_map(|key| unique.binary_search(key).ok());
-        let work = TaskAction::GetMany(places.collect());
+        let work = TaskAction::GetMany {
+            places: places.collect(),
+            max_reply_bytes,
+        };
         self.start_task(asked, unique, work)
     }
 }
@@ -41,6 +45,15 @@ mod tests {
     static OTHER: Bytes = Bytes::from_static(b"other");
 
     fn get_many(node: &mut Node, mono_ms: u64, keys: &[&Bytes]) -> Option<Completion> {
+        get_many_within(node, mono_ms, keys, usize::MAX)
+    }
+
+    fn get_many_within(
+        node: &mut Node,
+        mono_ms: u64,
+        keys: &[&Bytes],
+        max_reply_bytes: usize,
+    ) -> Option<Completion> {
         let asked = RequestContext {
             ticket: Ticket(0),
             now: now(mono_ms),
@@ -48,7 +61,7 @@ mod tests {
             digest: None,
         };
         let keys: Vec<_> = keys.iter().copied().cloned().collect();
-        node.remote.begin_get_many(&asked, &keys)
+        node.remote.begin_get_many(&asked, &keys, max_reply_bytes)
     }
 
     fn absent() -> KeyState {
@@ -95,6 +108,29 @@ mod tests {
         let states = vec![key_state(6, &VALUE), absent()];
         let ended = node.advance(2, [EngineEvent::Read(read, Ok(states))]);
         assert_eq!(ended, [entries(&[Some(6), None])]);
+    }
+
+    #[test]
+    fn keys_beyond_the_bytes_of_the_response_are_omitted() {
+        for (max_reply_bytes, returned) in [(0, 1), (150, 1), (500, 3)] {
+            let mut node = Node::new();
+            let keys = [&KEY, &KEY, &OTHER];
+            assert_eq!(get_many_within(&mut node, 1, &keys, max_reply_bytes), None);
+            let keys = smallvec![KEY.clone(), OTHER.clone()];
+            let read = node.take_request(&EngineRequest::Read(keys));
+            let states = vec![key_state(4, &VALUE), absent()];
+            let ended = node.advance(1, [EngineEvent::Read(read, Ok(states))]);
+            let [
+                Completion::Answered {
+                    reply: Reply::Entries { entries, omitted },
+                    ..
+                },
+            ] = &ended[..]
+            else {
+                panic!("{ended:?}");
+            };
+            assert_eq!((entries.len(), *omitted), (returned, 3 - returned as u64));
+        }
     }
 
     #[test]

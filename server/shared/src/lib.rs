@@ -315,9 +315,10 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         &mut self,
         asked: &RequestContext,
         keys: &[Bytes],
+        max_reply_bytes: usize,
         _told: &mut dyn EventSink,
     ) -> Option<Completion> {
-        self.begin_get_many(asked, keys)
+        self.begin_get_many(asked, keys, max_reply_bytes)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -18,7 +18,10 @@ pub(super) enum TaskAction {
     /// All of these operations or none, each on the key at this index.
     Transaction(Vec<(usize, OwnedOperation)>),
     /// A read of the keys at these indices.
-    GetMany(Vec<usize>),
+    GetMany {
+        places: Vec<usize>,
+        max_reply_bytes: usize,
+    },
     /// Removes the expired record of the only key if it still has this revision: an entry becomes a tombstone, a
     /// tombstone is purged.
     RemoveExpired(Revision),
@@ -30,7 +33,7 @@ impl TaskAction {
     pub(super) fn is_read(&self) -> bool {
         match self {
             Self::Operation(operation) => operation.is_read() && !operation.is_eventual(),
-            Self::GetMany(_) => true,
+            Self::GetMany { .. } => true,
             Self::Transaction(_) | Self::RemoveExpired(_) => false,
         }
     }
@@ -40,7 +43,7 @@ impl TaskAction {
         match self {
             Self::Operation(operation) => !operation.is_read(),
             Self::Transaction(_) => true,
-            Self::GetMany(_) | Self::RemoveExpired(_) => false,
+            Self::GetMany { .. } | Self::RemoveExpired(_) => false,
         }
     }
 }
@@ -119,7 +122,10 @@ impl PlanContext<'_> {
         let end = match work {
             TaskAction::Operation(operation) => self.operate(operation, &mut states[0]),
             TaskAction::Transaction(operations) => self.transact(operations, &mut states),
-            TaskAction::GetMany(places) => get_many(places, &states),
+            TaskAction::GetMany {
+                places,
+                max_reply_bytes,
+            } => get_many(places, *max_reply_bytes, &states),
             TaskAction::RemoveExpired(_) => return Decision::Complete(Completion::Unknown),
         };
         // Changes of one moment are reported in the order of the puts.
@@ -347,9 +353,9 @@ impl PlanContext<'_> {
     }
 }
 
-/// Returns the entries of the keys at these indices.
-fn get_many(places: &[usize], states: &[PlannedState]) -> Completion {
-    let mut list = EntryList::new(places.len());
+/// Returns the entries of the first keys at these indices, as many as fit.
+fn get_many(places: &[usize], max_reply_bytes: usize, states: &[PlannedState]) -> Completion {
+    let mut list = EntryList::new(places.len(), max_reply_bytes);
     for place in places {
         let entry = match &states[*place].record {
             Some(Record {
@@ -359,7 +365,7 @@ fn get_many(places: &[usize], states: &[PlannedState]) -> Completion {
             }) => Some((value.clone(), *version)),
             _ => None,
         };
-        if !list.has_room(entry.as_ref().map_or(0, |(value, _)| value.len())) {
+        if !list.has_room(entry.as_ref().map(|(value, _)| value.len())) {
             break;
         }
         list.push(entry);
