@@ -60,7 +60,7 @@ pub use config::SharedKeyspaceConfig;
 pub use engine::{
     BUCKETS, CLOCK_LIFETIME, ClockReadings, CommitOutcome, EngineCommit, EngineError, EngineEvent,
     EngineKey, EngineRequest, EngineRequestId, EngineValue, KeyState, KeyedRecord, Keys, Link,
-    REPLY_LIFETIME, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
+    MAX_READ_BYTES, REPLY_LIFETIME, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
 };
 pub use record::{Record, RecordContent, RecordError, WriteId};
 

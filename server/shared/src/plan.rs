@@ -10,6 +10,9 @@ use statestored_storage::Expiry;
 use statestored_store::keyspace::rules::{self, Context, EntryChange, Token, Version};
 use statestored_store::keyspace::{Completion, EntryList, OwnedOperation, RequestDigest};
 
+/// Maximum number of expired entries that one commit of a read removes.
+const MAX_REMOVALS: usize = 50;
+
 /// The work of a task.
 #[derive(Debug, Clone)]
 pub(super) enum TaskAction {
@@ -114,7 +117,10 @@ impl PlanContext<'_> {
         }
         let over = self.expired_tombstones();
         if !over.is_empty() {
-            return Decision::Expire(self.commit(over));
+            return Decision::Expire(match work {
+                TaskAction::GetMany { .. } => self.removal(over),
+                _ => self.commit(over),
+            });
         }
         let Some(mut states) = self.planned_states() else {
             return Decision::ReadAgain;
@@ -313,14 +319,32 @@ impl PlanContext<'_> {
                 compares.push(floor);
             }
         }
-        let puts = puts.into_iter().map(|(index, record)| {
+        EngineCommit {
+            compares,
+            puts: self.puts(puts),
+        }
+    }
+
+    /// Returns a unit that puts the first of these tombstones and compares their entries only.
+    fn removal(&self, mut tombstones: Vec<(usize, Record)>) -> EngineCommit {
+        tombstones.truncate(MAX_REMOVALS);
+        let compares = tombstones.iter().map(|(index, _)| {
+            let record = self.states[*index].record.as_ref();
+            let revision = record.map_or(Revision(0), |(_, it)| *it);
+            (EngineKey::Entry(self.keys[*index].clone()), revision)
+        });
+        EngineCommit {
+            compares: compares.collect(),
+            puts: self.puts(tombstones),
+        }
+    }
+
+    fn puts(&self, records: Vec<(usize, Record)>) -> Vec<(EngineKey, EngineValue)> {
+        let puts = records.into_iter().map(|(index, record)| {
             let place = EngineKey::Entry(self.keys[index].clone());
             (place, EngineValue::Record(record))
         });
-        EngineCommit {
-            compares,
-            puts: puts.collect(),
-        }
+        puts.collect()
     }
 
     fn remove_expired(&self, revision: Revision) -> Decision {
@@ -357,7 +381,11 @@ impl PlanContext<'_> {
 fn get_many(places: &[usize], max_reply_bytes: usize, states: &[PlannedState]) -> Completion {
     let mut list = EntryList::new(places.len(), max_reply_bytes);
     for place in places {
-        let entry = match &states[*place].record {
+        let Some(state) = states.get(*place) else {
+            // The engine has left out the last keys.
+            break;
+        };
+        let entry = match &state.record {
             Some(Record {
                 version,
                 content: RecordContent::Entry { value, .. },
