@@ -70,6 +70,7 @@ impl Bench {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         match self.service.submit(&envelope, now) {

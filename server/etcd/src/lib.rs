@@ -29,6 +29,7 @@ mod members;
 mod opened_store;
 mod progress;
 mod ranges;
+mod record_reads;
 mod releases;
 mod reply_lease;
 mod restoring;

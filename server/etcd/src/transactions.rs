@@ -25,7 +25,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 /// Sends a transaction to one member.
-async fn txn(members: &Members, txn: Txn) -> Result<TxnResponse, Error> {
+pub(super) async fn txn(members: &Members, txn: Txn) -> Result<TxnResponse, Error> {
     members
         .request(|client| async move { kv(&client).txn(txn).await })
         .await
@@ -100,14 +100,18 @@ fn decode_answer(
     if request.has_floors {
         return decode_states(responses);
     }
-    let entries = responses.iter().map(|response| match response {
+    responses.iter().map(decode_record_state).collect()
+}
+
+/// Decodes the result of a get of a record without its floor.
+pub(super) fn decode_record_state(response: &TxnOpResponse) -> Result<KeyState, EngineError> {
+    match response {
         TxnOpResponse::Get(entry) => Ok(KeyState {
             record: decode_entry(entry)?,
             floor: UNKNOWN_FLOOR,
         }),
         _ => Err(foreign_data("an answer to something else")),
-    });
-    entries.collect()
+    }
 }
 
 /// Decodes the results of gets.

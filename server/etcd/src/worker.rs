@@ -5,6 +5,7 @@ use super::compaction;
 use super::limits::{MAX_OPERATIONS, MAX_RECORD_BYTES};
 use super::members::Members;
 use super::ranges;
+use super::record_reads;
 use super::reply_lease::ReplyLease;
 use super::store::Store;
 use super::transactions;
@@ -99,6 +100,11 @@ pub(super) async fn run(
                     match request {
                         EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
                         EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
+                        EngineRequest::ReadRecords(keys) => {
+                            let (members, store) = (Arc::clone(&members), Arc::clone(&store));
+                            let batch_size = Arc::clone(&read_batch_size);
+                            others.spawn(record_reads::read_records(members, store, (id, keys), batch_size, events.clone()));
+                        }
                         // Never requested: etcd counts changes of other keys as well.
                         EngineRequest::Revision => _ = events.send(failure_event(id, &request, None)),
                         EngineRequest::Commit(unit) if transactions::is_too_large(&unit) => {

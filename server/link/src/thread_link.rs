@@ -146,7 +146,9 @@ pub fn failure_event(
     error: Option<EngineError>,
 ) -> EngineEvent {
     match request {
-        EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => EngineEvent::Read(id, Err(error)),
+        EngineRequest::Read(_) | EngineRequest::ReadRecord(_) | EngineRequest::ReadRecords(_) => {
+            EngineEvent::Read(id, Err(error))
+        }
         EngineRequest::Revision => EngineEvent::Revision(id, Err(error)),
         EngineRequest::Commit(_) => EngineEvent::Committed(
             id,

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use statestored_link::adaptive_batch_size::AdaptiveBatchSize;
 use statestored_link::thread_link::ReadRequest;
 use statestored_shared::{
-    CommitOutcome, EngineError, EngineEvent, KeyState, REPLY_LIFETIME, Record, Revision,
-    UNKNOWN_FLOOR, bucket_of,
+    CommitOutcome, EngineError, EngineEvent, EngineRequestId, KeyState, Keys, MAX_READ_BYTES,
+    REPLY_LIFETIME, Record, Revision, UNKNOWN_FLOOR, bucket_of,
 };
 use statestored_store::keyspace::rules::Version;
 use std::sync::Arc;
@@ -195,8 +195,13 @@ fn floors_of(single: &[ReadRequest]) -> usize {
     wanting.count()
 }
 
-/// Adds the command that reads several keys at one moment.
-fn add_joint_read(commands: &mut Pipeline, session: &Session, requests: &[ReadRequest]) {
+/// Adds the command that reads several keys at one moment. Leaves out the last ones if the records before them exceed `max_bytes`.
+fn add_joint_read(
+    commands: &mut Pipeline,
+    session: &Session,
+    requests: &[ReadRequest],
+    max_bytes: Option<usize>,
+) {
     let names = &session.names;
     let keys: Vec<&Bytes> = requests.iter().flat_map(|it| &it.keys).collect();
     let call = commands.cmd("EVALSHA").arg(&session.read);
@@ -211,6 +216,9 @@ fn add_joint_read(commands: &mut Pipeline, session: &Session, requests: &[ReadRe
     }
     for key in keys {
         call.arg(&key[..]);
+    }
+    if let Some(max_bytes) = max_bytes {
+        call.arg(max_bytes);
     }
 }
 
@@ -279,7 +287,7 @@ pub(super) async fn read(
     }
     let count = commands.len();
     if !joint.is_empty() {
-        add_joint_read(&mut commands, &session, &joint);
+        add_joint_read(&mut commands, &session, &joint, None);
     }
     let mut status = ConnectionStatus::Usable;
     let begun = Instant::now();
@@ -321,6 +329,36 @@ pub(super) async fn read(
         let _ = events.send(EngineEvent::Read(request.id, found));
     }
     status
+}
+
+/// Reads the records of these keys at one moment. Leaves out the last ones if the records before them exceed [`MAX_READ_BYTES`].
+pub(super) async fn read_records(
+    mut connection: MultiplexedConnection,
+    session: Arc<Session>,
+    (id, keys): (EngineRequestId, Keys),
+    events: UnboundedSender<EngineEvent>,
+) -> ConnectionStatus {
+    let request = ReadRequest::with_floors(id, keys);
+    let mut commands = Pipeline::new();
+    add_joint_read(&mut commands, &session, &[request], Some(MAX_READ_BYTES));
+    let (found, status) = match query(&mut connection, &session, commands).await {
+        Ok(answers) => (decode_first_states(&answers), ConnectionStatus::Usable),
+        Err(status) => (Err(None), status),
+    };
+    // The receiver may be gone.
+    let _ = events.send(EngineEvent::Read(id, found));
+    status
+}
+
+/// Returns the states in the only answer, at least one. If there is no such answer, the error is `None`.
+fn decode_first_states(answers: &[Value]) -> Result<Vec<KeyState>, Option<EngineError>> {
+    match answers {
+        [Value::Array(found)] if !found.is_empty() => decode_states(found).map_err(Some),
+        answer => {
+            tracing::debug!(?answer, "redis did not answer a read");
+            Err(None)
+        }
+    }
 }
 
 pub(super) fn is_same_history(history: &Value, session: &Session) -> bool {

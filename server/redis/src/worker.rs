@@ -164,6 +164,9 @@ async fn serve(
                     match request {
                         EngineRequest::Read(keys) => reads.push_back(ReadRequest::with_floors(id, keys)),
                         EngineRequest::ReadRecord(key) => reads.push_back(ReadRequest::without_floor(id, key)),
+                        EngineRequest::ReadRecords(keys) => {
+                            others.spawn(transactions::read_records(connection.clone(), Arc::clone(&session), (id, keys), events.clone()));
+                        }
                         EngineRequest::Revision => revisions.push(id),
                         EngineRequest::Commit(unit) => {
                             let commit = ScriptCommit::new(id, &unit);

@@ -2,8 +2,8 @@
 use super::record::Record;
 use bytes::Bytes;
 use smallvec::SmallVec;
-use statestored_store::keyspace::RequestDigest;
 use statestored_store::keyspace::rules::Version;
+use statestored_store::keyspace::{MAX_VALUE_BYTES, RequestDigest};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -84,6 +84,9 @@ impl EngineCommit {
 /// The keys of one engine request; usually one.
 pub type Keys = SmallVec<[Bytes; 1]>;
 
+/// Number of bytes of records above which the answer to [`EngineRequest::ReadRecords`] may end: no response to a client has more values.
+pub const MAX_READ_BYTES: usize = MAX_VALUE_BYTES;
+
 /// A request to an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineRequest {
@@ -92,6 +95,10 @@ pub enum EngineRequest {
     /// Read the record of this key for an operation that changes nothing. The floor may be left out: only a change compares it. Also ends
     /// with [`EngineEvent::Read`].
     ReadRecord(Bytes),
+    /// Read the records of these keys at one moment between request and answer, for an operation that changes nothing. The floors may be
+    /// left out. So may the last keys if the records before them have more than [`MAX_READ_BYTES`] together. Also ends with
+    /// [`EngineEvent::Read`].
+    ReadRecords(Keys),
     /// Return the revision of the last change, at one moment between request and answer. Ends with [`EngineEvent::Revision`]. Sent only to an
     /// engine that [counts its revisions](Link::counts_revisions).
     Revision,
@@ -216,7 +223,8 @@ pub struct ClockReadings {
 /// An event from an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEvent {
-    /// The state of keys, in their order. If the engine did not answer, the error is `None`.
+    /// The state of keys, in their order; of the first ones after [`EngineRequest::ReadRecords`]. If the engine did not answer, the error is
+    /// `None`.
     Read(EngineRequestId, Result<Vec<KeyState>, Option<EngineError>>),
     /// The engine's revision. If the engine did not answer, the error is `None`.
     Revision(EngineRequestId, Result<Revision, Option<EngineError>>),

@@ -67,7 +67,11 @@ impl<L: Link> SharedKeyspace<L> {
                 }
             }
             CommitOutcome::Conflict(seen) => {
-                self.observe_keys(ask, &self.tasks.keys_of(ask), seen, now);
+                let keys = self.tasks.keys_of(ask);
+                // The commit of a read compares only the keys that have expired.
+                if seen.len() == keys.len() {
+                    self.observe_keys(ask, &keys, seen, now);
+                }
             }
             // The answer shows that a change was made whose record was not seen.
             CommitOutcome::AlreadyAnswered(_) => {

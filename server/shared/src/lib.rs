@@ -60,7 +60,7 @@ pub use config::SharedKeyspaceConfig;
 pub use engine::{
     BUCKETS, CLOCK_LIFETIME, ClockReadings, CommitOutcome, EngineCommit, EngineError, EngineEvent,
     EngineKey, EngineRequest, EngineRequestId, EngineValue, KeyState, KeyedRecord, Keys, Link,
-    REPLY_LIFETIME, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
+    MAX_READ_BYTES, REPLY_LIFETIME, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
 };
 pub use record::{Record, RecordContent, RecordError, WriteId};
 
@@ -315,9 +315,10 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         &mut self,
         asked: &RequestContext,
         keys: &[Bytes],
+        max_reply_bytes: usize,
         _told: &mut dyn EventSink,
     ) -> Option<Completion> {
-        self.begin_get_many(asked, keys)
+        self.begin_get_many(asked, keys, max_reply_bytes)
     }
 
     fn capabilities(&self) -> Capabilities {

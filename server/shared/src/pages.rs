@@ -21,6 +21,9 @@ const MAX_PAGE_BYTES: usize = 64 * 1024;
 /// Time in milliseconds after which a page ends with the bucket that is being read.
 const PAGE_MS: u64 = 1_000;
 
+/// Number of bytes of the bucket in a token.
+const BUCKET_BYTES: usize = 2;
+
 /// Approximate cost, in nanoseconds, of checking whether the client may read a key.
 const FILTER_STEPS: usize = 100;
 
@@ -39,20 +42,35 @@ pub(super) struct PendingPage {
     entries: Vec<PageEntry>,
     /// Bytes of the keys and entries.
     bytes: usize,
+    /// Upper bound of the bytes of the keys or entries in the response.
+    content_bytes: usize,
     started_ms: u64,
     deadline_ms: Option<u64>,
 }
 
 impl PendingPage {
-    /// Returns whether a key or an entry of this many bytes no longer fits.
-    fn is_full(&self, bytes: usize, max_keys: usize) -> bool {
+    /// Adds a key, and the entry if its value is requested. Returns whether they were added: an empty page accepts any key.
+    fn try_add(&mut self, key: &Bytes, entry: Option<PageEntry>, max_keys: usize) -> bool {
+        let value_bytes = entry.as_ref().map_or(0, |entry| entry.value.len());
+        let bytes = self.bytes + key.len() + value_bytes;
+        let content_bytes = self.content_bytes + self.request.content_bytes(key.len(), value_bytes);
+        // The token contains the last key.
+        let max_content_bytes = self.request.max_content_bytes(BUCKET_BYTES + key.len());
         let max_bytes = if self.request.with_values {
             MAX_ENTRY_PAGE_BYTES
         } else {
             MAX_PAGE_BYTES
         };
-        let is_over = self.keys.len() >= max_keys || self.bytes + bytes > max_bytes;
-        is_over && !self.keys.is_empty()
+        let is_over =
+            self.keys.len() >= max_keys || bytes > max_bytes || content_bytes > max_content_bytes;
+        if is_over && !self.keys.is_empty() {
+            return false;
+        }
+        self.bytes = bytes;
+        self.content_bytes = content_bytes;
+        self.entries.extend(entry);
+        self.keys.push(key.clone());
+        true
     }
 
     fn into_reply(self, token: Option<Bytes>) -> Reply {
@@ -106,6 +124,7 @@ impl<L: Link> SharedKeyspace<L> {
             keys: Vec::new(),
             entries: Vec::new(),
             bytes: 0,
+            content_bytes: 0,
             started_ms: asked.now.mono_ms,
             deadline_ms: asked.deadline_ms,
         });
@@ -115,16 +134,16 @@ impl<L: Link> SharedKeyspace<L> {
     /// Returns the position of a token.
     fn position(&self, token: &[u8]) -> Option<Position> {
         let mut position = self.page_tokens.open(token)?;
-        if position.len() < 2 {
+        if position.len() < BUCKET_BYTES {
             return None;
         }
-        let bucket = position.split_to(2);
+        let bucket = position.split_to(BUCKET_BYTES);
         Some((u16::from_be_bytes([bucket[0], bucket[1]]), position))
     }
 
     /// Returns the token of a position.
     fn token(&self, (bucket, key): &Position) -> Bytes {
-        let mut position = BytesMut::with_capacity(2 + key.len());
+        let mut position = BytesMut::with_capacity(BUCKET_BYTES + key.len());
         position.put_u16(*bucket);
         position.extend_from_slice(key);
         self.page_tokens.seal(&position)
@@ -193,14 +212,9 @@ impl<L: Link> SharedKeyspace<L> {
             } else {
                 None
             };
-            let bytes = key.len() + entry.as_ref().map_or(0, |entry| entry.value.len());
-            if page.is_full(bytes, self.config.max_page_keys) {
+            if !page.try_add(&key, entry, self.config.max_page_keys) {
                 next = page.keys.last().map(|last| (bucket_of(last), last.clone()));
-                continue;
             }
-            page.bytes += bytes;
-            page.entries.extend(entry);
-            page.keys.push(key);
         }
         if next.is_none() && has_more {
             return self.request_page(page);

@@ -10,6 +10,9 @@ use statestored_storage::Expiry;
 use statestored_store::keyspace::rules::{self, Context, EntryChange, Token, Version};
 use statestored_store::keyspace::{Completion, EntryList, OwnedOperation, RequestDigest};
 
+/// Maximum number of expired entries that one commit of a read removes.
+const MAX_REMOVALS: usize = 50;
+
 /// The work of a task.
 #[derive(Debug, Clone)]
 pub(super) enum TaskAction {
@@ -18,7 +21,10 @@ pub(super) enum TaskAction {
     /// All of these operations or none, each on the key at this index.
     Transaction(Vec<(usize, OwnedOperation)>),
     /// A read of the keys at these indices.
-    GetMany(Vec<usize>),
+    GetMany {
+        places: Vec<usize>,
+        max_reply_bytes: usize,
+    },
     /// Removes the expired record of the only key if it still has this revision: an entry becomes a tombstone, a
     /// tombstone is purged.
     RemoveExpired(Revision),
@@ -30,7 +36,7 @@ impl TaskAction {
     pub(super) fn is_read(&self) -> bool {
         match self {
             Self::Operation(operation) => operation.is_read() && !operation.is_eventual(),
-            Self::GetMany(_) => true,
+            Self::GetMany { .. } => true,
             Self::Transaction(_) | Self::RemoveExpired(_) => false,
         }
     }
@@ -40,7 +46,7 @@ impl TaskAction {
         match self {
             Self::Operation(operation) => !operation.is_read(),
             Self::Transaction(_) => true,
-            Self::GetMany(_) | Self::RemoveExpired(_) => false,
+            Self::GetMany { .. } | Self::RemoveExpired(_) => false,
         }
     }
 }
@@ -111,7 +117,10 @@ impl PlanContext<'_> {
         }
         let over = self.expired_tombstones();
         if !over.is_empty() {
-            return Decision::Expire(self.commit(over));
+            return Decision::Expire(match work {
+                TaskAction::GetMany { .. } => self.removal(over),
+                _ => self.commit(over),
+            });
         }
         let Some(mut states) = self.planned_states() else {
             return Decision::ReadAgain;
@@ -119,7 +128,10 @@ impl PlanContext<'_> {
         let end = match work {
             TaskAction::Operation(operation) => self.operate(operation, &mut states[0]),
             TaskAction::Transaction(operations) => self.transact(operations, &mut states),
-            TaskAction::GetMany(places) => get_many(places, &states),
+            TaskAction::GetMany {
+                places,
+                max_reply_bytes,
+            } => get_many(places, *max_reply_bytes, &states),
             TaskAction::RemoveExpired(_) => return Decision::Complete(Completion::Unknown),
         };
         // Changes of one moment are reported in the order of the puts.
@@ -307,14 +319,32 @@ impl PlanContext<'_> {
                 compares.push(floor);
             }
         }
-        let puts = puts.into_iter().map(|(index, record)| {
+        EngineCommit {
+            compares,
+            puts: self.puts(puts),
+        }
+    }
+
+    /// Returns a unit that puts the first of these tombstones and compares their entries only.
+    fn removal(&self, mut tombstones: Vec<(usize, Record)>) -> EngineCommit {
+        tombstones.truncate(MAX_REMOVALS);
+        let compares = tombstones.iter().map(|(index, _)| {
+            let record = self.states[*index].record.as_ref();
+            let revision = record.map_or(Revision(0), |(_, it)| *it);
+            (EngineKey::Entry(self.keys[*index].clone()), revision)
+        });
+        EngineCommit {
+            compares: compares.collect(),
+            puts: self.puts(tombstones),
+        }
+    }
+
+    fn puts(&self, records: Vec<(usize, Record)>) -> Vec<(EngineKey, EngineValue)> {
+        let puts = records.into_iter().map(|(index, record)| {
             let place = EngineKey::Entry(self.keys[index].clone());
             (place, EngineValue::Record(record))
         });
-        EngineCommit {
-            compares,
-            puts: puts.collect(),
-        }
+        puts.collect()
     }
 
     fn remove_expired(&self, revision: Revision) -> Decision {
@@ -347,11 +377,15 @@ impl PlanContext<'_> {
     }
 }
 
-/// Returns the entries of the keys at these indices.
-fn get_many(places: &[usize], states: &[PlannedState]) -> Completion {
-    let mut list = EntryList::new(places.len());
+/// Returns the entries of the first keys at these indices, as many as fit.
+fn get_many(places: &[usize], max_reply_bytes: usize, states: &[PlannedState]) -> Completion {
+    let mut list = EntryList::new(places.len(), max_reply_bytes);
     for place in places {
-        let entry = match &states[*place].record {
+        let Some(state) = states.get(*place) else {
+            // The engine has left out the last keys.
+            break;
+        };
+        let entry = match &state.record {
             Some(Record {
                 version,
                 content: RecordContent::Entry { value, .. },
@@ -359,7 +393,7 @@ fn get_many(places: &[usize], states: &[PlannedState]) -> Completion {
             }) => Some((value.clone(), *version)),
             _ => None,
         };
-        if !list.has_room(entry.as_ref().map_or(0, |(value, _)| value.len())) {
+        if !list.has_room(entry.as_ref().map(|(value, _)| value.len())) {
             break;
         }
         list.push(entry);

@@ -42,7 +42,7 @@ pub(super) struct Task {
     /// Identifies the request if its answer is to be kept.
     pub(super) digest: Option<RequestDigest>,
     pub(super) deadline_ms: u64,
-    /// The keys, sorted and unique.
+    /// The keys, each once.
     pub(super) keys: Keys,
     pub(super) action: TaskAction,
     /// Number of queues in which other tasks are before this one.
@@ -59,6 +59,7 @@ impl Task {
     pub(super) fn first_request(&self) -> EngineRequest {
         match &self.keys[..] {
             [key] if self.action.is_read() => EngineRequest::ReadRecord(key.clone()),
+            _ if self.action.is_read() => EngineRequest::ReadRecords(self.keys.clone()),
             _ => EngineRequest::Read(self.keys.clone()),
         }
     }

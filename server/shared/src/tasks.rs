@@ -73,7 +73,7 @@ impl Tasks {
         }
     }
 
-    /// Adds a task on these keys, which are sorted and unique, behind the tasks on them.
+    /// Adds a task on these keys, each of which is there once, behind the tasks on them.
     pub(super) fn add(
         &mut self,
         ticket: Option<Ticket>,

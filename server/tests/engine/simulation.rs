@@ -265,6 +265,7 @@ impl RequestBuilder<'_> {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         let simulation = self.simulation;

@@ -3,10 +3,11 @@ use crate::world::{
     Client, HubSimulation, RESPONSES, START_WALL_MS, command, connect, id, message, request,
     resume, set,
 };
+use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{
     Connect, Limits, Packet, PacketId, Publish, PublishHeader, QoS, ReasonCode, Subscription,
 };
-use statestore_protocol::{Hlc, topic};
+use statestore_protocol::{Command, Hlc, Reply, topic};
 
 fn properties(publish: &Publish) -> Vec<(&str, &str)> {
     publish.user_properties().collect()
@@ -304,20 +305,119 @@ fn an_oversized_response_is_reported_in_the_puback() {
     let mut world = HubSimulation::new();
     let mut writer = world.client("writer");
     world.request(&mut writer, &set("k", &"v".repeat(1000)));
-    let limits = Limits {
-        max_packet_bytes: 500,
-        ..Limits::default()
-    };
-    let (mut client, _) = world.join(&Connect {
-        limits,
-        ..connect("me")
-    });
+    let mut client = client_with_packet_size(&mut world, 500);
     world.publish(&mut client, &request(id(9)), &command(&["GET", "k"]));
     let reason = world.puback(&client, id(9));
     assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
     assert_eq!(world.hub.metrics().dropped_too_large, 1);
     let (_, response) = world.request(&mut client, &command(&["GET", "absent"]));
     assert_eq!(response.payload_bytes(), b"$-1\r\n");
+}
+
+/// Returns a client that accepts packets of at most this size.
+fn client_with_packet_size(world: &mut HubSimulation, max_packet_bytes: u32) -> Client {
+    let limits = Limits {
+        max_packet_bytes,
+        ..Limits::default()
+    };
+    let connect = Connect {
+        limits,
+        ..connect("me")
+    };
+    world.join(&connect).0
+}
+
+/// Sends a request, and returns the reply after checking that its packet has at most `max_packet_bytes` bytes.
+fn bounded_reply(
+    world: &mut HubSimulation,
+    client: &mut Client,
+    payload: &[u8],
+    max_packet_bytes: u32,
+) -> Reply {
+    let (puback, response) = world.request(client, payload);
+    assert_eq!(puback.reason, ReasonCode::SUCCESS);
+    assert!(response.packet_bytes() <= max_packet_bytes as usize);
+    Reply::decode(&response.payload()).unwrap()
+}
+
+#[test]
+fn several_entries_are_returned_in_parts_that_the_client_accepts() {
+    const MAX_BYTES: u32 = 2_000;
+    let mut world = HubSimulation::new();
+    let mut writer = world.client("writer");
+    let keys: Vec<_> = (0..600).map(|key| format!("key-{key:03}")).collect();
+    let value = "v".repeat(100);
+    for key in &keys[..50] {
+        world.request(&mut writer, &set(key, &value));
+    }
+    let mut client = client_with_packet_size(&mut world, MAX_BYTES);
+    let (mut found, mut responses) = (Vec::new(), 0);
+    while found.len() < keys.len() {
+        let rest = keys[found.len()..].iter().map(String::as_str);
+        let words: Vec<_> = ["MGET"].into_iter().chain(rest).collect();
+        let reply = bounded_reply(&mut world, &mut client, &command(&words), MAX_BYTES);
+        let Reply::Entries { entries, omitted } = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(entries.len() as u64 + omitted, words.len() as u64 - 1);
+        found.extend(entries);
+        responses += 1;
+    }
+    for (number, entry) in found.iter().enumerate() {
+        let returned = entry.as_ref().map(|(value, _)| &value[..]);
+        assert_eq!(returned, (number < 50).then_some(value.as_bytes()));
+    }
+    assert!((6..20).contains(&responses), "{responses}");
+}
+
+#[test]
+fn pages_have_a_size_that_the_client_accepts() {
+    const MAX_BYTES: u32 = 2_000;
+    let mut world = HubSimulation::new();
+    let mut writer = world.client("writer");
+    for key in 0..200 {
+        world.request(&mut writer, &set(&format!("key-{key:03}"), "value"));
+    }
+    let mut client = client_with_packet_size(&mut world, MAX_BYTES);
+    for values in [false, true] {
+        let (mut found, mut token) = (0, None);
+        loop {
+            let scan = Command::Scan {
+                pattern: Bytes::from_static(b"*"),
+                token,
+                values,
+            };
+            let mut payload = BytesMut::new();
+            scan.encode(&mut payload);
+            let reply = bounded_reply(&mut world, &mut client, &payload, MAX_BYTES);
+            let (count, next) = match reply {
+                Reply::Page { keys, token } => (keys.len(), token),
+                Reply::EntryPage { entries, token } => (entries.len(), token),
+                other => panic!("{other:?}"),
+            };
+            found += count;
+            token = next;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, 200);
+    }
+}
+
+#[test]
+fn an_entry_that_the_client_does_not_accept_is_reported_in_the_puback() {
+    let mut world = HubSimulation::new();
+    let mut writer = world.client("writer");
+    world.request(&mut writer, &set("large", &"v".repeat(1000)));
+    let mut client = client_with_packet_size(&mut world, 500);
+    let read = command(&["MGET", "large", "absent"]);
+    world.publish(&mut client, &request(id(9)), &read);
+    let reason = world.puback(&client, id(9));
+    assert_eq!(reason, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
+    let read = command(&["MGET", "absent", "large"]);
+    let (_, response) = world.request(&mut client, &read);
+    assert_eq!(response.payload_bytes(), b"*2\r\n:1\r\n*1\r\n$-1\r\n");
 }
 
 #[test]

@@ -207,6 +207,7 @@ impl SimulationState {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         let now = self.now();

@@ -80,6 +80,7 @@ impl ModelRun<'_> {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         match self.service.submit(&envelope, self.now) {

@@ -76,6 +76,7 @@ fn entries_are_counted_at_their_allocated_size() {
                     request,
                     deadline_ms: None,
                     has_capacity: true,
+                    max_reply_bytes: usize::MAX,
                     is_shared: false,
                 };
                 service.borrow_mut().submit(&envelope, now);

@@ -55,7 +55,10 @@ pub(crate) struct OptimisticKeyspace {
 #[derive(Debug)]
 enum UnorderedOperation {
     Page(PageRequest),
-    GetMany(Vec<Bytes>),
+    GetMany {
+        keys: Vec<Bytes>,
+        max_reply_bytes: usize,
+    },
     Follow,
 }
 
@@ -163,7 +166,10 @@ impl OptimisticKeyspace {
             }
             let reply = match other {
                 UnorderedOperation::Page(request) => self.page_now(&request, now),
-                UnorderedOperation::GetMany(keys) => self.get_many_now(&keys, now),
+                UnorderedOperation::GetMany {
+                    keys,
+                    max_reply_bytes,
+                } => self.get_many_now(&keys, max_reply_bytes, now),
                 UnorderedOperation::Follow => Reply::Ok,
             };
             self.end(ticket, Completion::reply(reply));
@@ -317,14 +323,14 @@ impl OptimisticKeyspace {
         }
     }
 
-    fn get_many_now(&self, keys: &[Bytes], now: ClockReading) -> Reply {
+    fn get_many_now(&self, keys: &[Bytes], max_reply_bytes: usize, now: ClockReading) -> Reply {
         let mut map = self.map.lock();
-        let mut list = EntryList::new(keys.len());
+        let mut list = EntryList::new(keys.len(), max_reply_bytes);
         for key in keys {
             let seen = map.read(key);
             expire(&mut map, key, &seen, now);
             let entry = map.read(key).entry;
-            if !list.has_room(entry.as_ref().map_or(0, |entry| entry.value.len())) {
+            if !list.has_room(entry.as_ref().map(|entry| entry.value.len())) {
                 break;
             }
             list.push(entry.map(|entry| (entry.value, entry.version)));
@@ -392,10 +398,14 @@ impl Keyspace for OptimisticKeyspace {
         &mut self,
         context: &RequestContext,
         keys: &[Bytes],
+        max_reply_bytes: usize,
         _events: &mut dyn EventSink,
     ) -> Option<Completion> {
         let due_ms = self.due_ms(context.now);
-        let read = UnorderedOperation::GetMany(keys.to_vec());
+        let read = UnorderedOperation::GetMany {
+            keys: keys.to_vec(),
+            max_reply_bytes,
+        };
         self.others.push((due_ms, context.ticket, read));
         None
     }

@@ -96,6 +96,7 @@ impl Engine {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         let now = ClockReading {

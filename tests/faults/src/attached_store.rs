@@ -148,6 +148,7 @@ impl Service {
             request,
             deadline_ms: None,
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         let now = self.now();

@@ -71,6 +71,7 @@ impl Hub {
             },
             deadline_ms: Some(now.mono_ms + REQUEST_TIMEOUT_MS),
             has_capacity: true,
+            max_reply_bytes: usize::MAX,
             is_shared: false,
         };
         let reception = self.service.submit(&envelope, now);

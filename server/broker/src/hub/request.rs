@@ -21,6 +21,20 @@ use statestored_store::service::{
 /// The status of every response of a store; errors of the store are in the payload.
 const STATUS_OK: &str = "200";
 
+/// Upper bound of the bytes of a response besides its topic, its correlation data and its payload: header, packet identifier and
+/// properties, with 35 subscription identifiers.
+const RESPONSE_FRAME_BYTES: usize = 256;
+
+/// Returns the maximum number of payload bytes of a response in a packet of this size.
+pub(super) fn max_reply_bytes(
+    max_packet_bytes: u32,
+    topic: CheckedTopic<'_>,
+    correlation_data: &[u8],
+) -> usize {
+    let frame = RESPONSE_FRAME_BYTES + topic.as_bytes().len() + correlation_data.len();
+    (max_packet_bytes as usize).saturating_sub(frame)
+}
+
 /// Returns the properties that all responses share.
 pub(super) fn response_properties() -> EncodedProperties {
     let header = PublishHeader {
@@ -93,6 +107,7 @@ impl Hub {
         }
         self.service.set_client_address(connection.ip_address());
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
+        let max_packet_bytes = connection.max_packet_bytes();
         let properties = match self.persist_property {
             None => connection.request_properties(publish),
             Some(_) => self.request_properties(publish),
@@ -111,6 +126,7 @@ impl Hub {
                 .message_expiry()
                 .map(|seconds| since_ms.saturating_add(u64::from(seconds) * 1000)),
             has_capacity: requester.has_capacity(&self.limits),
+            max_reply_bytes: max_reply_bytes(max_packet_bytes, response_topic, correlation_data),
             is_shared: false,
         };
         if !self

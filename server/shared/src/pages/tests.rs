@@ -145,6 +145,37 @@ fn a_page_with_values_has_the_entries_of_its_keys() {
 }
 
 #[test]
+fn pages_fit_the_bytes_of_the_response() {
+    let own = records("own", 35);
+    for (with_values, max_reply_bytes) in [(false, 200), (true, 200), (true, 500)] {
+        let (mut token, mut found) = (None, 0);
+        loop {
+            let request = PageRequest {
+                with_values,
+                max_reply_bytes,
+                ..request(token)
+            };
+            let Completion::Answered { reply, .. } = Node::new().page(&request, &own) else {
+                panic!("not a page");
+            };
+            assert!(reply.encoded_len() <= max_reply_bytes, "{reply:?}");
+            let (count, next) = match reply {
+                Reply::Page { keys, token } => (keys.len(), token),
+                Reply::EntryPage { entries, token } => (entries.len(), token),
+                other => panic!("{other:?}"),
+            };
+            assert!((1..10).contains(&count), "{count} keys");
+            found += count;
+            token = next;
+            if token.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, 35);
+    }
+}
+
+#[test]
 fn a_page_with_values_ends_before_its_bytes_exceed_the_limit() {
     const LIMIT: usize = 256 * 1024;
     let mut own = records("own", 8);

@@ -108,6 +108,10 @@ impl Tasks {
         {
             return self.complete(id, Completion::Expired);
         }
+        if matches!(task.action, TaskAction::GetMany { .. }) {
+            // The commit compared only the expired keys.
+            return self.set_stage(id, TaskStage::ToRead);
+        }
         self.decide(id, seen, sights, stamps);
     }
 

@@ -224,12 +224,13 @@ pub trait Keyspace: Debug + Send {
 
     /// Reads several keys, all at one moment between the request and its end.
     ///
-    /// Ends with [`Reply::Entries`] for the first keys, as many as [fit](EntryList). A keyspace that cannot read several keys at
-    /// one moment rejects the request, and does not [announce](Self::capabilities) it.
+    /// Ends with [`Reply::Entries`] for the first keys, as many as [fit](EntryList) into `max_reply_bytes` bytes. A keyspace
+    /// that cannot read several keys at one moment rejects the request, and does not [announce](Self::capabilities) it.
     fn get_many(
         &mut self,
         _asked: &RequestContext,
         _keys: &[Bytes],
+        _max_reply_bytes: usize,
         _told: &mut dyn EventSink,
     ) -> Option<Completion> {
         let error = ServiceError::UnknownCommand;

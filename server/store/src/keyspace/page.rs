@@ -8,6 +8,15 @@ use std::sync::Arc;
 /// Maximum bytes of the keys and values on a page with values. A single larger entry is returned alone.
 pub const MAX_ENTRY_PAGE_BYTES: usize = 256 * 1024;
 
+/// Upper bound of the bytes of a page besides its keys, entries and token: two array headers.
+const PAGE_FRAME_BYTES: usize = 32;
+
+/// Upper bound of the bytes of a key or a token besides its content: its length.
+const BULK_FRAME_BYTES: usize = 16;
+
+/// Upper bound of the bytes of an entry besides its key and value: an array header, two lengths, the version and the time.
+const ENTRY_FRAME_BYTES: usize = 128;
+
 /// The keys that a client may read.
 pub trait KeyFilter: Debug + Send + Sync {
     /// Returns whether the client may read `key`.
@@ -25,6 +34,8 @@ pub struct PageRequest {
     pub filter: Option<Arc<dyn KeyFilter>>,
     /// Whether the page contains whole entries instead of keys.
     pub with_values: bool,
+    /// Maximum number of bytes of the response. A single larger key or entry is returned alone.
+    pub max_reply_bytes: usize,
 }
 
 impl PageRequest {
@@ -35,6 +46,24 @@ impl PageRequest {
             token: None,
             filter: None,
             with_values: false,
+            max_reply_bytes: usize::MAX,
+        }
+    }
+
+    /// Returns the maximum number of bytes of the keys or entries in a response, in which the position in the token has at most
+    /// `position` bytes.
+    pub fn max_content_bytes(&self, position: usize) -> usize {
+        let frame = PAGE_FRAME_BYTES + BULK_FRAME_BYTES + SEAL_BYTES;
+        self.max_reply_bytes.saturating_sub(frame + position)
+    }
+
+    /// Returns an upper bound of the bytes in the response of a key of `key` bytes, whose value has `value` bytes. The value counts
+    /// if values are requested.
+    pub fn content_bytes(&self, key: usize, value: usize) -> usize {
+        if self.with_values {
+            ENTRY_FRAME_BYTES + key + value
+        } else {
+            BULK_FRAME_BYTES + key
         }
     }
 

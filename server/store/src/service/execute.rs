@@ -157,7 +157,7 @@ impl Service {
             digest: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         self.changes.is_persist_requested = request.properties.persist;
-        let end = self.begin(&command, request, &asked);
+        let end = self.begin(&command, envelope, &asked);
         self.changes.is_persist_requested = false;
         if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
@@ -223,9 +223,10 @@ impl Service {
     fn begin(
         &mut self,
         command: &Command,
-        request: &Request<'_>,
+        envelope: &RequestEnvelope<'_>,
         asked: &RequestContext,
     ) -> Option<Completion> {
+        let request = &envelope.request;
         if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
             (command, &request.properties.timestamp)
         {
@@ -286,7 +287,9 @@ impl Service {
                 }))
             }
             Ok(CheckedRequest::GetMany(keys)) => {
-                self.keyspace.get_many(asked, keys, &mut self.changes)
+                let max_reply_bytes = envelope.max_reply_bytes;
+                self.keyspace
+                    .get_many(asked, keys, max_reply_bytes, &mut self.changes)
             }
             Ok(CheckedRequest::Scan {
                 pattern,
@@ -299,6 +302,7 @@ impl Service {
                     token: token.cloned(),
                     filter: filter.map(|rights| rights as Arc<dyn KeyFilter>),
                     with_values: values,
+                    max_reply_bytes: envelope.max_reply_bytes,
                 };
                 self.keyspace.page(asked, &page, &mut self.changes)
             }

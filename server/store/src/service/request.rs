@@ -15,6 +15,9 @@ pub struct RequestEnvelope<'a> {
     pub deadline_ms: Option<u64>,
     /// Whether there is room for the answer.
     pub has_capacity: bool,
+    /// Maximum number of payload bytes of a response that can be a part of the result: to an MGET, or a page of a SCAN. It has
+    /// at least one key or entry. Other responses may be larger.
+    pub max_reply_bytes: usize,
     /// Whether other servers over the same entries may receive the same request.
     pub is_shared: bool,
 }

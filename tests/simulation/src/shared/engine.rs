@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use statestored_shared::{
     ClockReadings, CommitOutcome, EngineCommit, EngineKey, EngineValue, KeyState, KeyedRecord,
-    Record, RecordPage, Revision, bucket_of,
+    Record, RecordPage, Revision, UNKNOWN_FLOOR, bucket_of,
 };
 use statestored_store::keyspace::RequestDigest;
 use statestored_store::keyspace::rules::Version;
@@ -131,6 +131,14 @@ impl Engine {
         KeyState {
             record: self.record(key),
             floor: self.floor(bucket_of(key)),
+        }
+    }
+
+    /// Returns the state of a key for a read that changes nothing.
+    pub(super) fn record_state(&self, key: &Bytes) -> KeyState {
+        KeyState {
+            record: self.record(key),
+            floor: UNKNOWN_FLOOR,
         }
     }
 

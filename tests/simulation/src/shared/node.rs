@@ -284,7 +284,7 @@ impl Node {
                     .collect();
                 self.remote.transact(&of, &operations, &mut ear)
             }
-            RequestKind::GetMany(keys) => self.remote.get_many(&of, keys, &mut ear),
+            RequestKind::GetMany(keys) => self.remote.get_many(&of, keys, usize::MAX, &mut ear),
             RequestKind::Page { after, with_values } => {
                 let request = PageRequest {
                     token: after.clone(),

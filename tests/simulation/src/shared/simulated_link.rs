@@ -3,7 +3,7 @@ use super::engine::{Engine, Mutation, page};
 use crate::seeded_rng::SeededRng;
 use statestored_shared::{
     BUCKETS, CommitOutcome, EngineError, EngineEvent, EngineKey, EngineRequest, EngineRequestId,
-    EngineValue, KeyState, KeyedRecord, Link, Revision, UNKNOWN_FLOOR,
+    EngineValue, KeyState, KeyedRecord, Link, Revision,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -202,9 +202,9 @@ impl SimulatedLink {
     fn unanswered(&mut self, id: EngineRequestId, ask: &EngineRequest) {
         if self.answered_requests.insert(id) {
             self.events_for_node.push(match ask {
-                EngineRequest::Read(_) | EngineRequest::ReadRecord(_) => {
-                    EngineEvent::Read(id, Err(None))
-                }
+                EngineRequest::Read(_)
+                | EngineRequest::ReadRecord(_)
+                | EngineRequest::ReadRecords(_) => EngineEvent::Read(id, Err(None)),
                 EngineRequest::Revision => EngineEvent::Revision(id, Err(None)),
                 EngineRequest::Commit(_) => EngineEvent::Committed(id, CommitOutcome::Unknown),
                 EngineRequest::Page { .. } => EngineEvent::Page(id, Err(None)),
@@ -244,12 +244,11 @@ impl SimulatedLink {
                 EngineEvent::Read(id, Ok(seen))
             }
             EngineRequest::ReadRecord(key) => {
-                let floor = UNKNOWN_FLOOR;
-                let seen = KeyState {
-                    floor,
-                    ..engine.key_state(key)
-                };
-                EngineEvent::Read(id, Ok(vec![seen]))
+                EngineEvent::Read(id, Ok(vec![engine.record_state(key)]))
+            }
+            EngineRequest::ReadRecords(keys) => {
+                let seen = keys.iter().map(|key| engine.record_state(key)).collect();
+                EngineEvent::Read(id, Ok(seen))
             }
             EngineRequest::Revision => EngineEvent::Revision(id, Ok(engine.revision())),
             EngineRequest::Commit(_) if is_full => {

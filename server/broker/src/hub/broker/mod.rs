@@ -197,6 +197,12 @@ impl Broker {
         self.max_packet_bytes = bytes;
     }
 
+    /// Returns the largest packet that the broker accepts on the current connection.
+    fn peer_packet_bytes(&self) -> u32 {
+        let limits = self.session.as_ref().map(Session::peer_limits);
+        limits.unwrap_or_default().max_packet_bytes
+    }
+
     /// Returns how many outcomes are still to come.
     pub(super) fn pending_count(&self) -> usize {
         self.pending_requests.len()

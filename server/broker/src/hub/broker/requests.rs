@@ -1,7 +1,7 @@
 //! Requests through the broker: their senders and their responses.
 use super::super::fanout_queue::MAX_FANOUTS;
 use super::super::message::{Message, Payload};
-use super::super::request::encode_version;
+use super::super::request::{encode_version, max_reply_bytes};
 use super::super::{Hub, QUANTUM_WORK};
 use super::broker_client::{BrokerClient, Sender};
 use super::outgoing_message::OutgoingKind;
@@ -117,6 +117,7 @@ impl Hub {
             return;
         };
         let is_shared = broker.config.share_name.is_some();
+        let max_packet_bytes = broker.peer_packet_bytes();
         let deadline_ms = broker
             .config
             .deadline_ms(incoming.arrived_ms, publish.message_expiry());
@@ -166,6 +167,7 @@ impl Hub {
             },
             deadline_ms,
             has_capacity: true,
+            max_reply_bytes: max_reply_bytes(max_packet_bytes, response_topic, correlation_data),
             is_shared,
         };
         self.submit_for_broker(&envelope, to, now);

@@ -1,6 +1,7 @@
 //! Tests of the state that is kept for clients that the broker, or a client that writes through it, names.
 use super::*;
 use crate::hub::HubConfig;
+use statestore_protocol::Reply;
 use statestore_protocol::mqtt::{ConnAck, Packet, PubAck, Publish, PublishHeader, SubAck, decode};
 use statestored_store::service::{Service, ServiceConfig};
 
@@ -84,9 +85,13 @@ fn deliver_packet(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, Br
 
 /// Attaches the store to the broker, so that requests can arrive.
 fn attach(hub: &mut Hub) {
+    attach_to(hub, &ConnAck::new(ReasonCode::SUCCESS));
+}
+
+/// Attaches the store to a broker that answers with this CONNACK.
+fn attach_to(hub: &mut Hub, connack: &ConnAck) {
     hub.broker_connected(None, None, None, NOW).unwrap();
     let mut packet = BytesMut::new();
-    let connack = ConnAck::new(ReasonCode::SUCCESS);
     connack.encode(u32::MAX, &mut packet).unwrap();
     let said = deliver_packet(hub, packet).unwrap();
     let Some(Packet::Subscribe(subscribe)) = said.last() else {
@@ -119,6 +124,28 @@ fn acknowledged(said: &[Packet]) -> Vec<u16> {
         _ => None,
     });
     pubacks.collect()
+}
+
+#[test]
+fn several_entries_are_returned_in_parts_that_the_broker_accepts() {
+    let mut hub = hub();
+    let mut connack = ConnAck::new(ReasonCode::SUCCESS);
+    connack.limits.max_packet_bytes = 2_000;
+    attach_to(&mut hub, &connack);
+    let value = "v".repeat(700);
+    for (id, key) in [(1, "a"), (2, "b"), (3, "c")] {
+        deliver_packet(&mut hub, request(id, "me", &["SET", key, &value])).unwrap();
+    }
+    let said = deliver_packet(&mut hub, request(4, "me", &["MGET", "a", "b", "c"])).unwrap();
+    let [response] = responses(&said)[..] else {
+        panic!("{said:?}");
+    };
+    assert!(response.packet_bytes() <= 2_000);
+    let reply = Reply::decode(&response.payload()).unwrap();
+    let Reply::Entries { entries, omitted } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!((entries.len(), omitted), (2, 1));
 }
 
 #[test]

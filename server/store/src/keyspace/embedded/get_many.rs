@@ -16,6 +16,7 @@ impl EmbeddedKeyspace {
     pub(super) fn entries_of(
         &mut self,
         keys: &[Bytes],
+        max_reply_bytes: usize,
         now: ClockReading,
         told: &mut dyn EventSink,
     ) -> Reply {
@@ -26,10 +27,10 @@ impl EmbeddedKeyspace {
                 self.expire_entry(hash, deadline, key, now, told);
             }
         }
-        let mut list = EntryList::new(keys.len());
+        let mut list = EntryList::new(keys.len(), max_reply_bytes);
         for (key, &hash) in keys.iter().zip(&hashes) {
             let fields = self.table.get(hash, key).map(PackedEntry::fields);
-            if !list.has_room(fields.map_or(0, |fields| fields.value.len())) {
+            if !list.has_room(fields.map(|fields| fields.value.len())) {
                 break;
             }
             list.push(fields.map(|fields| (Bytes::copy_from_slice(fields.value), fields.version)));

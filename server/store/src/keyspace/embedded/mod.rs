@@ -406,9 +406,11 @@ impl Keyspace for EmbeddedKeyspace {
         &mut self,
         asked: &RequestContext,
         keys: &[Bytes],
+        max_reply_bytes: usize,
         told: &mut dyn EventSink,
     ) -> Option<Completion> {
-        Some(Completion::reply(self.entries_of(keys, asked.now, told)))
+        let entries = self.entries_of(keys, max_reply_bytes, asked.now, told);
+        Some(Completion::reply(entries))
     }
 
     fn capabilities(&self) -> Capabilities {

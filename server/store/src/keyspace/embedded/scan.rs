@@ -79,13 +79,13 @@ impl Scanner {
     fn page_from<'t>(
         &self,
         table: &'t Table,
-        request: &PageRequest,
+        request: &'t PageRequest,
         from: u64,
         mono_ms: u64,
         work: &mut usize,
     ) -> (Page<'t>, Option<u64>) {
         let glob = Glob::new(&request.pattern);
-        let mut page = Page::new(request.with_values.then_some(table), self);
+        let mut page = Page::new(table, request, self);
         let end = from.saturating_add(range(table));
         let mut position = from;
         let mut visiting = request.pattern.len() * COMPILE_STEPS;
@@ -142,6 +142,7 @@ fn range(table: &Table) -> u64 {
 /// The keys of a page, concatenated, and their lengths. With values, also their entries.
 #[derive(Debug)]
 struct Page<'t> {
+    request: &'t PageRequest,
     keys: BytesMut,
     lengths: Vec<usize>,
     /// The entries of the keys in this table, if their values are requested.
@@ -149,20 +150,27 @@ struct Page<'t> {
     /// Payload bytes of the keys, or bytes of the keys and values.
     bytes: usize,
     max_bytes: usize,
+    /// Upper bound of the bytes of the keys or entries in the response.
+    content_bytes: usize,
+    max_content_bytes: usize,
     max_keys: usize,
 }
 
 impl<'t> Page<'t> {
-    fn new(values: Option<&'t Table>, limits: &Scanner) -> Self {
+    fn new(table: &'t Table, request: &'t PageRequest, limits: &Scanner) -> Self {
         Self {
+            request,
             keys: BytesMut::new(),
             lengths: Vec::new(),
-            max_bytes: match values {
-                Some(_) => MAX_ENTRY_PAGE_BYTES,
-                None => limits.max_bytes,
-            },
-            entries: values.map(|table| (table, Vec::new())),
+            entries: request.with_values.then(|| (table, Vec::new())),
             bytes: 0,
+            max_bytes: if request.with_values {
+                MAX_ENTRY_PAGE_BYTES
+            } else {
+                limits.max_bytes
+            },
+            content_bytes: 0,
+            max_content_bytes: request.max_content_bytes(size_of::<u64>()),
             max_keys: limits.max_keys,
         }
     }
@@ -176,13 +184,18 @@ impl<'t> Page<'t> {
             self.lengths.push(key.len());
             let Some((table, entries)) = &mut self.entries else {
                 self.bytes += bulk_len(key.len());
+                self.content_bytes += self.request.content_bytes(key.len(), 0);
                 continue;
             };
             let fields = table.get(hash, key).map(PackedEntry::fields);
-            self.bytes += key.len() + fields.map_or(0, |fields| fields.value.len());
+            let value_bytes = fields.map_or(0, |fields| fields.value.len());
+            self.bytes += key.len() + value_bytes;
+            self.content_bytes += self.request.content_bytes(key.len(), value_bytes);
             entries.extend(fields);
         }
-        let is_over = self.bytes > self.max_bytes || self.lengths.len() > self.max_keys;
+        let is_over = self.bytes > self.max_bytes
+            || self.content_bytes > self.max_content_bytes
+            || self.lengths.len() > self.max_keys;
         if is_over && before.1 > 0 && self.lengths.len() > before.1 {
             self.keys.truncate(before.0);
             self.lengths.truncate(before.1);

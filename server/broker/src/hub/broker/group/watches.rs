@@ -40,6 +40,7 @@ fn watch_request<'a>(
         },
         deadline_ms: None,
         has_capacity: true,
+        max_reply_bytes: usize::MAX,
         is_shared: false,
     }
 }
