@@ -135,9 +135,10 @@ impl ClockComparison {
         self.bounds = None;
         let base_ms = base(now);
         // The engine's own clock is read between the query and its answer.
-        let told = found.nodes.iter();
-        let told =
-            told.filter(|(process, _)| *process != self.process)
+        let events = found.nodes.iter();
+        let events =
+            events
+                .filter(|(process, _)| *process != self.process)
                 .map(|(process, shown_ms)| {
                     (ClockSource::Node(*process), *shown_ms, self.previous_query)
                 });
@@ -145,7 +146,7 @@ impl ClockComparison {
             .engine_ms
             .map(|shown_ms| (ClockSource::Engine, shown_ms, Some(looked)));
         let mut leads = HashMap::with_capacity(found.nodes.len() + 1);
-        for (whose, shown_ms, since) in told.chain(own) {
+        for (whose, shown_ms, since) in events.chain(own) {
             let known = self.leads.get(&whose);
             if let Some(known) = known.filter(|known| known.reading_ms == shown_ms) {
                 leads.insert(whose, *known);

@@ -25,7 +25,11 @@ impl<L: Link> SharedKeyspace<L> {
         found: Result<ClockReadings, Option<EngineError>>,
         now: ClockReading,
     ) {
-        if self.clock_request.take_if(|asked| *asked == ask).is_none() {
+        if self
+            .clock_request
+            .take_if(|context| *context == ask)
+            .is_none()
+        {
             return;
         }
         match found {

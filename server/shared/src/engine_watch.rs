@@ -86,7 +86,7 @@ impl<L: Link> SharedKeyspace<L> {
         lost: EngineRequestId,
         error: Option<EngineError>,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let (EngineWatch::Snapshot {
             request_id: ask, ..
@@ -103,7 +103,7 @@ impl<L: Link> SharedKeyspace<L> {
         let pause_ms = match error {
             Some(error) => {
                 let refused = plan::rejection(&error);
-                self.reject_pending_follows(&refused, told);
+                self.reject_pending_follows(&refused, events);
                 PERMANENT_RETRY_MS
             }
             None => WATCH_RETRY_MS,
@@ -134,14 +134,14 @@ impl<L: Link> SharedKeyspace<L> {
         key: &Bytes,
         result: Result<Vec<KeyState>, Option<EngineError>>,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let mut seen = match result {
             Ok(seen) => seen,
             Err(Some(error)) => {
                 let refused = plan::rejection(&error);
                 for ticket in self.followed_keys.state_unavailable(key) {
-                    told.completed(ticket, refused.clone());
+                    events.completed(ticket, refused.clone());
                 }
                 return;
             }
@@ -155,7 +155,7 @@ impl<L: Link> SharedKeyspace<L> {
         let Some(seen) = seen.pop() else { return };
         let record = seen.record.as_ref().map(|(record, _)| record);
         for ticket in self.followed_keys.state_received(key, record, seen.floor.0) {
-            told.completed(ticket, Completion::reply(Reply::Ok));
+            events.completed(ticket, Completion::reply(Reply::Ok));
         }
     }
 
@@ -165,7 +165,7 @@ impl<L: Link> SharedKeyspace<L> {
         at: Revision,
         changes: Vec<(Bytes, Option<Record>)>,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let EngineWatch::Live {
             request_id: live,
@@ -187,7 +187,7 @@ impl<L: Link> SharedKeyspace<L> {
             };
             self.observe_record(&key, &record, at, now, RecordAge::New);
             self.tasks.observe_write(record.write);
-            self.followed_keys.changed(&key, &record, told);
+            self.followed_keys.changed(&key, &record, events);
         }
         let stamps = self.version_clock(now);
         self.tasks.settle(at, &self.expiry_index, stamps);
@@ -235,7 +235,7 @@ impl<L: Link> SharedKeyspace<L> {
         at: Revision,
         floors: &[Version],
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let watch = std::mem::replace(&mut self.watch, EngineWatch::Scheduled(now.mono_ms));
         let EngineWatch::Snapshot {
@@ -280,7 +280,7 @@ impl<L: Link> SharedKeyspace<L> {
             let floor = floors.get(usize::from(bucket_of(&key)));
             let floor = floor.copied().unwrap_or_default();
             self.followed_keys
-                .caught_up(&key, record.as_ref(), floor, told);
+                .caught_up(&key, record.as_ref(), floor, events);
         }
     }
 }
@@ -332,8 +332,8 @@ mod tests {
         assert!(node.remote.is_watched() && node.remote.link.requests.is_empty());
         // The commit's own copy was not made: the task decides again on the current state.
         let change = (KEY.clone(), Some(record(6, &VALUE)));
-        let told = EngineEvent::Changes(node.watch, Revision(6), vec![change]);
-        assert_eq!(node.advance(5_001, [told]), []);
+        let events = EngineEvent::Changes(node.watch, Revision(6), vec![change]);
+        assert_eq!(node.advance(5_001, [events]), []);
         let (_, ask) = node.remote.link.requests.pop().unwrap();
         assert!(matches!(ask, EngineRequest::Commit(_)), "{ask:?}");
     }

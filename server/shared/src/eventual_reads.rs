@@ -285,13 +285,13 @@ mod tests {
     fn a_pending_follow_completes_when_the_key_is_unfollowed() {
         let mut node = Node::new();
         let other = Bytes::from_static(b"other");
-        let asked = RequestContext {
+        let context = RequestContext {
             ticket: Ticket(1),
             now: now(1),
             deadline_ms: None,
             digest: None,
         };
-        assert_eq!(node.remote.follow(&asked, &other), None);
+        assert_eq!(node.remote.follow(&context, &other), None);
         let read = node.take_request(&EngineRequest::Read(smallvec![other.clone()]));
         assert_ne!(node.remote.next_ms(), Some(0));
         node.remote.unfollow(&other);

@@ -134,7 +134,7 @@ impl FollowedKeys {
     }
 
     /// Reports a change of a key.
-    pub(super) fn changed(&mut self, key: &Bytes, record: &Record, told: &mut dyn EventSink) {
+    pub(super) fn changed(&mut self, key: &Bytes, record: &Record, events: &mut dyn EventSink) {
         let Some(followed) = self.keys.get_mut(key) else {
             return;
         };
@@ -147,7 +147,7 @@ impl FollowedKeys {
         let is_removed_again = !record.is_entry() && last.is_some_and(|last| last.is_removed);
         if followed.waiting_requests.is_empty() && !is_removed_again {
             followed.reported = followed.last;
-            report(key, record, told);
+            report(key, record, events);
         }
     }
 
@@ -164,10 +164,10 @@ impl FollowedKeys {
         key: &Bytes,
         record: Option<&Record>,
         floor: Version,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         if let Some(record) = record {
-            return self.changed(key, record, told);
+            return self.changed(key, record, events);
         }
         if let Some(followed) = self.keys.get_mut(key)
             && let Some(last) = followed.last
@@ -182,7 +182,7 @@ impl FollowedKeys {
                 is_removed: true,
             });
             followed.reported = followed.last;
-            report_removed(key, version, told);
+            report_removed(key, version, events);
         }
     }
 }
@@ -194,16 +194,16 @@ fn last_state(record: Option<&Record>, floor: Version) -> LastState {
     }
 }
 
-fn report(key: &Bytes, record: &Record, told: &mut dyn EventSink) {
+fn report(key: &Bytes, record: &Record, events: &mut dyn EventSink) {
     let RecordContent::Entry {
         value,
         token,
         expiry,
     } = &record.content
     else {
-        return report_removed(key, record.version, told);
+        return report_removed(key, record.version, events);
     };
-    told.changed(&ChangeEvent {
+    events.changed(&ChangeEvent {
         key,
         version: record.version,
         state: EntryState::Set {
@@ -215,8 +215,8 @@ fn report(key: &Bytes, record: &Record, told: &mut dyn EventSink) {
     });
 }
 
-fn report_removed(key: &Bytes, version: Version, told: &mut dyn EventSink) {
-    told.changed(&ChangeEvent {
+fn report_removed(key: &Bytes, version: Version, events: &mut dyn EventSink) {
+    events.changed(&ChangeEvent {
         key,
         version,
         state: EntryState::Removed { floor: version },

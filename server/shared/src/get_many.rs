@@ -10,7 +10,7 @@ impl<L: Link> SharedKeyspace<L> {
     /// Reads the keys behind the operations on them.
     pub(super) fn begin_get_many(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         keys: &[Bytes],
         max_reply_bytes: usize,
     ) -> Option<Completion> {
@@ -36,7 +36,7 @@ impl<L: Link> SharedKeyspace<L> {
             places,
             max_reply_bytes,
         };
-        self.start_task(asked, unique, work)
+        self.start_task(context, unique, work)
     }
 }
 
@@ -65,14 +65,14 @@ mod tests {
         keys: &[&Bytes],
         max_reply_bytes: usize,
     ) -> Option<Completion> {
-        let asked = RequestContext {
+        let context = RequestContext {
             ticket: Ticket(0),
             now: now(mono_ms),
             deadline_ms: None,
             digest: None,
         };
         let keys: Vec<_> = keys.iter().copied().cloned().collect();
-        node.remote.begin_get_many(&asked, &keys, max_reply_bytes)
+        node.remote.begin_get_many(&context, &keys, max_reply_bytes)
     }
 
     fn absent() -> KeyState {

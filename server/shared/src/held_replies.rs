@@ -149,8 +149,8 @@ mod tests {
         let before = EngineEvent::Changes(node.watch, Revision(5), vec![other]);
         assert_eq!(node.advance(3, [before]), []);
         let change = (KEY.clone(), Some(record(6, &VALUE)));
-        let told = EngineEvent::Changes(node.watch, Revision(6), vec![change]);
-        assert_eq!(node.advance(4, [told]).len(), 1);
+        let events = EngineEvent::Changes(node.watch, Revision(6), vec![change]);
+        assert_eq!(node.advance(4, [events]).len(), 1);
     }
 
     #[test]

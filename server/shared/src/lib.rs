@@ -176,12 +176,12 @@ impl<L: Link> SharedKeyspace<L> {
         id
     }
 
-    fn handle_event(&mut self, news: EngineEvent, now: ClockReading, told: &mut dyn EventSink) {
+    fn handle_event(&mut self, news: EngineEvent, now: ClockReading, events: &mut dyn EventSink) {
         self.health.record_event(&news, now);
         match news {
             EngineEvent::Read(ask, result) => {
                 if let Some(key) = self.followed_keys.take_requested(ask) {
-                    self.followed_state_received(ask, &key, result, now, told);
+                    self.followed_state_received(ask, &key, result, now, events);
                 } else {
                     if let Ok(seen) = &result {
                         self.observe_keys(ask, &self.tasks.keys_of(ask), seen, now);
@@ -193,14 +193,14 @@ impl<L: Link> SharedKeyspace<L> {
             }
             EngineEvent::Revision(ask, result) => self.revision_received(ask, result, now),
             EngineEvent::Committed(ask, verdict) => self.commit_answered(ask, verdict, now),
-            EngineEvent::Page(ask, found) => self.page_received(ask, found, now, told),
+            EngineEvent::Page(ask, found) => self.page_received(ask, found, now, events),
             EngineEvent::Clocks(ask, found) => self.clocks_received(ask, found, now),
             EngineEvent::Snapshot(ask, records) => self.snapshot_received(ask, records, now),
             EngineEvent::Synced(ask, at, floors) => {
-                self.snapshot_completed(ask, at, &floors, now, told);
+                self.snapshot_completed(ask, at, &floors, now, events);
             }
             EngineEvent::Changes(ask, at, changes) => {
-                self.changes_received(ask, at, changes, now, told);
+                self.changes_received(ask, at, changes, now, events);
             }
             EngineEvent::Writable(_) => {}
             EngineEvent::WatchProgress(ask, ago) => {
@@ -215,7 +215,7 @@ impl<L: Link> SharedKeyspace<L> {
             }
             EngineEvent::WatchInterrupted(ask) => self.watch_interrupted(ask, true),
             EngineEvent::WatchResumed(ask) => self.watch_interrupted(ask, false),
-            EngineEvent::WatchLost(ask, error) => self.watch_lost(ask, error, now, told),
+            EngineEvent::WatchLost(ask, error) => self.watch_lost(ask, error, now, events),
             EngineEvent::Reverted => {
                 self.expiry_index.mark_doubtful();
                 self.followed_keys.mark_doubtful();
@@ -223,7 +223,7 @@ impl<L: Link> SharedKeyspace<L> {
             }
         }
         if self.health.is_unavailable(now) {
-            self.reject_unsent(now, told);
+            self.reject_unsent(now, events);
         }
     }
 
@@ -270,27 +270,27 @@ impl<L: Link> SharedKeyspace<L> {
 impl<L: Link> Keyspace for SharedKeyspace<L> {
     fn operate(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        if let Some(end) = self.eventual_read(key, operation, asked.now) {
+        if let Some(end) = self.eventual_read(key, operation, context.now) {
             return Some(end);
         }
-        if self.try_add_unconfirmed(asked, key, operation) {
+        if self.try_add_unconfirmed(context, key, operation) {
             return None;
         }
         let work = TaskAction::Operation(OwnedOperation::of(operation));
         let keys = smallvec![key.clone()];
-        self.start_task(asked, keys, work)
+        self.start_task(context, keys, work)
     }
 
     fn transact(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         operations: &[(&Bytes, Operation<'_>)],
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
         let mut keys: Keys = operations.iter().map(|(key, _)| (*key).clone()).collect();
         keys.sort();
@@ -308,17 +308,17 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
             Some((place, OwnedOperation::of(operation)))
         });
         let work = TaskAction::Transaction(operations.collect());
-        self.start_task(asked, keys, work)
+        self.start_task(context, keys, work)
     }
 
     fn get_many(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         keys: &[Bytes],
         max_reply_bytes: usize,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        self.begin_get_many(asked, keys, max_reply_bytes)
+        self.begin_get_many(context, keys, max_reply_bytes)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -330,15 +330,15 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
 
     fn page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        self.begin_page(asked, request)
+        self.begin_page(context, request)
     }
 
-    fn follow(&mut self, asked: &RequestContext, key: &Bytes) -> Option<Completion> {
-        if self.followed_keys.follow(key, asked.ticket) {
+    fn follow(&mut self, context: &RequestContext, key: &Bytes) -> Option<Completion> {
+        if self.followed_keys.follow(key, context.ticket) {
             return Some(Completion::reply(Reply::Ok));
         }
         self.request_followed(key);
@@ -349,7 +349,7 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         self.followed_keys.unfollow(key);
     }
 
-    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink) {
+    fn advance(&mut self, most: usize, now: ClockReading, events: &mut dyn EventSink) {
         // A step of the clock has to be seen before anything is stamped.
         self.clock_comparison.update(now);
         let mut left = most;
@@ -357,26 +357,26 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
             && let Some(news) = self.link.next_event()
         {
             left -= 1;
-            self.handle_event(news, now, told);
+            self.handle_event(news, now, events);
         }
         let last = self.last_advance.replace(now);
         if left == most && last == Some(now) && !self.has_completions() {
             // Nothing new is due: this is called before each request, of which there are many in a millisecond.
             return;
         }
-        self.reject_unsent_if_due(now, told);
+        self.reject_unsent_if_due(now, events);
         self.tasks.advance(now);
         self.advance_unconfirmed(now);
         self.start_due_requests(now);
         self.send_requests(now);
         self.request_revision_if_due(now);
         for ticket in self.followed_keys.take_released() {
-            told.completed(ticket, Completion::reply(Reply::Ok));
+            events.completed(ticket, Completion::reply(Reply::Ok));
         }
         self.release_held_replies(now);
         let ended = self.held_replies.take_ready();
         for (ticket, end) in ended.into_iter().chain(self.tasks.take_completed()) {
-            told.completed(ticket, end);
+            events.completed(ticket, end);
         }
         self.health.update(
             self.is_watched(),

@@ -90,7 +90,7 @@ impl PendingPage {
 
 impl<L: Link> SharedKeyspace<L> {
     /// Refuses all pages, because the engine is away.
-    pub(super) fn reject_pages(&mut self, told: &mut dyn EventSink) {
+    pub(super) fn reject_pages(&mut self, events: &mut dyn EventSink) {
         let mut tickets: Vec<_> = self.pages.drain().map(|(_, page)| page.ticket).collect();
         let is_page = |(_, again): &mut (u64, Retry)| matches!(again, Retry::Page(_));
         for (_, again) in self.retries.extract_if(.., is_page) {
@@ -101,13 +101,13 @@ impl<L: Link> SharedKeyspace<L> {
         // The order must be the same in each run of a seed.
         tickets.sort_unstable();
         for ticket in tickets {
-            told.completed(ticket, Completion::Unavailable);
+            events.completed(ticket, Completion::Unavailable);
         }
     }
 
     pub(super) fn begin_page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
     ) -> Option<Completion> {
         let after = match &request.token {
@@ -118,15 +118,15 @@ impl<L: Link> SharedKeyspace<L> {
             },
         };
         self.request_page(PendingPage {
-            ticket: asked.ticket,
+            ticket: context.ticket,
             request: request.clone(),
             after,
             keys: Vec::new(),
             entries: Vec::new(),
             bytes: 0,
             content_bytes: 0,
-            started_ms: asked.now.mono_ms,
-            deadline_ms: asked.deadline_ms,
+            started_ms: context.now.mono_ms,
+            deadline_ms: context.deadline_ms,
         });
         None
     }
@@ -162,18 +162,18 @@ impl<L: Link> SharedKeyspace<L> {
         ask: EngineRequestId,
         found: Result<RecordPage, Option<EngineError>>,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let Some(mut page) = self.pages.remove(&ask) else {
             return;
         };
         if page.deadline_ms.is_some_and(|at_ms| at_ms <= now.mono_ms) {
-            return told.completed(page.ticket, Completion::Expired);
+            return events.completed(page.ticket, Completion::Expired);
         }
         let RecordPage { records, has_more } = match found {
             Ok(found) => found,
             Err(Some(error)) => {
-                return told.completed(page.ticket, plan::rejection(&error));
+                return events.completed(page.ticket, plan::rejection(&error));
             }
             Err(None) => {
                 let again = (now.mono_ms + REQUEST_RETRY_MS, Retry::Page(page));
@@ -182,7 +182,7 @@ impl<L: Link> SharedKeyspace<L> {
         };
         let glob = Glob::new(&page.request.pattern);
         let filter_steps = page.request.filter.as_ref().map_or(0, |_| FILTER_STEPS);
-        told.add_work(records.len() * (1 + filter_steps));
+        events.add_work(records.len() * (1 + filter_steps));
         // A node that has just started reads pages before it knows all records.
         let age = self.clock_comparison.age(now);
         let is_late = now.mono_ms.saturating_sub(page.started_ms) >= PAGE_MS;
@@ -221,7 +221,7 @@ impl<L: Link> SharedKeyspace<L> {
         }
         let token = next.map(|position| self.token(&position));
         let ticket = page.ticket;
-        told.completed(ticket, Completion::reply(page.into_reply(token)));
+        events.completed(ticket, Completion::reply(page.into_reply(token)));
     }
 
     /// Returns the entry of a record; `None` if it is a tombstone.

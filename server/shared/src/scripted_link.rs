@@ -136,9 +136,9 @@ impl Node {
         mono_ms: u64,
         operation: &Operation<'_>,
     ) -> Option<Completion> {
-        let asked = request_context(mono_ms, self.request);
+        let context = request_context(mono_ms, self.request);
         self.remote
-            .operate(&asked, &KEY, operation, &mut CompletionSink::default())
+            .operate(&context, &KEY, operation, &mut CompletionSink::default())
     }
 
     pub(super) fn set(&mut self, mono_ms: u64) -> Option<Completion> {
@@ -154,16 +154,16 @@ impl Node {
 
     /// Follows the key. Returns the outcome if there is one at once.
     pub(super) fn follow(&mut self, mono_ms: u64) -> Option<Completion> {
-        let asked = request_context(mono_ms, self.request);
-        self.remote.follow(&asked, &KEY)
+        let context = request_context(mono_ms, self.request);
+        self.remote.follow(&context, &KEY)
     }
 
     /// Requests a page of the records that the engine has.
     pub(super) fn page(&mut self, request: &PageRequest, records: &[KeyedRecord]) -> Completion {
-        let asked = request_context(0, None);
+        let context = request_context(0, None);
         if let Some(end) = self
             .remote
-            .page(&asked, request, &mut CompletionSink::default())
+            .page(&context, request, &mut CompletionSink::default())
         {
             return end;
         }

@@ -10,21 +10,21 @@ use statestored_store::keyspace::{Completion, RequestContext};
 impl<L: Link> SharedKeyspace<L> {
     pub(super) fn start_task(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         keys: Keys,
         work: TaskAction,
     ) -> Option<Completion> {
-        let deadline_ms = asked
+        let deadline_ms = context
             .deadline_ms
-            .unwrap_or_else(|| Tasks::deadline(asked.now));
-        let ticket = Some(asked.ticket);
+            .unwrap_or_else(|| Tasks::deadline(context.now));
+        let ticket = Some(context.ticket);
         for key in &keys {
             // Operations on a key run in the order of their requests.
             self.read_key_from_engine(key);
         }
         self.tasks
-            .add(ticket, asked.digest, deadline_ms, keys, work);
-        self.send_requests(asked.now);
+            .add(ticket, context.digest, deadline_ms, keys, work);
+        self.send_requests(context.now);
         None
     }
 

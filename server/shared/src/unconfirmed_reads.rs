@@ -103,11 +103,15 @@ impl UnconfirmedReads {
 
     /// Takes the reads of this engine request and of those before it: the answer holds for them as well.
     fn take_requested(&mut self, ask: EngineRequestId) -> Vec<PendingRead> {
-        let Some(place) = self.requested.iter().position(|(asked, _)| *asked == ask) else {
+        let Some(place) = self
+            .requested
+            .iter()
+            .position(|(context, _)| *context == ask)
+        else {
             return Vec::new();
         };
-        let asked = self.requested.drain(..=place).map(|(_, reads)| reads);
-        asked.reduce(concatenate).unwrap_or_default()
+        let context = self.requested.drain(..=place).map(|(_, reads)| reads);
+        context.reduce(concatenate).unwrap_or_default()
     }
 
     /// Takes the reads that wait for changes up to this revision.
@@ -140,8 +144,8 @@ impl UnconfirmedReads {
     /// Takes the reads for which `is_meant` returns true, in their order.
     fn extract(&mut self, mut is_meant: impl FnMut(&PendingRead) -> bool) -> Vec<PendingRead> {
         let behind = self.waiting_for_changes.iter_mut().map(|(.., reads)| reads);
-        let asked = self.requested.iter_mut().map(|(_, reads)| reads);
-        let all = behind.chain(asked).chain([&mut self.buffered]);
+        let context = self.requested.iter_mut().map(|(_, reads)| reads);
+        let all = behind.chain(context).chain([&mut self.buffered]);
         let mut taken = Vec::new();
         for reads in all {
             taken.extend(reads.extract_if(.., |reading| is_meant(reading)));
@@ -178,7 +182,7 @@ impl<L: Link> SharedKeyspace<L> {
     /// Adds the operation if it is a read that waits only for the engine's revision. Returns whether it was added.
     pub(super) fn try_add_unconfirmed(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
     ) -> bool {
@@ -195,16 +199,16 @@ impl<L: Link> SharedKeyspace<L> {
         {
             return false;
         }
-        let deadline_ms = asked
+        let deadline_ms = context
             .deadline_ms
-            .unwrap_or_else(|| Tasks::deadline(asked.now));
+            .unwrap_or_else(|| Tasks::deadline(context.now));
         let reading = PendingRead {
-            ticket: asked.ticket,
+            ticket: context.ticket,
             key: key.clone(),
             remaining,
             deadline_ms,
         };
-        self.unconfirmed_reads.add(reading, asked.now.mono_ms);
+        self.unconfirmed_reads.add(reading, context.now.mono_ms);
         true
     }
 

@@ -36,7 +36,7 @@ impl Node {
     fn query_clocks(&mut self, engine: Option<i64>, nodes: &[(i64, u64)]) -> ClockStatus {
         assert!(self.clocks.take_due(self.now()));
         let right = BEGIN_MS + self.mono_ms;
-        let told = nodes.iter().zip(2..).map(|((ahead_ms, ago_ms), process)| {
+        let events = nodes.iter().zip(2..).map(|((ahead_ms, ago_ms), process)| {
             (
                 process,
                 right.checked_add_signed(*ahead_ms).unwrap() - ago_ms,
@@ -44,7 +44,7 @@ impl Node {
         });
         let found = ClockReadings {
             engine_ms: engine.map(|ahead_ms| right.checked_add_signed(ahead_ms).unwrap()),
-            nodes: told.chain([(1, self.now().wall_ms)]).collect(),
+            nodes: events.chain([(1, self.now().wall_ms)]).collect(),
         };
         self.clocks.readings_received(&found, self.now());
         self.status()

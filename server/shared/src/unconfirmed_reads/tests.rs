@@ -52,8 +52,8 @@ fn changed(node: &Node, at: u64, value: &Bytes) -> EngineEvent {
 fn a_read_of_a_cached_key_requests_only_the_revision_of_the_engine() {
     let mut node = node();
     let ask = start_read(&mut node, 1);
-    let told = EngineEvent::Revision(ask, Ok(Revision(5)));
-    assert_eq!(node.advance(2, [told]), [value(4, &VALUE)]);
+    let events = EngineEvent::Revision(ask, Ok(Revision(5)));
+    assert_eq!(node.advance(2, [events]), [value(4, &VALUE)]);
     assert_eq!(
         node.remote
             .engine_metrics()
@@ -80,15 +80,15 @@ fn one_revision_request_confirms_all_earlier_reads_and_no_later_one() {
     add_reads(&mut node, 1, 2);
     assert_eq!(node.remote.gathered(), 0);
     assert!(node.remote.link.requests.is_empty(), "some are under way");
-    let told = EngineEvent::Revision(first, Ok(Revision(5)));
-    assert_eq!(node.advance(2, [told]), vec![value(4, &VALUE); 3]);
+    let events = EngineEvent::Revision(first, Ok(Revision(5)));
+    assert_eq!(node.advance(2, [events]), vec![value(4, &VALUE); 3]);
     assert_eq!(node.remote.gathered(), 2);
     node.remote.flush_gathered();
-    let told = EngineEvent::Revision(last, Ok(Revision(5)));
-    assert_eq!(node.advance(2, [told]).len(), BUFFER_FROM_IN_FLIGHT - 1);
+    let events = EngineEvent::Revision(last, Ok(Revision(5)));
+    assert_eq!(node.advance(2, [events]).len(), BUFFER_FROM_IN_FLIGHT - 1);
     let next = node.take_request(&EngineRequest::Revision);
-    let told = EngineEvent::Revision(next, Ok(Revision(5)));
-    assert_eq!(node.advance(2, [told]).len(), 2);
+    let events = EngineEvent::Revision(next, Ok(Revision(5)));
+    assert_eq!(node.advance(2, [events]).len(), 2);
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn reads_are_buffered_for_a_limited_time_while_requests_are_in_flight() {
 fn a_revision_also_confirms_the_reads_of_earlier_requests() {
     let mut node = node();
     let [first, second] = start_two_reads(&mut node);
-    let told = EngineEvent::Revision(second, Ok(Revision(5)));
-    assert_eq!(node.advance(4, [told]).len(), 2);
-    let told = EngineEvent::Revision(first, Ok(Revision(5)));
-    assert_eq!(node.advance(5, [told]), []);
+    let events = EngineEvent::Revision(second, Ok(Revision(5)));
+    assert_eq!(node.advance(4, [events]).len(), 2);
+    let events = EngineEvent::Revision(first, Ok(Revision(5)));
+    assert_eq!(node.advance(5, [events]), []);
 }
 
 #[test]
@@ -171,13 +171,13 @@ fn without_an_answer_or_a_watch_the_engine_is_read() {
     }
     let mut node = node();
     let [first, second] = start_two_reads(&mut node);
-    let told = EngineEvent::Revision(first, Ok(Revision(7)));
-    assert_eq!(node.advance(3, [told]), []);
+    let events = EngineEvent::Revision(first, Ok(Revision(7)));
+    assert_eq!(node.advance(3, [events]), []);
     let lost = EngineEvent::WatchLost(node.watch, None);
     assert_eq!(node.advance(3, [lost]), []);
     answer_read(&mut node, 4);
-    let told = EngineEvent::Revision(second, Ok(Revision(7)));
-    assert_eq!(node.advance(5, [told]), []);
+    let events = EngineEvent::Revision(second, Ok(Revision(7)));
+    assert_eq!(node.advance(5, [events]), []);
     answer_read(&mut node, 6);
 }
 
@@ -186,8 +186,8 @@ fn a_record_evicted_meanwhile_is_read_from_the_engine() {
     let mut node = node();
     let ask = start_read(&mut node, 1);
     let purged = EngineEvent::Changes(node.watch, Revision(6), vec![(KEY.clone(), None)]);
-    let told = EngineEvent::Revision(ask, Ok(Revision(6)));
-    assert_eq!(node.advance(2, [purged, told]), []);
+    let events = EngineEvent::Revision(ask, Ok(Revision(6)));
+    assert_eq!(node.advance(2, [purged, events]), []);
     node.take_request(&EngineRequest::ReadRecord(KEY.clone()));
 }
 
@@ -196,16 +196,16 @@ fn a_cached_read_does_not_overtake_an_engine_read() {
     let mut node = node();
     let [first, second] = start_two_reads(&mut node);
     let purged = EngineEvent::Changes(node.watch, Revision(6), vec![(KEY.clone(), None)]);
-    let told = EngineEvent::Revision(first, Ok(Revision(6)));
-    assert_eq!(node.advance(4, [purged, told]), []);
+    let events = EngineEvent::Revision(first, Ok(Revision(6)));
+    assert_eq!(node.advance(4, [purged, events]), []);
     let look_of_first = node.take_request(&EngineRequest::ReadRecord(KEY.clone()));
     // The state of the key is known again, since the key is followed.
     assert_eq!(node.follow(5), None);
     let read = node.take_request(&EngineRequest::Read([KEY.clone()].into_iter().collect()));
     let found = EngineEvent::Read(read, Ok(vec![key_state(7, &OTHER)]));
     assert_eq!(node.advance(6, [found]).len(), 1);
-    let told = EngineEvent::Revision(second, Ok(Revision(6)));
-    assert_eq!(node.advance(7, [told]), []);
+    let events = EngineEvent::Revision(second, Ok(Revision(6)));
+    assert_eq!(node.advance(7, [events]), []);
     let read = EngineEvent::Read(look_of_first, Ok(vec![key_state(7, &OTHER)]));
     assert_eq!(node.advance(8, [read]), [value(7, &OTHER)]);
     let look_of_second = node.take_request(&EngineRequest::ReadRecord(KEY.clone()));
@@ -217,8 +217,8 @@ fn a_cached_read_does_not_overtake_an_engine_read() {
 fn an_unanswered_revision_request_sends_earlier_reads_to_the_engine() {
     let mut node = node();
     let [first, second] = start_two_reads(&mut node);
-    let told = EngineEvent::Revision(first, Ok(Revision(7)));
-    assert_eq!(node.advance(4, [told]), []);
+    let events = EngineEvent::Revision(first, Ok(Revision(7)));
+    assert_eq!(node.advance(4, [events]), []);
     assert_eq!(
         node.advance(5, [EngineEvent::Revision(second, Err(None))]),
         []
@@ -242,10 +242,10 @@ fn operations_on_one_key_complete_in_order() {
     assert_eq!(node.get_now(1), None);
     answer_read(&mut node, 2);
     answer_read(&mut node, 3);
-    let (commit, asked) = node.remote.link.requests.pop().unwrap();
-    assert!(matches!(asked, EngineRequest::Commit(_)), "{asked:?}");
-    let told = EngineEvent::Revision(ask, Ok(Revision(5)));
-    assert_eq!(node.advance(4, [told]), []);
+    let (commit, context) = node.remote.link.requests.pop().unwrap();
+    assert!(matches!(context, EngineRequest::Commit(_)), "{context:?}");
+    let events = EngineEvent::Revision(ask, Ok(Revision(5)));
+    assert_eq!(node.advance(4, [events]), []);
     let made = EngineEvent::Committed(commit, CommitOutcome::Committed(Revision(6)));
     assert_eq!(node.advance(5, [made]).len(), 1);
     answer_read(&mut node, 6);
@@ -259,8 +259,8 @@ fn reads_expire_at_their_deadline() {
     assert_eq!(node.remote.next_ms(), Some(60_001));
     assert_eq!(node.advance(60_000, []), []);
     assert_eq!(node.advance(60_001, []), [Completion::Expired]);
-    let told = EngineEvent::Revision(ask, Ok(Revision(5)));
-    assert_eq!(node.advance(60_002, [told]), []);
+    let events = EngineEvent::Revision(ask, Ok(Revision(5)));
+    assert_eq!(node.advance(60_002, [events]), []);
 }
 
 #[test]

@@ -199,10 +199,10 @@ pub trait Keyspace: Debug + Send {
     /// Executes one operation on the entry of `key`.
     fn operate(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion>;
 
     /// Executes all operations of a transaction in order, or none of them.
@@ -214,9 +214,9 @@ pub trait Keyspace: Debug + Send {
     /// between them. A keyspace that cannot do that rejects transactions, and does not [announce](Self::capabilities) them.
     fn transact(
         &mut self,
-        _asked: &RequestContext,
+        _context: &RequestContext,
         _operations: &[(&Bytes, Operation<'_>)],
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
         let error = ServiceError::UnknownCommand;
         Some(Completion::reply(Reply::Error(error)))
@@ -228,10 +228,10 @@ pub trait Keyspace: Debug + Send {
     /// that cannot read several keys at one moment rejects the request, and does not [announce](Self::capabilities) it.
     fn get_many(
         &mut self,
-        _asked: &RequestContext,
+        _context: &RequestContext,
         _keys: &[Bytes],
         _max_reply_bytes: usize,
-        _told: &mut dyn EventSink,
+        _events: &mut dyn EventSink,
     ) -> Option<Completion> {
         let error = ServiceError::UnknownCommand;
         Some(Completion::reply(Reply::Error(error)))
@@ -253,24 +253,24 @@ pub trait Keyspace: Debug + Send {
     /// [work of visiting all entries](embedded), to a power of two, and the time that the engine takes.
     fn page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion>;
 
     /// Follows the changes of a key. Ends with [`Reply::Ok`] once all further changes of the key will be reported.
-    fn follow(&mut self, asked: &RequestContext, key: &Bytes) -> Option<Completion>;
+    fn follow(&mut self, context: &RequestContext, key: &Bytes) -> Option<Completion>;
 
     /// Stops following the changes of a key. A pending [`follow`](Self::follow) of the key still ends, and its end is reported.
     fn unfollow(&mut self, _key: &[u8]) {}
 
     /// Reports the ends of pending requests, the changes by other writers, and the entries that expired until `now`. Stops after
     /// about `most` changes of the latter two kinds. [`next_ms`](Self::next_ms) returns whether more work is due at once.
-    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink);
+    fn advance(&mut self, most: usize, now: ClockReading, events: &mut dyn EventSink);
 
     /// Reports a part of the entries that expire [again](EventSink::expiry_rewritten), if the wall clock has jumped ahead since their last report.
     /// Otherwise they would be expired when the storage, which uses that clock, is read. Returns whether more entries follow.
-    fn rewrite_expiry(&mut self, _now: ClockReading, _told: &mut dyn EventSink) -> bool {
+    fn rewrite_expiry(&mut self, _now: ClockReading, _events: &mut dyn EventSink) -> bool {
         false
     }
 

@@ -150,14 +150,14 @@ impl Service {
         if self.lacks_memory && changes_entries(&command) {
             return self.complete_with(Reply::Error(ServiceError::QuotaExceeded).into());
         }
-        let asked = RequestContext {
+        let context = RequestContext {
             ticket: self.pending_requests.next_ticket(),
             now,
             deadline_ms: envelope.deadline_ms,
             digest: (envelope.is_shared && changes_entries(&command)).then(|| request.digest()),
         };
         self.changes.is_persist_requested = request.properties.persist;
-        let end = self.begin(&command, envelope, &asked);
+        let end = self.begin(&command, envelope, &context);
         self.changes.is_persist_requested = false;
         if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
@@ -167,7 +167,7 @@ impl Service {
             command,
             replay_slot: id.and_then(|id| {
                 self.replay
-                    .remember_pending(request.client, id, asked.ticket)
+                    .remember_pending(request.client, id, context.ticket)
             }),
             watcher: is_watch.then(|| Arc::clone(request.client)),
             timer: self.meter.start(*verb),
@@ -224,13 +224,13 @@ impl Service {
         &mut self,
         command: &Command,
         envelope: &RequestEnvelope<'_>,
-        asked: &RequestContext,
+        context: &RequestContext,
     ) -> Option<Completion> {
         let request = &envelope.request;
         if let (Command::Set { .. } | Command::Transact { .. }, Some(Ok(timestamp))) =
             (command, &request.properties.timestamp)
         {
-            let ClockReading { wall_ms, mono_ms } = asked.now;
+            let ClockReading { wall_ms, mono_ms } = context.now;
             let at_ms = timestamp.wall_ms();
             let source = match (request.principal.name(), self.client_address) {
                 (Some(user), _) => TimestampSource::User(user),
@@ -242,7 +242,7 @@ impl Service {
         let step = rules::check(
             command,
             &request.properties,
-            asked.now.wall_ms,
+            context.now.wall_ms,
             self.keyspace.highest_version(),
         );
         match step {
@@ -254,7 +254,7 @@ impl Service {
             }
             Ok(CheckedRequest::Entry(key, operation)) => {
                 self.keyspace
-                    .operate(asked, key, &operation, &mut self.changes)
+                    .operate(context, key, &operation, &mut self.changes)
             }
             Ok(CheckedRequest::Transact {
                 operations,
@@ -262,7 +262,7 @@ impl Service {
             }) => {
                 let highest = self.keyspace.highest_version();
                 if let Some(reply) =
-                    transaction::first_skewed_token(operations, asked.now.wall_ms, highest)
+                    transaction::first_skewed_token(operations, context.now.wall_ms, highest)
                 {
                     Some(Completion::reply(reply))
                 } else if self.is_read_only {
@@ -270,14 +270,14 @@ impl Service {
                 } else {
                     let operations = transaction::operations(operations, timestamp);
                     self.keyspace
-                        .transact(asked, &operations, &mut self.changes)
+                        .transact(context, &operations, &mut self.changes)
                 }
             }
             Ok(CheckedRequest::Capabilities) => {
                 let capabilities = self.keyspace.capabilities();
                 Some(Completion::reply(Reply::Capabilities(capabilities)))
             }
-            Ok(CheckedRequest::Watch(key)) => self.watch(key, request, asked),
+            Ok(CheckedRequest::Watch(key)) => self.watch(key, request, context),
             Ok(CheckedRequest::Unwatch(key)) => {
                 let was_watched = self.unwatch(request.client, key);
                 Some(Completion::reply(if was_watched {
@@ -289,7 +289,7 @@ impl Service {
             Ok(CheckedRequest::GetMany(keys)) => {
                 let max_reply_bytes = envelope.max_reply_bytes;
                 self.keyspace
-                    .get_many(asked, keys, max_reply_bytes, &mut self.changes)
+                    .get_many(context, keys, max_reply_bytes, &mut self.changes)
             }
             Ok(CheckedRequest::Scan {
                 pattern,
@@ -304,7 +304,7 @@ impl Service {
                     with_values: values,
                     max_reply_bytes: envelope.max_reply_bytes,
                 };
-                self.keyspace.page(asked, &page, &mut self.changes)
+                self.keyspace.page(context, &page, &mut self.changes)
             }
         }
     }
@@ -314,7 +314,7 @@ impl Service {
         &mut self,
         key: &Bytes,
         request: &Request<'_>,
-        asked: &RequestContext,
+        context: &RequestContext,
     ) -> Option<Completion> {
         // Begins before the keyspace answers, so that no change reported in between is missed.
         match self
@@ -322,7 +322,7 @@ impl Service {
             .watches
             .watch(request.client, request.principal, key)
         {
-            Ok(()) => self.keyspace.follow(asked, key),
+            Ok(()) => self.keyspace.follow(context, key),
             Err(error) => Some(error_end(error)),
         }
     }

@@ -15,7 +15,7 @@ impl Service {
         token: Option<&Bytes>,
         now: ClockReading,
     ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
-        let asked = RequestContext {
+        let context = RequestContext {
             ticket: self.pending_requests.take_ticket(),
             now,
             deadline_ms: None,
@@ -25,7 +25,7 @@ impl Service {
             token: token.cloned(),
             ..PageRequest::all(pattern.clone())
         };
-        let page = self.keyspace.page(&asked, &request, &mut self.changes)?;
+        let page = self.keyspace.page(&context, &request, &mut self.changes)?;
         match page {
             Completion::Answered {
                 reply: Reply::Page { keys, token },

@@ -53,7 +53,7 @@ impl EmbeddedKeyspace {
     pub(super) fn rewrite_expiry_slice(
         &mut self,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> bool {
         let Some(next) = self.expiry_rewrite.due_deadline(now) else {
             return false;
@@ -70,11 +70,11 @@ impl EmbeddedKeyspace {
                 entries += 1;
                 bytes += packed.len();
                 if let Some(record) = record(packed, now) {
-                    told.expiry_rewritten(record);
+                    events.expiry_rewritten(record);
                 }
             }
         }
-        told.add_work(bytes);
+        events.add_work(bytes);
         self.expiry_rewrite.next_deadline.is_some()
     }
 }

@@ -18,13 +18,13 @@ impl EmbeddedKeyspace {
         keys: &[Bytes],
         max_reply_bytes: usize,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Reply {
         let hashes: Vec<_> = keys.iter().map(|key| self.table.hash(key)).collect();
         self.table.prefetch(&hashes);
         for (key, &hash) in keys.iter().zip(&hashes) {
             if let Some(deadline) = self.deadline_of(hash, key).filter(|it| *it <= now.mono_ms) {
-                self.expire_entry(hash, deadline, key, now, told);
+                self.expire_entry(hash, deadline, key, now, events);
             }
         }
         let mut list = EntryList::new(keys.len(), max_reply_bytes);
@@ -35,7 +35,7 @@ impl EmbeddedKeyspace {
             }
             list.push(fields.map(|fields| (Bytes::copy_from_slice(fields.value), fields.version)));
         }
-        told.add_work(keys.len() * KEY_STEPS + list.value_bytes() / BYTES_PER_STEP);
+        events.add_work(keys.len() * KEY_STEPS + list.value_bytes() / BYTES_PER_STEP);
         list.into_reply()
     }
 }

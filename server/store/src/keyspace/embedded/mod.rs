@@ -179,7 +179,7 @@ impl EmbeddedKeyspace {
     }
 
     /// Removes the expired entry with the first deadline. Returns whether there was one.
-    fn expire_first(&mut self, now: ClockReading, told: &mut dyn EventSink) -> bool {
+    fn expire_first(&mut self, now: ClockReading, events: &mut dyn EventSink) -> bool {
         let Some((deadline, hash)) = self.expiry_index.first() else {
             return false;
         };
@@ -193,7 +193,7 @@ impl EmbeddedKeyspace {
             .find(|(_, its)| *its == Some(deadline))
             .map(|(key, _)| Bytes::copy_from_slice(key))
             .expect("every deadline belongs to an entry");
-        self.expire_entry(hash, deadline, &key, now, told);
+        self.expire_entry(hash, deadline, &key, now, events);
         true
     }
 
@@ -203,7 +203,7 @@ impl EmbeddedKeyspace {
         deadline: u64,
         key: &Bytes,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let deleted = self
             .table
@@ -211,11 +211,11 @@ impl EmbeddedKeyspace {
             .map_or((0, 0), |it| it.fields().version);
         let version = rules::deletion_version(deleted, now.wall_ms);
         self.remove(hash, key, Some(deadline), version);
-        self.report_removed(key, version, told);
+        self.report_removed(key, version, events);
     }
 
-    fn report_removed(&self, key: &Bytes, version: Version, told: &mut dyn EventSink) {
-        told.changed(&ChangeEvent {
+    fn report_removed(&self, key: &Bytes, version: Version, events: &mut dyn EventSink) {
+        events.changed(&ChangeEvent {
             key,
             version,
             state: EntryState::Removed { floor: self.floor },
@@ -228,7 +228,7 @@ impl EmbeddedKeyspace {
         place: &ChangeTarget<'_>,
         change: &EntryChange<'_>,
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) {
         let &ChangeTarget {
             key,
@@ -263,7 +263,7 @@ impl EmbeddedKeyspace {
                         ttl_ms: ttl.get(),
                     }
                 });
-                told.changed(&ChangeEvent {
+                events.changed(&ChangeEvent {
                     key,
                     version,
                     state: EntryState::Set {
@@ -276,7 +276,7 @@ impl EmbeddedKeyspace {
             }
             EntryChange::Remove { version } => {
                 self.remove(hash, key, former, version);
-                self.report_removed(key, version, told);
+                self.report_removed(key, version, events);
             }
         }
     }
@@ -352,22 +352,22 @@ impl Keyspace for EmbeddedKeyspace {
 
     fn operate(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         key: &Bytes,
         operation: &Operation<'_>,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let now = asked.now;
+        let now = context.now;
         let hash = self.table.hash(key);
         let mut fields = self.table.get(hash, key).map(PackedEntry::fields);
         let mut former = fields.and_then(|fields| fields.deadline_ms());
         if let Some(deadline) = former.filter(|&deadline| deadline <= now.mono_ms) {
-            self.expire_entry(hash, deadline, key, now, told);
+            self.expire_entry(hash, deadline, key, now, events);
             (fields, former) = (None, None);
         }
         let entry = fields.map(|fields| fields.entry(now));
         let exceeded = self.exceeded_quota(key, entry.as_ref(), operation);
-        let context = rules::Context {
+        let rules_context = rules::Context {
             wall_ms: now.wall_ms,
             floor: self.floor,
             has_capacity: exceeded.is_none(),
@@ -377,14 +377,14 @@ impl Keyspace for EmbeddedKeyspace {
             reply,
             version,
             change,
-        } = operation.apply(entry.as_ref(), &context);
+        } = operation.apply(entry.as_ref(), &rules_context);
         let place = ChangeTarget {
             key,
             hash,
             former_deadline_ms: former,
             is_new,
         };
-        self.change(&place, &change, now, told);
+        self.change(&place, &change, now, events);
         if reply == Reply::Error(ServiceError::QuotaExceeded) {
             self.exceeded_quota = exceeded;
         }
@@ -393,23 +393,22 @@ impl Keyspace for EmbeddedKeyspace {
 
     fn transact(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         operations: &[(&Bytes, Operation<'_>)],
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        Some(Completion::reply(
-            self.transact_all(operations, asked.now, told),
-        ))
+        let reply = self.transact_all(operations, context.now, events);
+        Some(Completion::reply(reply))
     }
 
     fn get_many(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         keys: &[Bytes],
         max_reply_bytes: usize,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let entries = self.entries_of(keys, max_reply_bytes, asked.now, told);
+        let entries = self.entries_of(keys, max_reply_bytes, context.now, events);
         Some(Completion::reply(entries))
     }
 
@@ -419,33 +418,31 @@ impl Keyspace for EmbeddedKeyspace {
 
     fn page(
         &mut self,
-        asked: &RequestContext,
+        context: &RequestContext,
         request: &PageRequest,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Option<Completion> {
-        let mut work = 0;
-        let page = self
-            .scanner
-            .page(&self.table, request, asked.now.mono_ms, &mut work);
-        told.add_work(work);
+        let (mono_ms, mut work) = (context.now.mono_ms, 0);
+        let page = self.scanner.page(&self.table, request, mono_ms, &mut work);
+        events.add_work(work);
         Some(Completion::reply(page.unwrap_or_else(Reply::Error)))
     }
 
-    fn follow(&mut self, _asked: &RequestContext, _key: &Bytes) -> Option<Completion> {
+    fn follow(&mut self, _context: &RequestContext, _key: &Bytes) -> Option<Completion> {
         Some(Completion::reply(Reply::Ok))
     }
 
-    fn advance(&mut self, most: usize, now: ClockReading, told: &mut dyn EventSink) {
+    fn advance(&mut self, most: usize, now: ClockReading, events: &mut dyn EventSink) {
         self.prefixes.count(&self.table, now.mono_ms);
         for _ in 0..most {
-            if !self.expire_first(now, told) {
+            if !self.expire_first(now, events) {
                 return;
             }
         }
     }
 
-    fn rewrite_expiry(&mut self, now: ClockReading, told: &mut dyn EventSink) -> bool {
-        self.rewrite_expiry_slice(now, told)
+    fn rewrite_expiry(&mut self, now: ClockReading, events: &mut dyn EventSink) -> bool {
+        self.rewrite_expiry_slice(now, events)
     }
 
     fn next_ms(&self) -> Option<u64> {

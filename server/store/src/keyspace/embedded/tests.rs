@@ -36,13 +36,18 @@ fn empty() -> EmbeddedKeyspace {
 }
 
 fn operate(keyspace: &mut EmbeddedKeyspace, key: &'static str, operation: &Operation<'_>) -> Reply {
-    let asked = RequestContext {
+    let context = RequestContext {
         ticket: Ticket(0),
         now: NOW,
         deadline_ms: None,
         digest: None,
     };
-    match keyspace.operate(&asked, &key.into(), operation, &mut RemovedKeys::default()) {
+    match keyspace.operate(
+        &context,
+        &key.into(),
+        operation,
+        &mut RemovedKeys::default(),
+    ) {
         Some(Completion::Answered { reply, .. }) => reply,
         other => panic!("{other:?}"),
     }

@@ -76,15 +76,15 @@ impl EmbeddedKeyspace {
         &mut self,
         operations: &[(&Bytes, Operation<'_>)],
         now: ClockReading,
-        told: &mut dyn EventSink,
+        events: &mut dyn EventSink,
     ) -> Reply {
-        told.add_work(operations.len() * OPERATION_STEPS);
+        events.add_work(operations.len() * OPERATION_STEPS);
         let hashes = operations.iter().map(|(key, _)| self.table.hash(key));
         let hashes = hashes.collect::<Vec<_>>();
         self.table.prefetch(&hashes);
         for (&(key, _), &hash) in operations.iter().zip(&hashes) {
             if let Some(deadline) = self.deadline_of(hash, key).filter(|it| *it <= now.mono_ms) {
-                self.expire_entry(hash, deadline, key, now, told);
+                self.expire_entry(hash, deadline, key, now, events);
             }
         }
         let mut plan = TransactionPlan {
@@ -118,7 +118,7 @@ impl EmbeddedKeyspace {
                 former_deadline_ms: was.deadline_ms,
                 is_new: was.is_absent,
             };
-            self.change(&place, change, now, told);
+            self.change(&place, change, now, events);
         }
         let versions = changes.iter().map(|(change, _)| version_of(change));
         Reply::Transacted(versions.collect())
