@@ -31,6 +31,10 @@ const SCAN_VALUES: &[u8] = b"VALUES";
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a feature that a store has or lacks"
+)]
 pub struct Capabilities {
     /// `IFV`: SET, DEL and VDEL take a condition on the version.
     pub conditions: bool,

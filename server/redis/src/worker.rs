@@ -168,15 +168,7 @@ async fn serve(
                             others.spawn(transactions::read_records(connection.clone(), Arc::clone(&session), (id, keys), events.clone()));
                         }
                         EngineRequest::Revision => revisions.push(id),
-                        EngineRequest::Commit(unit) => {
-                            let commit = ScriptCommit::new(id, &unit);
-                            if commit.bytes <= MAX_RECORD_BYTES {
-                                commits.push_back(commit);
-                            } else {
-                                let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
-                                let _ = events.send(EngineEvent::Committed(id, verdict));
-                            }
-                        }
+                        EngineRequest::Commit(unit) => queue_commit(ScriptCommit::new(id, &unit), &mut commits, events),
                         EngineRequest::Page { after, limit } => {
                             let (connection, session) = (connection.clone(), Arc::clone(&session));
                             let limits = (limit, Arc::clone(&batch_sizes.pages));
@@ -207,6 +199,20 @@ async fn serve(
     while others.join_next().await.is_some() {}
     report_unsent(reads, commits, events);
     next_master.map_or(ServeEnd::ConnectionLost, ServeEnd::Superseded)
+}
+
+/// Queues the commit, or rejects it if it is too large for a script.
+fn queue_commit(
+    commit: ScriptCommit,
+    commits: &mut VecDeque<ScriptCommit>,
+    events: &UnboundedSender<EngineEvent>,
+) {
+    if commit.bytes <= MAX_RECORD_BYTES {
+        commits.push_back(commit);
+    } else {
+        let verdict = CommitOutcome::Failed(EngineError::TooLarge(MAX_RECORD_BYTES));
+        let _ = events.send(EngineEvent::Committed(commit.request_id, verdict));
+    }
 }
 
 /// Reports that these requests were not sent.

@@ -221,7 +221,7 @@ fn other_clients_are_served_between_long_scans() {
 fn other_clients_are_served_between_reads_of_many_keys() {
     let mut world = HubSimulation::new();
     let client = world.client("me");
-    let read = command(&[&["MGET"][..], &["k"; 3_000]].concat());
+    let read = command(&[vec!["MGET"], vec!["k"; 3_000]].concat());
     let turns = turns_of_five(&mut world, &client, &read);
     assert_eq!(turns, 5, "one of these makes a turn");
 }

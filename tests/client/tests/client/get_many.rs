@@ -28,10 +28,18 @@ async fn connect(broker: &Broker, capabilities: Capabilities) -> (Client, Peer) 
     (client, peer)
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is an element of a list with absent ones"
+)]
 fn found(text: &'static str, at: u64) -> Option<(Bytes, Version)> {
     Some((Bytes::from_static(text.as_bytes()), Version::new(at, 0)))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is an element of a list with absent ones"
+)]
 fn entry(text: &'static str, at: u64) -> Option<Entry> {
     Some(Entry::new(text, version(at)))
 }
