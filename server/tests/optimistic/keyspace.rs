@@ -301,9 +301,18 @@ impl OptimisticKeyspace {
             .filter(|key| request.allows(key) && glob.matches(key))
             .take(PAGE_KEYS + 1)
             .collect();
-        let token = (keys.len() > PAGE_KEYS).then(|| {
-            keys.truncate(PAGE_KEYS);
-            [b"+", &keys[PAGE_KEYS - 1][..]].concat().into()
+        let longest = keys.iter().map(Bytes::len).max().unwrap_or_default();
+        let mut room = request.max_content_bytes(longest);
+        let fits = |key: &&Bytes| {
+            let bytes = request.content_bytes(key.len(), map.entries[*key].value.len());
+            let has_room = bytes <= room;
+            room = room.saturating_sub(bytes);
+            has_room
+        };
+        let count = keys.iter().take(PAGE_KEYS).take_while(fits).count().max(1);
+        let token = (keys.len() > count).then(|| {
+            keys.truncate(count);
+            [b"+", &keys[count - 1][..]].concat().into()
         });
         if !request.with_values {
             return Reply::Page { keys, token };
