@@ -27,7 +27,7 @@ impl Transactions {
     /// Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
     ///
     ///     >>> client.capabilities()
-    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
+    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000)
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let capabilities = self.shared.client.capabilities();
         self.shared.run(py, "CAPS", capabilities, |py, _, store| {

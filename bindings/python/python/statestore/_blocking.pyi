@@ -194,7 +194,7 @@ class Client(Generic[_V]):
         """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
         >>> client.capabilities()
-        Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True)
+        Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000)
         """
     def transaction(self) -> Transaction[_V]:
         """Creates an empty `Transaction` for `transact`. Nothing is sent."""
