@@ -1,7 +1,8 @@
 //! Reads of the records of several keys at one moment, in as many transactions as necessary.
 //!
-//! The first transaction determines the revision, and the others read the same one. If etcd compacts it in between, or a transaction fails
-//! for another reason, the read fails as a whole, and the keyspace repeats it.
+//! The first transaction determines the revision, and the others read the same one. A transaction that is too large is repeated with fewer
+//! keys. If etcd compacts the revision in between, or a transaction fails for another reason, the read fails as a whole, and the keyspace
+//! repeats it.
 use super::connection::is_timed_out;
 use super::limits::is_message_too_large;
 use super::members::Members;
@@ -54,8 +55,12 @@ async fn states_at_one_revision(
             Ok(response) => response,
             Err(error) => {
                 tracing::debug!(%error, "etcd did not answer a read");
-                if is_message_too_large(&error) || is_timed_out(&error) {
+                let is_too_large = is_message_too_large(&error);
+                if is_too_large || is_timed_out(&error) {
                     batch_size.too_large(part.len());
+                }
+                if is_too_large && part.len() > 1 {
+                    continue;
                 }
                 return Err(None);
             }
