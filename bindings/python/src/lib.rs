@@ -39,7 +39,9 @@ use pyo3::prelude::*;
 /// The native half of `statestore`.
 #[pymodule]
 mod _native {
+    use pyo3::PyTypeInfo;
     use pyo3::prelude::*;
+    use pyo3::types::PyDelta;
 
     #[pymodule_export]
     use crate::client::Client;
@@ -74,6 +76,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // PyO3 imports the type at its first use, and panics if an interrupt arrives meanwhile.
+        module.py().import("datetime")?;
+        PyDelta::type_object(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -157,3 +157,27 @@ def test_the_interpreter_ends_although_clocks_are_frozen(statestore_server):
         timeout=HANG_TIMEOUT,
     )
     assert time.monotonic() - began < HANG_TIMEOUT
+
+
+def test_an_interrupt_within_the_first_call_with_a_time_is_a_keyboard_interrupt(statestore_server):
+    done = script(
+        """
+        import sys
+        import statestore
+
+        class Interrupt:
+            def find_spec(self, *_):
+                raise KeyboardInterrupt
+
+        client = statestore.connect(sys.argv[1])
+        sys.meta_path.insert(0, Interrupt())
+        try:
+            client.set("key", "value", expires_in=2)
+        except KeyboardInterrupt:
+            pass
+        sys.meta_path.pop(0)
+        client.close()
+        """,
+        statestore_server.url,
+    )
+    assert done.stderr == ""
