@@ -1130,7 +1130,7 @@ size_t sst_entries_len(const struct sst_entries *entries);
 
 // Returns whether the results are a snapshot: all keys had them at one moment during the call.
 //
-// This is the case if the store returned them in one response; see sst_get_many().
+// Returns true if the store returned them in one response; see sst_get_many().
 bool sst_entries_is_snapshot(const struct sst_entries *entries);
 
 // Returns the entry of the key at an index; `*entry` is NULL if the key is absent.

@@ -90,7 +90,7 @@ pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
 
 /// Returns whether the results are a snapshot: all keys had them at one moment during the call.
 ///
-/// This is the case if the store returned them in one response; see sst_get_many().
+/// Returns true if the store returned them in one response; see sst_get_many().
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_is_snapshot(entries: *const sst_entries) -> bool {
     infallible::value(false, || {

@@ -6,7 +6,7 @@ use std::vec;
 
 /// The entries of several keys, in the order of the keys, with `None` for each absent key.
 ///
-/// They deref to a slice, and can be iterated by value.
+/// Derefs to a slice, and iterates by value or by reference.
 ///
 /// ```
 /// use statestore::{Entries, Entry, Hlc};
@@ -37,7 +37,7 @@ impl Entries {
 
     /// Returns whether the entries are a snapshot: all keys had them at one moment during the call.
     ///
-    /// It is `false` if the client sent several requests, because a write may have happened between any two of them.
+    /// Returns `false` if the client sent several requests, because a write may have happened between any two of them.
     pub fn is_snapshot(&self) -> bool {
         self.is_snapshot
     }
