@@ -15,7 +15,9 @@ use crate::{
 };
 use clap::Args;
 use rustix::process::{Pid, Signal, getppid, kill_process, setpgid};
-use std::{ffi::OsString, io, process::Command, time::Duration};
+use std::{
+    ffi::OsString, io, os::unix::process::CommandExt as _, process::Command, time::Duration,
+};
 use tokio::{
     signal::unix::{self, SignalKind},
     time::{Instant, sleep, sleep_until},
@@ -86,14 +88,19 @@ impl Supervise {
             // `statestore` was killed before the request reached the kernel. The command has not started yet.
             return Ok(Exit::NoResponse);
         }
-        let child = match start(&self.command, ignored) {
+        // Signals to the group do not reach this process once it has left. It leaves before the command starts, which may start
+        // further processes at once. A group from outside the PID namespace has no number, so the command could not enter it.
+        let group = process_group();
+        if group.is_some() {
+            let _ = setpgid(None, None);
+        }
+        let child = match start(&self.command, ignored, group) {
             Ok(child) => child,
             Err(exit) => return Ok(exit),
         };
-        // From now on, signals to the group do not reach this process.
-        let _ = setpgid(None, None);
-        // The process is now in a background group, and a terminal may stop such a process when it writes to the terminal.
-        let _ = ignore(Signal::TTOU);
+        if group.is_none() {
+            let _ = setpgid(None, None);
+        }
         let grace = Duration::from_millis(self.grace_ms);
         let lock_timeout = confirmation_timeout(Duration::from_millis(self.lease_ms));
         Ok(supervise(child, grace, lock_timeout, &mut orders).await)
@@ -179,18 +186,32 @@ fn terminate(running: Option<Pid>) {
     descendants::signal(running, Signal::CONT);
 }
 
-/// Starts a command, which on Linux is killed when this process is killed. If it cannot be started, returns the exit code that
-/// shells use for that.
-fn start(command: &[OsString], ignored: IgnoredSignals) -> Result<Pid, Exit> {
+/// Returns the process group of this process, if it has a number in this PID namespace.
+#[allow(unsafe_code, reason = "rustix returns no group without a number")]
+fn process_group() -> Option<Pid> {
+    // SAFETY: the call has no arguments and always succeeds.
+    Pid::from_raw(unsafe { libc::getpgrp() })
+}
+
+/// Starts a command in a process group, or in that of this process. On Linux it is killed when this process is killed. If it
+/// cannot be started, returns the exit code that shells use for that.
+fn start(command: &[OsString], ignored: IgnoredSignals, group: Option<Pid>) -> Result<Pid, Exit> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Exit::Usage);
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(group) = group {
+        command.process_group(group.as_raw_pid());
+    }
     ignored.apply_to(&mut command);
     #[cfg(target_os = "linux")]
     kill_on_parent_death(&mut command);
-    match command.spawn() {
+    let started = command.spawn();
+    // This process is in a background group, and a terminal may stop such a process when it writes to the terminal. The command
+    // does not inherit this.
+    let _ = ignore(Signal::TTOU);
+    match started {
         Ok(child) => Ok(Pid::from_child(&child)),
         Err(error) => {
             message::print_error(&format!("cannot run '{}': {error}", program.display()));
@@ -207,7 +228,6 @@ fn start(command: &[OsString], ignored: IgnoredSignals) -> Result<Pid, Exit> {
 #[allow(unsafe_code, reason = "only the new process itself can ask for this")]
 fn kill_on_parent_death(command: &mut Command) {
     use rustix::process::{getpid, set_parent_process_death_signal};
-    use std::os::unix::process::CommandExt as _;
     let parent = getpid();
     let set_death_signal = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
