@@ -1,6 +1,7 @@
 """Counts the tests in the logs of steps: count_tests.py STEP.log…
 
-Prints one line for each runner, the tests that steps left out ("left out: …" in a log), and last "N passed, N failed".
+Prints one line for each runner, the tests that steps left out ("left out: …" in a log), the tests that failed, and last
+"N passed, N failed".
 """
 
 import re
@@ -15,6 +16,14 @@ RUNNERS = {
     "ctest": re.compile(r"tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)"),
     "go": re.compile(r"^\s*--- (?:(?P<one_passed>PASS)|(?P<one_failed>FAIL)):", re.MULTILINE),
 }
+# The line in which each runner names a test that failed, with its reason if the line has it.
+FAILURES = [
+    re.compile(r"^test (?P<test>\S+) \.\.\. FAILED$", re.MULTILINE),
+    re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+::.*)$", re.MULTILINE),
+    re.compile(r"^\s*✖ (?P<test>.+) \([\d.]+ms\)$", re.MULTILINE),
+    re.compile(r"^\s*\d+ - (?P<test>\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted)\)", re.MULTILINE),
+    re.compile(r"^\s*--- FAIL: (?P<test>\S+)", re.MULTILINE),
+]
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -34,12 +43,19 @@ def count(text: str) -> dict[str, tuple[int, int]]:
     return found
 
 
+def failures(text: str) -> list[str]:
+    """The tests that failed, each once."""
+    names = [match["test"] for pattern in FAILURES for match in pattern.finditer(text)]
+    return list(dict.fromkeys(names))
+
+
 def main() -> None:
     total = Counter()
-    left_out = []
+    left_out, failed_tests = [], []
     for name in sys.argv[1:]:
         text = COLOURS.sub("", Path(name).read_text(encoding="utf-8", errors="replace"))
         left_out += re.findall(r"^left out: (.*)$", text, re.MULTILINE)
+        failed_tests += [f"{Path(name).stem}: {test}" for test in failures(text)]
         for runner, (passed, failed) in count(text).items():
             print(f"  {Path(name).stem:10} {passed:5} passed, {failed} failed ({runner})")
             total["passed"] += passed
@@ -48,6 +64,10 @@ def main() -> None:
         print("\nLeft out here; \"scripts/test all\" runs them:")
         for line in left_out:
             print(f"  {line}")
+    if failed_tests:
+        print("\nFailed tests:")
+        for test in failed_tests:
+            print(f"  {test}")
     print(f"\n{total['passed']} passed, {total['failed']} failed")
 
 
