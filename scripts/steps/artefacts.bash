@@ -28,7 +28,8 @@ step_wheel() {
     (cd "$package" && "$maturin/bin/maturin" build --quiet --locked --profile dev --compatibility linux --out "$wheels")
   done
   python3 -m venv --clear "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check -r bindings/python/tests/requirements.txt
+  # uWSGI as a wheel; tests/test_uwsgi.py is skipped without it.
+  "$venv/bin/pip" install -q --disable-pip-version-check -r bindings/python/tests/requirements.txt pyuwsgi==2.0.30.post1
   "$venv/bin/pip" install -q --disable-pip-version-check --no-index --find-links "$wheels" 'statestore[server]'
   (
     cd bindings/python

@@ -1,4 +1,4 @@
-"""An application under uWSGI with two workers. Skipped where uWSGI is not installed: `pip install uwsgi` builds it with gcc."""
+"""An application under uWSGI with two workers. Skipped where uWSGI is not installed (`pip install pyuwsgi`)."""
 
 import os
 import shutil
