@@ -73,7 +73,11 @@ impl Bench {
             max_reply_bytes: usize::MAX,
             is_shared: false,
         };
-        match self.service.submit(&envelope, now) {
+        let progress = self.service.submit(&envelope, now);
+        if self.service.has_notifications() {
+            self.service.take_notifications(&mut Vec::new());
+        }
+        match progress {
             RequestProgress::Complete(Outcome::Replied(response)) => response,
             other => panic!("{other:?}"),
         }
@@ -182,6 +186,15 @@ fn main() {
             bench.measure(|key| get(absent(key)))
         });
         row("SET", bench.measure(|key| set(key, None)));
+        row("SET, 10,000 patterns", {
+            for number in 0..10_000 {
+                let pattern = format!("key-{number}/*").into();
+                bench.execute(&encode(&Command::WatchPattern { pattern }), NOW);
+            }
+            let nanoseconds = bench.measure(|key| set(key, None));
+            bench.service.end_watches("bench");
+            nanoseconds
+        });
         row("SET PX", {
             let mut ttl = 10_000_000;
             bench.measure(|key| {

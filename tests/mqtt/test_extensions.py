@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import engine
-from store import array, timestamp, user_properties
+from store import array, notification_topic, timestamp, user_properties
 
 CASES = json.loads((Path(__file__).parent.parent / "vectors" / "extensions.json").read_text())
 
@@ -49,8 +49,8 @@ def test_the_server_reports_its_capabilities(open_store):
     reply = open_store().reply("CAPS")
     most = engine.difference("most_operations")
     keys = engine.difference("most_read_keys")
-    names = [("IFV", 1), ("PTTL", 1), ("TXN", most), ("EVENTUAL", 1), ("MGET", keys), ("VALUES", 1)]
-    assert reply == b"*12\r\n" + b"".join(b"$%d\r\n%b\r\n:%d\r\n" % (len(name), name.encode(), number) for name, number in names)
+    names = [("IFV", 1), ("PTTL", 1), ("TXN", most), ("EVENTUAL", 1), ("MGET", keys), ("VALUES", 1), ("MATCH", 1)]
+    assert reply == b"*14\r\n" + b"".join(b"$%d\r\n%b\r\n:%d\r\n" % (len(name), name.encode(), number) for name, number in names)
 
 
 def test_a_condition_on_a_version_has_one_winner(open_store):
@@ -174,3 +174,65 @@ def test_no_client_sees_a_partial_transaction(open_store):
         seen += 1
     thread.join()
     assert seen > 0 and reader.reply("GET", "a") == b"$3\r\n199\r\n"
+
+
+def kinds(messages):
+    """Topic and operation of notifications."""
+    return [(message.topic, message.payload.split(b"\r\n")[4].decode()) for message in messages]
+
+
+def test_a_watch_of_a_pattern_notifies_of_each_change_once_and_in_order(open_store):
+    store, watcher = open_store(), open_store("watcher")
+    for pattern in ("line*", "*1", "line?"):
+        assert watcher.reply("KEYNOTIFY", pattern, "MATCH") == b"+OK\r\n"
+    assert watcher.reply("KEYNOTIFY", "line1", "MATCH") == b"+OK\r\n"
+    assert watcher.reply("KEYNOTIFY", "line1") == b"+OK\r\n"
+    topic = notification_topic("watcher", b"line1")
+    for change in [*(("SET", "line1", b"%d" % number) for number in range(20)), ("DEL", "line1")]:
+        assert store.reply("SET", "other", "value") == b"+OK\r\n"
+        given = user_properties(store.request(array(*change)))["__ts"]
+        message = watcher.notification()
+        assert user_properties(message)["__ts"] == given
+        assert kinds([message]) == [(topic, "DELETE" if change[0] == "DEL" else "SET")]
+    assert watcher.notifications() == []
+
+
+def test_a_watch_of_a_pattern_ends_with_stop(open_store):
+    store, watcher = open_store(), open_store("watcher")
+    assert watcher.reply("KEYNOTIFY", "k*", "MATCH", "STOP") == b":0\r\n"
+    for pattern in ("k*", "?2"):
+        assert watcher.reply("KEYNOTIFY", pattern, "MATCH") == b"+OK\r\n"
+    assert watcher.reply("KEYNOTIFY", "k*", "STOP") == b":0\r\n", "the key k* is not watched"
+    assert watcher.reply("KEYNOTIFY", "k*", "MATCH", "STOP") == b"+OK\r\n"
+    for key in ("k1", "k2"):
+        assert store.reply("SET", key, "value") == b"+OK\r\n"
+    assert kinds([watcher.notification()]) == [(notification_topic("watcher", b"k2"), "SET")]
+    assert watcher.reply("KEYNOTIFY", "?2", "MATCH", "STOP") == b"+OK\r\n"
+    assert store.reply("SET", "k2", "value") == b"+OK\r\n"
+    assert watcher.notifications() == []
+
+
+def test_an_expiry_is_notified_to_watches_of_patterns(open_store):
+    store = open_store()
+    assert store.reply("KEYNOTIFY", "*", "MATCH") == b"+OK\r\n"
+    assert store.reply("SET", "key", "value", "PX", "50") == b"+OK\r\n"
+    topic = notification_topic("store", b"key")
+    assert kinds([store.notification(), store.notification()]) == [(topic, "SET"), (topic, "DELETE")]
+
+
+def test_the_state_and_all_later_changes_are_known_after_a_watch_and_a_scan(open_store):
+    store, watcher = open_store(), open_store("watcher")
+    changes = threading.Thread(target=lambda: [store.reply("SET", f"k{number % 7}", b"%d" % number) for number in range(60)])
+    changes.start()
+    assert watcher.reply("KEYNOTIFY", "k*", "MATCH") == b"+OK\r\n"
+    # Each entry: its key, its value and its version, each behind its length, and the time.
+    lines = watcher.reply("SCAN", "k*", "VALUES").split(b"\r\n")
+    places = [at for at, line in enumerate(lines) if line.endswith(b":StateStore")]
+    state = {lines[at - 4]: (lines[at], lines[at - 2]) for at in places}
+    changes.join()
+    expected = {b"k%d" % key: b"%d" % max(number for number in range(60) if number % 7 == key) for key in range(7)}
+    while {key: value for key, (_, value) in state.items()} != expected:
+        message = watcher.notification()
+        key, given = bytes.fromhex(message.topic.rsplit("/", 1)[1]), user_properties(message)["__ts"].encode()
+        if key not in state or state[key][0] < given:
+            state[key] = (given, message.payload.split(b"\r\n")[8])

@@ -13,6 +13,8 @@ const EVENTUAL: &[u8] = b"EVENTUAL";
 const GET_MANY: &[u8] = b"MGET";
 /// Pages of a scan with values.
 const SCAN_VALUES: &[u8] = b"VALUES";
+/// Watches of all keys that match a pattern.
+const OBSERVE_MATCHING: &[u8] = b"MATCH";
 
 /// Optional features that a store lists in its reply to `CAPS`. A store that does not know the verb has none of them.
 ///
@@ -48,6 +50,8 @@ pub struct Capabilities {
     pub max_get_keys: Option<u64>,
     /// `VALUES`: SCAN returns the values of the keys if the request asks for them.
     pub scan_values: bool,
+    /// `MATCH`: KEYNOTIFY watches all keys that match a pattern.
+    pub observe_matching: bool,
 }
 
 impl Capabilities {
@@ -59,6 +63,7 @@ impl Capabilities {
         eventual: true,
         max_get_keys: Some(MAX_KEYS as u64),
         scan_values: true,
+        observe_matching: true,
     };
 
     /// Records the feature that a name and its number describe.
@@ -70,12 +75,13 @@ impl Capabilities {
             EVENTUAL => self.eventual = number > 0,
             GET_MANY => self.max_get_keys = (number > 0).then_some(number),
             SCAN_VALUES => self.scan_values = number > 0,
+            OBSERVE_MATCHING => self.observe_matching = number > 0,
             _ => {}
         }
     }
 
     /// Names and numbers, in the order in which they are sent.
-    pub(super) fn pairs(self) -> [(&'static [u8], u64); 6] {
+    pub(super) fn pairs(self) -> [(&'static [u8], u64); 7] {
         [
             (CONDITIONS, self.conditions.into()),
             (REMAINING_TIME, self.remaining_time.into()),
@@ -83,6 +89,7 @@ impl Capabilities {
             (EVENTUAL, self.eventual.into()),
             (GET_MANY, self.max_get_keys.unwrap_or(0)),
             (SCAN_VALUES, self.scan_values.into()),
+            (OBSERVE_MATCHING, self.observe_matching.into()),
         ]
     }
 }

@@ -160,7 +160,9 @@ impl Glob {
     pub fn without_prefix(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.prefix.len());
         self.prefix.drain(..bytes);
+        self.prefix.shrink_to_fit();
         self.head.drain(..bytes);
+        self.head.shrink_to_fit();
         self.min_len -= bytes;
         self
     }

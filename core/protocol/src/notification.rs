@@ -1,4 +1,4 @@
-//! Notifications of watched keys ("KEYNOTIFY notification message format").
+//! Notifications of watched keys ("KEYNOTIFY notification message format"), and of gaps in watches of patterns.
 use super::{
     Hlc,
     resp::{self, Decoder, RespError},
@@ -8,6 +8,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// A delete, as deployed stores send it.
 const DELETED: &[u8] = b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nDELETE\r\n";
+/// A gap in a watch of a pattern. An extension of `statestored`.
+const RESYNC: &[u8] = b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nRESYNC\r\n";
 /// Encoded beginning of a SET notification, up to the value.
 const SET: &[u8] = b"*4\r\n$6\r\nNOTIFY\r\n$3\r\nSET\r\n$5\r\nVALUE\r\n";
 
@@ -18,12 +20,15 @@ pub enum Event {
     Set(Bytes),
     /// The key was deleted, or expired.
     Deleted,
+    /// Changes of keys that match a watched pattern may be missing. The topic has the pattern in place of a key, and the
+    /// version has no meaning.
+    Resync,
 }
 
 /// A notification, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// The key.
+    /// The key; the pattern of a [`Resync`](Event::Resync).
     pub key: Bytes,
     /// The version of the change.
     pub version: Hlc,
@@ -75,6 +80,8 @@ impl Event {
         let event = match (decoder.bulk()?, count) {
             (b"DELETE" | b"DEL", 2) => Self::Deleted,
             (b"DELETE" | b"DEL", _) => return malformed("a delete carries nothing else"),
+            (b"RESYNC", 2) => Self::Resync,
+            (b"RESYNC", _) => return malformed("a resync carries nothing else"),
             (b"SET", 4) => {
                 if decoder.bulk()? != b"VALUE" {
                     return malformed("a set carries VALUE and the value");
@@ -82,7 +89,7 @@ impl Event {
                 Self::Set(decoder.bulk_bytes()?)
             }
             (b"SET", _) => return malformed("a set carries VALUE and the value"),
-            _ => return malformed("the operation is neither SET nor DELETE"),
+            _ => return malformed("the operation is none of SET, DELETE and RESYNC"),
         };
         decoder.finish()?;
         Ok(event)
@@ -97,6 +104,7 @@ impl Event {
                 resp::put_bulk(value, out);
             }
             Self::Deleted => out.put_slice(DELETED),
+            Self::Resync => out.put_slice(RESYNC),
         }
     }
 
@@ -105,6 +113,7 @@ impl Event {
         match self {
             Self::Set(value) => SET.len() + resp::bulk_len(value.len()),
             Self::Deleted => DELETED.len(),
+            Self::Resync => RESYNC.len(),
         }
     }
 }

@@ -89,6 +89,8 @@ fn command() -> impl Strategy<Value = Command> {
         }),
         key().prop_map(|key| Command::Watch { key }),
         key().prop_map(|key| Command::Unwatch { key }),
+        key().prop_map(|pattern| Command::WatchPattern { pattern }),
+        key().prop_map(|pattern| Command::UnwatchPattern { pattern }),
         (any_bytes(), option::of(any_bytes()), any::<bool>()).prop_map(
             |(pattern, token, values)| Command::Scan {
                 pattern,
@@ -158,7 +160,7 @@ fn reply() -> impl Strategy<Value = Reply> {
             }
         }),
         (
-            any::<[bool; 4]>(),
+            any::<[bool; 5]>(),
             option::of(1..=u64::MAX),
             option::of(1..=u64::MAX),
         )
@@ -169,6 +171,7 @@ fn reply() -> impl Strategy<Value = Reply> {
                     capabilities.remaining_time,
                     capabilities.eventual,
                     capabilities.scan_values,
+                    capabilities.observe_matching,
                 ] = flags;
                 capabilities.transactions = transactions;
                 capabilities.max_get_keys = max_get_keys;
@@ -182,7 +185,11 @@ fn reply() -> impl Strategy<Value = Reply> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![Just(Event::Deleted), any_bytes().prop_map(Event::Set)]
+    prop_oneof![
+        Just(Event::Deleted),
+        Just(Event::Resync),
+        any_bytes().prop_map(Event::Set)
+    ]
 }
 
 fn hlc() -> impl Strategy<Value = Hlc> {

@@ -36,7 +36,9 @@ pub(super) fn subject(command: CommandRef<'_>) -> &[u8] {
         | CommandRef::Vdel { key, .. }
         | CommandRef::Watch { key }
         | CommandRef::Unwatch { key } => key,
-        CommandRef::Scan { pattern, .. } => pattern,
+        CommandRef::Scan { pattern, .. }
+        | CommandRef::WatchPattern { pattern }
+        | CommandRef::UnwatchPattern { pattern } => pattern,
         CommandRef::GetMany { keys } => keys.first().map(|key| &key[..]).unwrap_or_default(),
         CommandRef::Capabilities | CommandRef::Transact { .. } => &[],
     }

@@ -73,6 +73,8 @@ impl<'a> OutgoingRequest<'a> {
             | CommandRef::Scan { .. }
             | CommandRef::Watch { .. }
             | CommandRef::Unwatch { .. }
+            | CommandRef::WatchPattern { .. }
+            | CommandRef::UnwatchPattern { .. }
             | CommandRef::Capabilities => true,
             CommandRef::Set { .. }
             | CommandRef::Del { .. }

@@ -5,7 +5,7 @@ use super::engine::{
 };
 use super::expiry_index::RecordAge;
 use super::record::Record;
-use super::{REQUEST_RETRY_MS, Retry, SharedKeyspace, bucket_of, plan};
+use super::{REQUEST_RETRY_MS, Retry, SharedKeyspace, bucket_of, followed_keys, plan};
 use bytes::Bytes;
 use smallvec::smallvec;
 use statestore_protocol::Reply;
@@ -118,6 +118,7 @@ impl<L: Link> SharedKeyspace<L> {
         self.read_unconfirmed_from_engine();
         self.record_cache.clear();
         self.followed_keys.clear_requested();
+        self.followed_patterns.mark_gap();
     }
 
     pub(super) fn request_followed(&mut self, key: &Bytes) {
@@ -187,7 +188,11 @@ impl<L: Link> SharedKeyspace<L> {
             };
             self.observe_record(&key, &record, at, now, RecordAge::New);
             self.tasks.observe_write(record.write);
-            self.followed_keys.changed(&key, &record, events);
+            if !self.followed_keys.changed(&key, &record, events)
+                && !self.followed_patterns.is_empty()
+            {
+                followed_keys::report_unfollowed(&key, &record, events);
+            }
         }
         let stamps = self.version_clock(now);
         self.tasks.settle(at, &self.expiry_index, stamps);
@@ -281,6 +286,13 @@ impl<L: Link> SharedKeyspace<L> {
             let floor = floor.copied().unwrap_or_default();
             self.followed_keys
                 .caught_up(&key, record.as_ref(), floor, events);
+        }
+        // From here on, all changes behind the snapshot are reported: a client that reads now misses none.
+        if self.followed_patterns.take_gap() {
+            events.changes_missed();
+        }
+        for ticket in self.followed_patterns.take_waiting() {
+            events.completed(ticket, Completion::reply(Reply::Ok));
         }
     }
 }

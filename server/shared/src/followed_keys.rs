@@ -133,22 +133,29 @@ impl FollowedKeys {
         std::mem::take(&mut self.released)
     }
 
-    /// Reports a change of a key.
-    pub(super) fn changed(&mut self, key: &Bytes, record: &Record, events: &mut dyn EventSink) {
+    /// Reports a change of a key. Returns whether the change was reported.
+    pub(super) fn changed(
+        &mut self,
+        key: &Bytes,
+        record: &Record,
+        events: &mut dyn EventSink,
+    ) -> bool {
         let Some(followed) = self.keys.get_mut(key) else {
-            return;
+            return false;
         };
         let last = followed.last;
         if last.is_some_and(|last| last.version >= record.version) {
-            return;
+            return false;
         }
         followed.last = Some(last_state(Some(record), (0, 0)));
         // The entry was made and removed in a gap. An end is not reported if the entry was not.
         let is_removed_again = !record.is_entry() && last.is_some_and(|last| last.is_removed);
-        if followed.waiting_requests.is_empty() && !is_removed_again {
+        let is_reported = followed.waiting_requests.is_empty() && !is_removed_again;
+        if is_reported {
             followed.reported = followed.last;
-            report(key, record, events);
+            events.changed(&change_event(key, record));
         }
+        is_reported
     }
 
     /// Marks the last seen states as possibly lost. Reported states stay reported.
@@ -167,7 +174,8 @@ impl FollowedKeys {
         events: &mut dyn EventSink,
     ) {
         if let Some(record) = record {
-            return self.changed(key, record, events);
+            self.changed(key, record, events);
+            return;
         }
         if let Some(followed) = self.keys.get_mut(key)
             && let Some(last) = followed.last
@@ -182,7 +190,7 @@ impl FollowedKeys {
                 is_removed: true,
             });
             followed.reported = followed.last;
-            report_removed(key, version, events);
+            events.changed(&removal_event(key, version));
         }
     }
 }
@@ -194,16 +202,21 @@ fn last_state(record: Option<&Record>, floor: Version) -> LastState {
     }
 }
 
-fn report(key: &Bytes, record: &Record, events: &mut dyn EventSink) {
+/// Reports a change whose key is not followed, or was not reported to its followers, to those of patterns.
+pub(super) fn report_unfollowed(key: &Bytes, record: &Record, events: &mut dyn EventSink) {
+    events.changed_unfollowed(&change_event(key, record));
+}
+
+fn change_event<'a>(key: &'a Bytes, record: &'a Record) -> ChangeEvent<'a> {
     let RecordContent::Entry {
         value,
         token,
         expiry,
     } = &record.content
     else {
-        return report_removed(key, record.version, events);
+        return removal_event(key, record.version);
     };
-    events.changed(&ChangeEvent {
+    ChangeEvent {
         key,
         version: record.version,
         state: EntryState::Set {
@@ -212,15 +225,15 @@ fn report(key: &Bytes, record: &Record, events: &mut dyn EventSink) {
             expiry: *expiry,
             is_new: false,
         },
-    });
+    }
 }
 
-fn report_removed(key: &Bytes, version: Version, events: &mut dyn EventSink) {
-    events.changed(&ChangeEvent {
+fn removal_event(key: &Bytes, version: Version) -> ChangeEvent<'_> {
+    ChangeEvent {
         key,
         version,
         state: EntryState::Removed { floor: version },
-    });
+    }
 }
 
 #[cfg(test)]

@@ -101,9 +101,12 @@ impl<L: Link> SharedKeyspace<L> {
 
     /// Returns whether there are outcomes to report.
     pub(super) fn has_completions(&self) -> bool {
-        self.tasks.has_completed()
-            || self.held_replies.has_ready()
-            || self.followed_keys.has_released()
+        self.tasks.has_completed() || self.held_replies.has_ready() || self.has_released_follows()
+    }
+
+    /// Returns whether operations waited for a key or a pattern that is no longer followed.
+    pub(super) fn has_released_follows(&self) -> bool {
+        self.followed_keys.has_released() || self.followed_patterns.has_released()
     }
 
     /// Releases the outcomes that have waited long enough for the watch.

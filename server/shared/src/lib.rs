@@ -40,6 +40,7 @@ mod engine_watch;
 mod eventual_reads;
 mod expiry_index;
 mod followed_keys;
+mod followed_patterns;
 mod get_many;
 mod held_replies;
 mod maps;
@@ -70,6 +71,7 @@ use engine_health::EngineHealth;
 use engine_watch::EngineWatch;
 use expiry_index::ExpiryIndex;
 use followed_keys::FollowedKeys;
+use followed_patterns::FollowedPatterns;
 use held_replies::HeldReplies;
 use pages::PendingPage;
 use plan::TaskAction;
@@ -100,6 +102,7 @@ pub struct SharedKeyspace<L> {
     complete_until_ms: u64,
     expiry_index: ExpiryIndex,
     followed_keys: FollowedKeys,
+    followed_patterns: FollowedPatterns,
     record_cache: RecordCache,
     tasks: Tasks,
     unconfirmed_reads: UnconfirmedReads,
@@ -146,6 +149,7 @@ impl<L: Link> SharedKeyspace<L> {
             complete_until_ms: 0,
             expiry_index: ExpiryIndex::new(config.removal_delay_ms, config.tombstone_lifetime_ms),
             followed_keys: FollowedKeys::default(),
+            followed_patterns: FollowedPatterns::default(),
             record_cache: RecordCache::new(config.cache_bytes),
             tasks: Tasks::new(config.process),
             unconfirmed_reads: UnconfirmedReads::default(),
@@ -349,6 +353,17 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         self.followed_keys.unfollow(key);
     }
 
+    fn follow_pattern(&mut self, context: &RequestContext, pattern: &Bytes) -> Option<Completion> {
+        let is_live = self.is_live();
+        self.followed_patterns
+            .follow(pattern, context.ticket, is_live);
+        is_live.then(|| Completion::reply(Reply::Ok))
+    }
+
+    fn unfollow_pattern(&mut self, pattern: &[u8]) {
+        self.followed_patterns.unfollow(pattern);
+    }
+
     fn advance(&mut self, most: usize, now: ClockReading, events: &mut dyn EventSink) {
         // A step of the clock has to be seen before anything is stamped.
         self.clock_comparison.update(now);
@@ -370,7 +385,8 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         self.start_due_requests(now);
         self.send_requests(now);
         self.request_revision_if_due(now);
-        for ticket in self.followed_keys.take_released() {
+        let released = self.followed_keys.take_released().into_iter();
+        for ticket in released.chain(self.followed_patterns.take_released()) {
             events.completed(ticket, Completion::reply(Reply::Ok));
         }
         self.release_held_replies(now);
@@ -402,7 +418,7 @@ impl<L: Link> Keyspace for SharedKeyspace<L> {
         let times = [
             watch,
             held,
-            (self.followed_keys.has_released() || self.link.buffered() > 0).then_some(0),
+            (self.has_released_follows() || self.link.buffered() > 0).then_some(0),
             clocks,
             again,
             self.expiry_index.next_ms(),

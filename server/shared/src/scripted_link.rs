@@ -66,6 +66,28 @@ impl EventSink for CompletionSink {
     fn add_work(&mut self, _steps: usize) {}
 }
 
+/// A sink that collects what is reported of followed patterns: the versions of changes, and `None` for missed changes.
+#[derive(Default)]
+struct PatternSink(Vec<Option<u64>>);
+
+impl EventSink for PatternSink {
+    fn changed(&mut self, change: &ChangeEvent<'_>) {
+        self.changed_unfollowed(change);
+    }
+
+    fn changed_unfollowed(&mut self, change: &ChangeEvent<'_>) {
+        self.0.push(Some(change.version.0));
+    }
+
+    fn changes_missed(&mut self) {
+        self.0.push(None);
+    }
+
+    fn completed(&mut self, _ticket: Ticket, _end: Completion) {}
+
+    fn add_work(&mut self, _steps: usize) {}
+}
+
 pub(super) struct Node {
     pub(super) remote: SharedKeyspace<ScriptedLink>,
     pub(super) watch: EngineRequestId,
@@ -122,6 +144,25 @@ impl Node {
         let mut ear = CompletionSink::default();
         self.remote.advance(N, now(mono_ms), &mut ear);
         ear.0
+    }
+
+    /// Advances like [`advance`](Self::advance). Returns the versions of the reported changes, and `None` for missed changes.
+    pub(super) fn reports<const N: usize>(
+        &mut self,
+        mono_ms: u64,
+        news: [EngineEvent; N],
+    ) -> Vec<Option<u64>> {
+        self.remote.link.events.extend(news);
+        let mut sink = PatternSink::default();
+        self.remote.advance(N, now(mono_ms), &mut sink);
+        sink.0
+    }
+
+    /// Follows a pattern. Returns the outcome if there is one at once.
+    pub(super) fn follow_pattern(&mut self, mono_ms: u64, pattern: &[u8]) -> Option<Completion> {
+        let context = request_context(mono_ms, None);
+        self.remote
+            .follow_pattern(&context, &Bytes::copy_from_slice(pattern))
     }
 
     /// Takes the last engine request, which must equal `expected`. Returns its id.

@@ -23,7 +23,8 @@ impl<L: Link> SharedKeyspace<L> {
     }
 
     pub(super) fn reject_pending_follows(&mut self, end: &Completion, events: &mut dyn EventSink) {
-        for ticket in self.followed_keys.take_waiting() {
+        let waiting = self.followed_keys.take_waiting().into_iter();
+        for ticket in waiting.chain(self.followed_patterns.take_waiting()) {
             events.completed(ticket, end.clone());
         }
     }

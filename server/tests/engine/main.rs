@@ -7,6 +7,7 @@ mod expiry;
 mod get_many;
 mod limits;
 mod model;
+mod patterns;
 mod replay;
 mod restore;
 mod rules;

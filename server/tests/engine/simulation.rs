@@ -153,6 +153,7 @@ impl Simulation {
             let what = match &notify.event {
                 Event::Set(value) => format!("SET {}", String::from_utf8_lossy(value)),
                 Event::Deleted => "DELETE".to_string(),
+                Event::Resync => "RESYNC".to_string(),
             };
             for client in notify.clients.iter() {
                 lines.push(format!(

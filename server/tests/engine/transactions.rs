@@ -240,7 +240,7 @@ fn an_expired_entry_is_absent() {
 #[test]
 fn the_store_reports_its_capabilities() {
     let mut sim = Simulation::new();
-    let all = "*12\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000\r\n$8\r\nEVENTUAL\r\n:1\r\n$4\r\nMGET\r\n:10000\r\n$6\r\nVALUES\r\n:1";
+    let all = "*14\r\n$3\r\nIFV\r\n:1\r\n$4\r\nPTTL\r\n:1\r\n$3\r\nTXN\r\n:10000\r\n$8\r\nEVENTUAL\r\n:1\r\n$4\r\nMGET\r\n:10000\r\n$6\r\nVALUES\r\n:1\r\n$5\r\nMATCH\r\n:1";
     assert_eq!(sim.run("CAPS"), all);
     let many = vec!["SET a 1"; 10_001];
     assert_eq!(

@@ -10,6 +10,7 @@ mod keep_alive;
 mod limits;
 mod matching;
 mod misuse;
+mod patterns;
 mod policy;
 mod probes;
 mod random_sequences;

@@ -91,7 +91,7 @@ rules:
     let (_, response) = world.request(&mut me, &txn(&["SET mine/a 1", "DEL mine/b"]));
     assert!(response.payload_bytes().starts_with(b"*2\r\n$32\r\n"));
     let (_, response) = world.request(&mut me, &command(&["CAPS"]));
-    assert!(response.payload_bytes().starts_with(b"*12\r\n"));
+    assert!(response.payload_bytes().starts_with(b"*14\r\n"));
 }
 
 #[test]

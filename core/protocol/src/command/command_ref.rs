@@ -64,6 +64,16 @@ pub enum CommandRef<'a> {
         /// The key, not empty.
         key: &'a [u8],
     },
+    /// `KEYNOTIFY pattern MATCH`
+    WatchPattern {
+        /// Glob over keys, not empty.
+        pattern: &'a [u8],
+    },
+    /// `KEYNOTIFY pattern MATCH STOP`
+    UnwatchPattern {
+        /// Glob over keys, not empty.
+        pattern: &'a [u8],
+    },
     /// `SCAN pattern [token] [VALUES]`
     Scan {
         /// Glob over keys.
@@ -140,7 +150,10 @@ impl CommandRef<'_> {
             Self::Get { .. } => "GET",
             Self::Del { .. } => "DEL",
             Self::Vdel { .. } => "VDEL",
-            Self::Watch { .. } | Self::Unwatch { .. } => "KEYNOTIFY",
+            Self::Watch { .. }
+            | Self::Unwatch { .. }
+            | Self::WatchPattern { .. }
+            | Self::UnwatchPattern { .. } => "KEYNOTIFY",
             Self::Scan { .. } => "SCAN",
             Self::GetMany { .. } => "MGET",
             Self::Capabilities => "CAPS",
@@ -155,7 +168,10 @@ impl CommandRef<'_> {
             Self::Get { .. } => b"$3\r\nGET\r\n",
             Self::Del { .. } => b"$3\r\nDEL\r\n",
             Self::Vdel { .. } => b"$4\r\nVDEL\r\n",
-            Self::Watch { .. } | Self::Unwatch { .. } => b"$9\r\nKEYNOTIFY\r\n",
+            Self::Watch { .. }
+            | Self::Unwatch { .. }
+            | Self::WatchPattern { .. }
+            | Self::UnwatchPattern { .. } => b"$9\r\nKEYNOTIFY\r\n",
             Self::Scan { .. } => b"$4\r\nSCAN\r\n",
             Self::GetMany { .. } => get_many::VERB,
             Self::Capabilities => b"$4\r\nCAPS\r\n",
@@ -208,6 +224,15 @@ impl CommandRef<'_> {
             }
             Self::Unwatch { key } => {
                 visit(key);
+                visit(b"STOP");
+            }
+            Self::WatchPattern { pattern } => {
+                visit(pattern);
+                visit(b"MATCH");
+            }
+            Self::UnwatchPattern { pattern } => {
+                visit(pattern);
+                visit(b"MATCH");
                 visit(b"STOP");
             }
             Self::Scan {

@@ -7,6 +7,7 @@
 //! - reads that may return a slightly outdated value (`GET key EVENTUAL`);
 //! - reads of several keys at one moment (`MGET`);
 //! - pages with values (`SCAN pattern VALUES`);
+//! - watches of all keys that match a pattern (`KEYNOTIFY pattern MATCH`);
 //! - transactions (`TXN`);
 //! - the list of [supported extensions](Command::Capabilities) (`CAPS`).
 mod command_ref;
@@ -74,6 +75,16 @@ pub enum Command {
         /// The key, not empty.
         key: Bytes,
     },
+    /// `KEYNOTIFY pattern MATCH`
+    WatchPattern {
+        /// Glob over keys, not empty.
+        pattern: Bytes,
+    },
+    /// `KEYNOTIFY pattern MATCH STOP`
+    UnwatchPattern {
+        /// Glob over keys, not empty.
+        pattern: Bytes,
+    },
     /// `SCAN pattern [token] [VALUES]`
     Scan {
         /// Glob over keys. The empty pattern is legal and matches no key.
@@ -107,8 +118,8 @@ impl Command {
     /// 2. The verb is known, in upper case: else `unknown command`.
     /// 3. The verb has the number of arguments that it needs: else `wrong number of arguments`. Everything after the
     ///    value of a SET, and after the verb of a TXN, counts as options. An MGET has at most [`MAX_KEYS`] keys.
-    /// 4. The key, or each key of an MGET, is not empty: else `the key length is zero`. SCAN has no key, and a TXN refuses
-    ///    single operations.
+    /// 4. The key, each key of an MGET, or the pattern of a KEYNOTIFY, is not empty: else `the key length is zero`. SCAN has
+    ///    no key, and a TXN refuses single operations.
     /// 5. The options of SET and KEYNOTIFY are valid: else `syntax error`. They are known, in upper case, complete, and
     ///    each occurs at most once. NX, NEX and IFV exclude each other, PX is at least 1, and the argument of IFV is a
     ///    version of a store.
@@ -184,14 +195,7 @@ impl Command {
                 value: slice(value),
                 if_version: None,
             },
-            (b"KEYNOTIFY", &[name]) => Self::Watch { key: key(name)? },
-            (b"KEYNOTIFY", &[name, option]) => {
-                let key = key(name)?;
-                if option != b"STOP" {
-                    return Err(ServiceError::Syntax);
-                }
-                Self::Unwatch { key }
-            }
+            (b"KEYNOTIFY", &[name, ref options @ ..]) => watch(key(name), options)?,
             (b"SCAN", &[pattern, ref options @ ..]) => {
                 let (token, values) = scan_options(options)?;
                 Self::Scan {
@@ -274,6 +278,8 @@ impl Command {
             },
             Self::Watch { key } => CommandRef::Watch { key },
             Self::Unwatch { key } => CommandRef::Unwatch { key },
+            Self::WatchPattern { pattern } => CommandRef::WatchPattern { pattern },
+            Self::UnwatchPattern { pattern } => CommandRef::UnwatchPattern { pattern },
             Self::Scan {
                 pattern,
                 token,
@@ -302,6 +308,18 @@ impl Command {
     /// Returns the verb, as on the wire.
     pub fn verb(&self) -> &'static str {
         self.borrowed().verb()
+    }
+}
+
+/// Returns the command of a KEYNOTIFY about this key, or pattern, with these options.
+fn watch(name: Result<Bytes, ServiceError>, options: &[&[u8]]) -> Result<Command, ServiceError> {
+    match *options {
+        [] => Ok(Command::Watch { key: name? }),
+        [b"STOP"] => Ok(Command::Unwatch { key: name? }),
+        [b"MATCH"] => Ok(Command::WatchPattern { pattern: name? }),
+        [b"MATCH", b"STOP"] => Ok(Command::UnwatchPattern { pattern: name? }),
+        [_] | [b"MATCH", _] => name.and(Err(ServiceError::Syntax)),
+        _ => Err(ServiceError::WrongArguments),
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 struct File {
     requests: Vec<Case>,
     replies: Vec<Case>,
+    notifications: Vec<Case>,
 }
 
 #[derive(Deserialize)]
@@ -17,8 +18,12 @@ struct Case {
 
 #[test]
 fn every_documented_payload_is_a_vector() {
-    let File { requests, replies } = load("extensions.json");
-    let cases = requests.into_iter().chain(replies);
+    let File {
+        requests,
+        replies,
+        notifications,
+    } = load("extensions.json");
+    let cases = requests.into_iter().chain(replies).chain(notifications);
     let payloads: HashSet<_> = cases.map(|case| case.payload.0).collect();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/extensions.md");
     let page = std::fs::read_to_string(page).expect("the page is there");

@@ -10,6 +10,18 @@ struct File {
 }
 
 #[derive(Deserialize)]
+struct Extensions {
+    notifications: Vec<Message>,
+}
+
+/// The messages of the protocol, and of what there is besides.
+fn messages() -> impl Iterator<Item = Message> {
+    let protocol = load::<File>("notifications.json").messages;
+    let extensions = load::<Extensions>("extensions.json").notifications;
+    protocol.into_iter().chain(extensions)
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Message {
     name: String,
@@ -42,6 +54,7 @@ enum Decoded {
 enum Wanted {
     Set { value: Raw },
     Deleted,
+    Resync,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +66,7 @@ struct Encoded {
 
 #[test]
 fn messages_decode_to_notifications_or_to_an_error_and_back() {
-    for case in load::<File>("notifications.json").messages {
+    for case in messages() {
         let client_id = case.client_id.text();
         let decoded = Notification::decode(
             client_id,
@@ -79,6 +92,7 @@ fn messages_decode_to_notifications_or_to_an_error_and_back() {
                 let event = match event {
                     Wanted::Set { value } => Event::Set(value.0),
                     Wanted::Deleted => Event::Deleted,
+                    Wanted::Resync => Event::Resync,
                 };
                 let wanted = Notification {
                     key: key.0,
@@ -110,10 +124,11 @@ fn an_invalid_notification_payload_is_reported_with_its_reason() {
         (&["NOTIFY"], "the operation is missing"),
         (
             &["NOTIFY", "GET"],
-            "the operation is neither SET nor DELETE",
+            "the operation is none of SET, DELETE and RESYNC",
         ),
         (&["NOTIFY", "DELETE", "x"], "a delete carries nothing else"),
         (&["NOTIFY", "DEL", "x"], "a delete carries nothing else"),
+        (&["NOTIFY", "RESYNC", "x"], "a resync carries nothing else"),
         (
             &["NOTIFY", "SET", "VALUE"],
             "a set carries VALUE and the value",

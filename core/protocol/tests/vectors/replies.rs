@@ -74,6 +74,7 @@ enum Wanted {
         eventual: bool,
         max_get_keys: Option<Raw>,
         scan_values: bool,
+        observe_matching: bool,
     },
     Transacted {
         versions: Vec<Option<Raw>>,
@@ -148,6 +149,7 @@ impl Wanted {
                 eventual,
                 max_get_keys,
                 scan_values,
+                observe_matching,
             } => {
                 let mut capabilities = Capabilities::default();
                 capabilities.conditions = conditions;
@@ -156,6 +158,7 @@ impl Wanted {
                 capabilities.eventual = eventual;
                 capabilities.max_get_keys = max_get_keys.map(|most| most.number());
                 capabilities.scan_values = scan_values;
+                capabilities.observe_matching = observe_matching;
                 Reply::Capabilities(capabilities)
             }
             Self::Transacted { versions } => {

@@ -74,7 +74,11 @@ enum Wanted {
         version: Option<Raw>,
     },
     #[serde(rename = "KEYNOTIFY")]
-    KeyNotify { key: Raw, stop: bool },
+    KeyNotify {
+        key: Option<Raw>,
+        pattern: Option<Raw>,
+        stop: bool,
+    },
     #[serde(rename = "SCAN")]
     Scan {
         pattern: Raw,
@@ -164,8 +168,13 @@ impl Wanted {
                 value: value.0,
                 if_version: self::version(version.as_ref()),
             },
-            Self::KeyNotify { key, stop: false } => Command::Watch { key: key.0 },
-            Self::KeyNotify { key, stop: true } => Command::Unwatch { key: key.0 },
+            Self::KeyNotify { key, pattern, stop } => match (key, pattern, stop) {
+                (Some(key), None, false) => Command::Watch { key: key.0 },
+                (Some(key), None, true) => Command::Unwatch { key: key.0 },
+                (None, Some(pattern), false) => Command::WatchPattern { pattern: pattern.0 },
+                (None, Some(pattern), true) => Command::UnwatchPattern { pattern: pattern.0 },
+                other => panic!("KEYNOTIFY of {other:?}"),
+            },
             Self::Scan {
                 pattern,
                 token,

@@ -234,6 +234,8 @@ impl Watches {
         let value = match &event {
             Event::Set(value) => Some(value),
             Event::Deleted => None,
+            // It concerns a pattern, and no change of this key.
+            Event::Resync => return,
         };
         if order == Some(Ordering::Equal) && watch.fingerprint == fingerprint(value) {
             registry.stale += 1;

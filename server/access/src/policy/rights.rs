@@ -59,8 +59,8 @@ impl Rights {
         self.any(|allowed| allowed.write.contains(key))
     }
 
-    /// Returns whether the session may send this command. A SCAN is allowed if any key may be read; its page is
-    /// filtered separately.
+    /// Returns whether the session may send this command. A SCAN and a watch of a pattern are allowed if any key may be
+    /// read; the page and the notifications are filtered separately.
     pub fn allows(&self, command: &Command) -> bool {
         match command {
             Command::Get { key, .. } | Command::Watch { key } => self.may_read(key),
@@ -68,9 +68,13 @@ impl Rights {
             Command::Set { key, .. } | Command::Del { key, .. } | Command::Vdel { key, .. } => {
                 self.may_write(key)
             }
-            // The former only ends a watch of the client, and the latter reveals nothing about entries.
-            Command::Unwatch { .. } | Command::Capabilities => true,
-            Command::Scan { .. } => self.any(|allowed| !allowed.read.is_empty()),
+            // These only end a watch of the client, or reveal nothing about entries.
+            Command::Unwatch { .. } | Command::UnwatchPattern { .. } | Command::Capabilities => {
+                true
+            }
+            Command::Scan { .. } | Command::WatchPattern { .. } => {
+                self.any(|allowed| !allowed.read.is_empty())
+            }
             Command::Transact { operations } => {
                 operations.iter().all(|it| self.may_write(it.key()))
             }

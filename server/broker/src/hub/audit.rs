@@ -350,7 +350,9 @@ pub(super) fn key_of(payload: &Bytes, outcome: &Outcome) -> Option<Bytes> {
         | Command::Vdel { key, .. }
         | Command::Watch { key }
         | Command::Unwatch { key } => Some(key),
-        Command::Scan { pattern, .. } => Some(pattern),
+        Command::Scan { pattern, .. }
+        | Command::WatchPattern { pattern }
+        | Command::UnwatchPattern { pattern } => Some(pattern),
         Command::GetMany { keys } => keys.into_iter().next(),
         Command::Transact { operations } => operations.get(at).map(|it| it.key().clone()),
         _ => None,

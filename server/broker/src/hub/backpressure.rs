@@ -24,7 +24,10 @@ impl Hub {
     /// Returns whether requests that write have to wait: too much waits for the storage, or for watching clients. If writes are refused,
     /// they need no room.
     pub(super) fn has_backpressure(&self) -> bool {
-        (self.is_storage_backlogged || self.fanout_queue.is_full()) && !self.service.is_read_only()
+        let is_busy = self.is_storage_backlogged
+            || self.fanout_queue.is_full()
+            || self.service.has_many_waiting_changes();
+        is_busy && !self.service.is_read_only()
     }
 
     /// Lets the connections go on that wait for room.

@@ -5,6 +5,7 @@ use super::{ConnectionId, SessionId};
 use bytes::Bytes;
 use statestore_protocol::mqtt::{EncodedProperties, PacketId, QoS};
 use statestored_connection::memory_budget::Reservation;
+use statestored_store::service::NotificationScope;
 use std::sync::Arc;
 
 /// A notification or message on its way to its recipients.
@@ -24,6 +25,8 @@ pub(super) enum FanoutContent {
 #[derive(Debug)]
 pub(super) struct NotificationFanout {
     pub(super) clients: Arc<Vec<Arc<str>>>,
+    /// The watches of these clients.
+    pub(super) scope: NotificationScope,
     pub(super) key: Bytes,
     pub(super) payload: Payload,
     pub(super) properties: Arc<EncodedProperties>,

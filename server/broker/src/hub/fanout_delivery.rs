@@ -2,11 +2,12 @@
 //!
 //! The connection that causes a fan-out waits until all recipients have it: its further packets stay in its socket. So no more of these
 //! fan-outs wait than there are connections. Fan-outs that no connection here has caused are bounded by
-//! [`MAX_FANOUTS`](super::fanout_queue::MAX_FANOUTS).
+//! [`MAX_FANOUTS`].
 use super::fanout::{
     Fanout, FanoutContent, MessageFanout, NotificationFanout, RoutingResult, SearchProgress,
 };
 use super::fanout_quantum::FanoutQuantum;
+use super::fanout_queue::MAX_FANOUTS;
 use super::message::{Delivery, Payload};
 use super::session::Session;
 use super::subscriptions::TopicSearch;
@@ -14,8 +15,9 @@ use super::{ConnectionId, Hub, SessionId, broker};
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{EncodedProperties, PacketId, PublishHeader, QoS, ReasonCode};
 use statestore_protocol::{property, topic};
+use statestored_access::Rights;
 use statestored_common::ClockReading;
-use statestored_store::service::ChangeNotification;
+use statestored_store::service::{ChangeNotification, NotificationScope};
 use std::sync::Arc;
 
 /// Visits of filters at once when a message is published. Most messages need fewer.
@@ -29,17 +31,34 @@ const MAX_TARGET_BYTES: usize = 32 * 1024 * 1024;
 const MIN_TARGET_BYTES: usize = 4 * 1024;
 
 impl Hub {
-    /// Returns whether a fan-out waits for its turn, or a session waits to be judged after a [change](Self::begin_access_change).
+    /// Returns whether a fan-out or a comparison with watched patterns waits for its turn, or a session waits to be judged after a
+    /// [change](Self::begin_access_change).
     pub fn has_work(&self) -> bool {
-        !self.fanout_queue.is_empty() || self.is_review_pending()
+        !self.fanout_queue.is_empty()
+            || self.service.has_waiting_changes()
+            || self.is_review_pending()
     }
 
     /// Does the next part of that work.
     pub fn work(&mut self, now: ClockReading) {
         let (has_judged, has_handed) = (self.review_next(now), self.deliver_next(now));
-        if has_judged || has_handed {
+        let has_compared = self.compare_next(now);
+        if has_judged || has_handed || has_compared {
             self.settle(now);
         }
+    }
+
+    /// Compares the next waiting changes with the watched patterns, unless too many notifications wait. Returns whether there were any.
+    fn compare_next(&mut self, now: ClockReading) -> bool {
+        if !self.service.has_waiting_changes() || self.fanout_queue.len() >= MAX_FANOUTS {
+            return false;
+        }
+        let were_many = self.service.has_many_waiting_changes();
+        self.notify_watchers(None, now);
+        if were_many && !self.service.has_many_waiting_changes() {
+            self.resume_blocked(now);
+        }
+        true
     }
 
     /// Delivers the next part of the waiting fan-outs. Returns whether there were any.
@@ -170,6 +189,7 @@ impl Hub {
         };
         let notification = NotificationFanout {
             clients: Arc::clone(&notify.clients),
+            scope: notify.scope,
             key: Bytes::copy_from_slice(&notify.key),
             payload: Payload::new(payload.freeze(), &self.memory_budget),
             properties,
@@ -307,7 +327,8 @@ impl Hub {
             // The topic of each client has the key in hexadecimal digits, and is made for it alone.
             quantum.count_delivery(notification.payload.len() + 2 * notification.key.len());
             if client.starts_with(broker::BROKER_CLIENT_PREFIX) {
-                if !quantum.is_continuation || self.service.is_watching(client, &notification.key) {
+                if !quantum.is_continuation || self.is_still_watching(client, notification, quantum)
+                {
                     self.notify_broker_client(client, notification, now);
                 }
                 continue;
@@ -317,7 +338,14 @@ impl Hub {
                 continue;
             };
             // The watch may have ended since the change.
-            if quantum.is_continuation && !self.service.is_watching(client, &notification.key) {
+            if quantum.is_continuation && !self.is_still_watching(client, notification, quantum) {
+                continue;
+            }
+            let rights = self
+                .sessions
+                .get(session)
+                .and_then(|it| it.rights.as_deref());
+            if !may_be_notified(rights, notification) {
                 continue;
             }
             let topic = topic::notification(client, &notification.key);
@@ -341,6 +369,19 @@ impl Hub {
             self.deliver(session, delivery, true, notification.commit_index, now);
         }
         notification.next_client >= notification.clients.len()
+    }
+
+    fn is_still_watching(
+        &self,
+        client: &str,
+        notification: &NotificationFanout,
+        quantum: &mut FanoutQuantum,
+    ) -> bool {
+        let mut steps = 0;
+        let (key, scope) = (&notification.key, notification.scope);
+        let is_watching = self.service.is_notified(client, key, scope, &mut steps);
+        quantum.count_search(steps);
+        is_watching
     }
 
     /// Returns the connection of a session whose client does not accept a packet of this size.
@@ -375,4 +416,11 @@ impl Hub {
         };
         self.acknowledge(id, packet_id, reason, why, now);
     }
+}
+
+/// Returns whether a client with these rights may be notified. A watch of a pattern gives no right to any key; a client that watches a key
+/// itself may read it.
+fn may_be_notified(rights: Option<&Rights>, notification: &NotificationFanout) -> bool {
+    notification.scope != NotificationScope::Matching
+        || rights.is_none_or(|rights| rights.may_read(&notification.key))
 }

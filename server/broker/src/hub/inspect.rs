@@ -126,13 +126,13 @@ impl Hub {
         Some(list_page_of_keys(keys, next, from))
     }
 
-    /// Returns the clients that watch a key.
+    /// Returns the clients that watch a key, or a pattern that the key matches.
     pub(crate) fn watchers(&self, key: &[u8]) -> Vec<Arc<str>> {
         let watchers = self.service.watchers(key);
         watchers[..watchers.len().min(MAX_PAGE_ITEMS)].to_vec()
     }
 
-    /// Returns the present entry of a key, and the clients that watch the key.
+    /// Returns the present entry of a key, and the clients that watch the key or a pattern that it matches.
     pub fn entry_view(
         &self,
         key: &[u8],

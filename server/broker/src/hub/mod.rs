@@ -60,7 +60,7 @@
 //! | packet | leaves once this is durable |
 //! |---|---|
 //! | response to a GET, SET, DEL, VDEL or KEYNOTIFY | the last write of its key; nothing if the request is refused for what it says itself |
-//! | response to a SCAN, "the quota has been exceeded" | all writes before it |
+//! | response to a SCAN or to a KEYNOTIFY of a pattern, "the quota has been exceeded" | all writes before it |
 //! | notification | its change |
 //! | PUBACK of a request | what the response waits for, and not before the PUBACKs of PUBLISHes that came before [MQTT-4.6.0-2] |
 //! | everything else, PINGRESP too | nothing; but PUBACKs keep their order |
@@ -401,7 +401,7 @@ impl Hub {
         self.report_omitted_lines(now);
         self.observe_clock(now);
         // Waiting fan-outs go first, so that their number does not keep growing.
-        if self.fanout_queue.len() < MAX_FANOUTS {
+        if self.fanout_queue.len() < MAX_FANOUTS && !self.service.has_many_waiting_changes() {
             self.service.advance(now);
             self.notify_watchers(None, now);
             self.process_outcomes(now);

@@ -71,6 +71,14 @@ impl Hub {
         ReviewOutcome::Ended { was_connected }
     }
 
+    /// Notifies a client whose rights may have changed that its watches of patterns concern other keys than before.
+    pub(super) fn resync(&mut self, id: SessionId, now: ClockReading) {
+        if let Some(session) = self.sessions.get(id) {
+            self.service.resync(&session.client);
+            self.notify_watchers(None, now);
+        }
+    }
+
     /// Gives a session the rights of its principal. If the session has more than these allow, returns them as an error instead, if there
     /// are any.
     fn apply_rights(&mut self, id: SessionId) -> Result<(), Option<Arc<Rights>>> {

@@ -93,12 +93,16 @@ impl Hub {
         if !session.principal.has_same_owner(&login.principal) {
             return self.reject_client(id, ReasonCode::NOT_AUTHORIZED, DIFFERENT_USER, now);
         }
+        let may_differ = session.needs_review || session.principal != login.principal;
         session.principal = login.principal;
         session.proof = login.credential;
         session.needs_review = false;
         // Other attributes may mean other rights.
         if self.review(owned, now) != ReviewOutcome::Continues {
             return;
+        }
+        if may_differ {
+            self.resync(owned, now);
         }
         self.set_auth_expiry(id, login.expires_wall_ms, now);
         self.append_auth(id, ReasonCode::SUCCESS, proof, now);

@@ -118,8 +118,8 @@ impl Hub {
                 change.disconnected += usize::from(is_told);
                 looks
             } else if let Some(client) = change.broker_clients.pop() {
-                let looks = self.service.keys_watched_by(&client).count();
-                self.review_broker_client(&client);
+                let looks = self.service.watches_of(&client);
+                self.review_broker_client(&client, now);
                 looks
             } else {
                 break;
@@ -132,8 +132,7 @@ impl Hub {
 
     fn review_steps(&self, id: SessionId) -> usize {
         self.sessions.get(id).map_or(0, |session| {
-            let watches = self.service.keys_watched_by(&session.client);
-            session.subscriptions.len() + watches.count()
+            session.subscriptions.len() + self.service.watches_of(&session.client)
         })
     }
 
@@ -150,7 +149,7 @@ impl Hub {
         }
         // Judged first, so that no will goes where it may not go any more.
         match self.review(id, now) {
-            ReviewOutcome::Continues => {}
+            ReviewOutcome::Continues => self.resync(id, now),
             ReviewOutcome::Ended { was_connected } => return was_connected,
         }
         let (Some(former), Some(session)) = (former, self.sessions.get(id)) else {

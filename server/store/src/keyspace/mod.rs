@@ -164,6 +164,12 @@ pub enum Fence {
 pub trait EventSink {
     /// Reports a change of an entry: by a request to this keyspace, by another writer of the engine, or by expiry.
     fn changed(&mut self, change: &ChangeEvent<'_>);
+    /// Reports a change of a key that is not [followed](Keyspace::follow), or whose followers have seen it. It concerns followed
+    /// [patterns](Keyspace::follow_pattern) only.
+    fn changed_unfollowed(&mut self, _change: &ChangeEvent<'_>) {}
+    /// Reports that changes may have been missed of keys that match followed [patterns](Keyspace::follow_pattern). Later changes are
+    /// reported again.
+    fn changes_missed(&mut self) {}
     /// Reports an entry that a [storage](statestored_storage) has to store again: only its [end](Expiry::at_wall_ms) differs.
     fn expiry_rewritten(&mut self, _record: Record) {}
     /// Reports the end of a pending request.
@@ -243,6 +249,7 @@ pub trait Keyspace: Debug + Send {
         capabilities.transactions = None;
         capabilities.max_get_keys = None;
         capabilities.scan_values = false;
+        capabilities.observe_matching = false;
         capabilities
     }
 
@@ -263,6 +270,27 @@ pub trait Keyspace: Debug + Send {
 
     /// Stops following the changes of a key. A pending [`follow`](Self::follow) of the key still ends, and its end is reported.
     fn unfollow(&mut self, _key: &[u8]) {}
+
+    /// Follows the changes of all keys that match a pattern. Ends with [`Reply::Ok`] once all further changes of such keys will be
+    /// reported, each once, in the order of their versions. It reports [missed changes](EventSink::changes_missed) as such. The changes
+    /// of other keys may be reported as well.
+    ///
+    /// By default, a keyspace that [announces](Self::capabilities) it reports all changes anyway, and any other rejects the request.
+    fn follow_pattern(
+        &mut self,
+        _context: &RequestContext,
+        _pattern: &Bytes,
+    ) -> Option<Completion> {
+        let reply = if self.capabilities().observe_matching {
+            Reply::Ok
+        } else {
+            Reply::Error(ServiceError::Syntax)
+        };
+        Some(Completion::reply(reply))
+    }
+
+    /// Stops following the changes of keys that match a pattern. A pending [`follow_pattern`](Self::follow_pattern) still ends.
+    fn unfollow_pattern(&mut self, _pattern: &[u8]) {}
 
     /// Reports the ends of pending requests, the changes by other writers, and the entries that expired until `now`. Stops after
     /// about `most` changes of the latter two kinds. [`next_ms`](Self::next_ms) returns whether more work is due at once.

@@ -17,6 +17,8 @@ pub enum Quota {
     Watches,
     /// The watches of one user.
     UserWatches,
+    /// The watches of one user of patterns with the same literal prefix.
+    UserPatterns,
 }
 
 impl fmt::Display for Quota {
@@ -34,6 +36,9 @@ impl fmt::Display for Quota {
             }
             Self::Watches => f.write_str("there are as many watches as --max-watches allows"),
             Self::UserWatches => f.write_str("the user has as many watches as --limit-user allows"),
+            Self::UserPatterns => {
+                f.write_str("the user watches 32 patterns with the same beginning already")
+            }
         }
     }
 }

@@ -59,6 +59,10 @@ pub enum CheckedRequest<'a> {
     Watch(&'a Bytes),
     /// Stop watching this key.
     Unwatch(&'a Bytes),
+    /// Watch all keys that match this pattern.
+    WatchPattern(&'a Bytes),
+    /// Stop watching the keys that match this pattern.
+    UnwatchPattern(&'a Bytes),
     /// Return a page of the keys that match a pattern, or of their entries.
     Scan {
         /// The pattern.
@@ -230,6 +234,8 @@ pub fn check<'a>(
         }
         Command::Watch { key } => CheckedRequest::Watch(key),
         Command::Unwatch { key } => CheckedRequest::Unwatch(key),
+        Command::WatchPattern { pattern } => CheckedRequest::WatchPattern(pattern),
+        Command::UnwatchPattern { pattern } => CheckedRequest::UnwatchPattern(pattern),
         Command::Scan {
             pattern,
             token,

@@ -60,16 +60,21 @@ impl Service {
                     timer: measured,
                     followers,
                 } = waiting;
-                if let (Some(watcher), Command::Watch { key }) = (watcher, &command)
-                    && !matches!(
-                        &end,
-                        Completion::Answered {
-                            reply: Reply::Ok,
-                            ..
-                        }
-                    )
-                {
-                    self.unwatch(&watcher, key);
+                let has_begun = matches!(
+                    &end,
+                    Completion::Answered {
+                        reply: Reply::Ok,
+                        ..
+                    }
+                );
+                match (watcher.filter(|_| !has_begun), &command) {
+                    (Some(watcher), Command::Watch { key }) => {
+                        self.unwatch(&watcher, key);
+                    }
+                    (Some(watcher), Command::WatchPattern { pattern }) => {
+                        self.unwatch_pattern(&watcher, pattern);
+                    }
+                    _ => {}
                 }
                 let verb = Verb::of(&command);
                 let outcome = self.complete_pending(ticket, command, place.as_ref(), end);

@@ -6,8 +6,9 @@
 //!
 //! 1. **Payload**: the errors of [`Command::decode`], then a key or pattern that is longer than the limit.
 //! 2. **Rights**: `not authorized` for a GET or KEYNOTIFY of a key that the client may not read, and for an MGET with
-//!    such a key. The same for a SET, DEL or VDEL of a key that it may not write, and for a SCAN if it may not read
-//!    anything. A SCAN treats keys that the client may not read as absent, before any limit. CAPS is for all clients.
+//!    such a key. The same for a SET, DEL or VDEL of a key that it may not write, and for a SCAN or a KEYNOTIFY of a
+//!    pattern if it may not read anything. A SCAN treats keys that the client may not read as absent, before any limit. A
+//!    watch of a pattern notifies only of keys that the client may read. CAPS is for all clients.
 //! 3. **Redelivery**: a SET, DEL, VDEL or TXN that was answered before is answered again. A command that could change
 //!    an entry is over the quota here if the process cannot hold another copy of it.
 //! 4. **Timestamps**: `malformed timestamp` for a `__ts` or `__ft` that is not an HLC, on any command that carries one
@@ -162,7 +163,10 @@ impl Service {
         if let Some(end) = end {
             return self.complete_at_once(end, command, id, request);
         }
-        let is_watch = matches!(command, Command::Watch { .. });
+        let is_watch = matches!(
+            command,
+            Command::Watch { .. } | Command::WatchPattern { .. }
+        );
         RequestProgress::Pending(self.pending_requests.insert(PendingRequest {
             command,
             replay_slot: id.and_then(|id| {
@@ -182,7 +186,9 @@ impl Service {
             (bytes.len() > max_bytes).then(|| ServiceError::too_long(what, max_bytes))
         };
         let error = match command {
-            Command::Scan { pattern, .. } => check("pattern", pattern),
+            Command::Scan { pattern, .. }
+            | Command::WatchPattern { pattern }
+            | Command::UnwatchPattern { pattern } => check("pattern", pattern),
             Command::Set { key, .. }
             | Command::Get { key, .. }
             | Command::Del { key, .. }
@@ -274,17 +280,26 @@ impl Service {
                 }
             }
             Ok(CheckedRequest::Capabilities) => {
-                let capabilities = self.keyspace.capabilities();
+                let mut capabilities = self.keyspace.capabilities();
+                capabilities.observe_matching &= self.config.allows_patterns;
                 Some(Completion::reply(Reply::Capabilities(capabilities)))
             }
             Ok(CheckedRequest::Watch(key)) => self.watch(key, request, context),
             Ok(CheckedRequest::Unwatch(key)) => {
                 let was_watched = self.unwatch(request.client, key);
-                Some(Completion::reply(if was_watched {
-                    Reply::Ok
-                } else {
-                    Reply::Count(0)
-                }))
+                Some(unwatch_end(was_watched))
+            }
+            Ok(CheckedRequest::WatchPattern(_) | CheckedRequest::UnwatchPattern(_))
+                if !self.can_follow_patterns() =>
+            {
+                Some(error_end(ServiceError::Syntax))
+            }
+            Ok(CheckedRequest::WatchPattern(pattern)) => {
+                self.watch_pattern(pattern, request, context)
+            }
+            Ok(CheckedRequest::UnwatchPattern(pattern)) => {
+                let was_watched = self.unwatch_pattern(request.client, pattern);
+                Some(unwatch_end(was_watched))
             }
             Ok(CheckedRequest::GetMany(keys)) => {
                 let max_reply_bytes = envelope.max_reply_bytes;
@@ -336,6 +351,46 @@ impl Service {
         }
         was_watched
     }
+
+    fn can_follow_patterns(&self) -> bool {
+        self.config.allows_patterns && self.keyspace.capabilities().observe_matching
+    }
+
+    #[inline(never)]
+    fn watch_pattern(
+        &mut self,
+        pattern: &Bytes,
+        request: &Request<'_>,
+        context: &RequestContext,
+    ) -> Option<Completion> {
+        match self
+            .changes
+            .watches
+            .watch_pattern(request.client, request.principal, pattern)
+        {
+            Ok(()) => self.keyspace.follow_pattern(context, pattern),
+            Err(error) => Some(error_end(error)),
+        }
+    }
+
+    /// Ends a watch of a pattern. Returns whether there was one.
+    #[inline(never)]
+    pub(super) fn unwatch_pattern(&mut self, client: &str, pattern: &[u8]) -> bool {
+        let was_watched = self.changes.watches.unwatch_pattern(client, pattern);
+        if was_watched && !self.changes.watches.is_pattern_watched(pattern) {
+            self.keyspace.unfollow_pattern(pattern);
+        }
+        was_watched
+    }
+}
+
+/// Returns the end of a request to end a watch.
+fn unwatch_end(was_watched: bool) -> Completion {
+    Completion::reply(if was_watched {
+        Reply::Ok
+    } else {
+        Reply::Count(0)
+    })
 }
 
 fn error_end(error: ServiceError) -> Completion {

@@ -45,11 +45,10 @@ impl Service {
         self.keyspace.entry_view(key, most_bytes, now)
     }
 
-    /// Returns the clients that watch a key.
-    pub fn watchers(&self, key: &[u8]) -> &[Arc<str>] {
-        self.changes
-            .watches
-            .watchers(key)
-            .map_or(&[], |clients| clients)
+    /// Returns the clients that watch a key, or a pattern that the key matches.
+    pub fn watchers(&self, key: &[u8]) -> Arc<Vec<Arc<str>>> {
+        let watches = &self.changes.watches;
+        let recipients = watches.recipients(watches.watchers(key), key, &mut 0);
+        recipients.map(|(clients, _)| clients).unwrap_or_default()
     }
 }

@@ -30,6 +30,7 @@ mod completion;
 mod config;
 mod execute;
 mod inspect;
+mod pattern_index;
 mod pending;
 mod replay_cache;
 mod request;
@@ -42,8 +43,8 @@ mod watches;
 pub use crate::keyspace::Ticket;
 pub use config::ServiceConfig;
 pub use request::{
-    ChangeNotification, CommitIndex, NotExecutedReason, Outcome, READ_ONLY, ReplyEnvelope, Request,
-    RequestEnvelope, RequestProgress,
+    ChangeNotification, CommitIndex, NotExecutedReason, NotificationScope, Outcome, READ_ONLY,
+    ReplyEnvelope, Request, RequestEnvelope, RequestProgress,
 };
 pub use statestored_common::ClockReading;
 pub use watches::TOO_MANY_WATCHES;
@@ -70,6 +71,7 @@ use statestored_storage::Batch;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use watches::Unwatched;
 
 /// Approximate maximum number of changes that one call of [`Service::advance`] makes or takes over.
 const CHANGES_PER_CALL: usize = 256;
@@ -259,12 +261,24 @@ impl Service {
 
     /// Returns whether there are notifications to take.
     pub fn has_notifications(&self) -> bool {
-        !self.changes.notifications.is_empty()
+        !self.changes.notifications.is_empty() || self.has_waiting_changes()
     }
 
-    /// Exchanges `into`, which must be empty, for the notifications of all changes since the last call. Returns the
-    /// commit that they wait for.
+    /// Returns whether changes wait for their comparison with the watched patterns, which
+    /// [`take_notifications`](Self::take_notifications) continues.
+    pub fn has_waiting_changes(&self) -> bool {
+        !self.changes.waiting.is_empty()
+    }
+
+    /// Returns whether so many of them wait that no request should add more.
+    pub fn has_many_waiting_changes(&self) -> bool {
+        self.changes.is_full()
+    }
+
+    /// Exchanges `into`, which must be empty, for the notifications of all changes since the last call, except those that
+    /// [wait](Self::has_waiting_changes). Returns the commit that they wait for.
     pub fn take_notifications(&mut self, into: &mut Vec<ChangeNotification>) -> CommitIndex {
+        self.changes.compare_waiting();
         std::mem::swap(&mut self.changes.notifications, into);
         self.commits
             .index_revealing(&RevealedState::Everything, &self.changes.writes)
@@ -321,7 +335,7 @@ impl Service {
         self.is_read_only
     }
 
-    /// Returns the number of watches.
+    /// Returns the number of watches of keys and patterns.
     pub fn watch_count(&self) -> u64 {
         self.changes.watches.len()
     }
@@ -356,7 +370,15 @@ impl Service {
         let keyspace = &mut self.keyspace;
         self.changes
             .watches
-            .end_watches(client, |key| keyspace.unfollow(key));
+            .end_watches(client, |unwatched| match unwatched {
+                Unwatched::Key(key) => keyspace.unfollow(key),
+                Unwatched::Pattern(pattern) => keyspace.unfollow_pattern(pattern),
+            });
+    }
+
+    /// Notifies a client that changes of keys which match its patterns may be missing.
+    pub fn resync(&mut self, client: &Arc<str>) {
+        self.changes.resync_client(client);
     }
 
     /// Forgets the answers to a client's requests: its session has ended, or its client id belongs to another principal
@@ -376,12 +398,39 @@ impl Service {
         self.changes.watches.is_watching(client, key)
     }
 
-    /// Returns whether the client watches any key.
-    pub fn is_watching_any(&self, client: &str) -> bool {
-        self.changes.watches.keys_of(client).next().is_some()
+    /// Returns whether the client still has a watch through which it gets a notification of this scope about this key. Adds the cost to
+    /// `steps`, roughly in nanoseconds.
+    pub fn is_notified(
+        &self,
+        client: &str,
+        key: &[u8],
+        scope: NotificationScope,
+        steps: &mut usize,
+    ) -> bool {
+        let watches = &self.changes.watches;
+        match scope {
+            NotificationScope::Key => watches.is_watching(client, key),
+            NotificationScope::Matching => watches.is_notified(client, key, steps),
+            NotificationScope::Pattern => watches.is_watching_pattern(client, key),
+        }
     }
 
-    /// Returns the clients that watch any key.
+    /// Returns whether the client watches any key or pattern.
+    pub fn is_watching_any(&self, client: &str) -> bool {
+        self.watches_of(client) > 0
+    }
+
+    /// Returns the number of keys and patterns that the client watches.
+    pub fn watches_of(&self, client: &str) -> usize {
+        self.changes.watches.count_of(client)
+    }
+
+    /// Returns the patterns that the client watches.
+    pub fn patterns_watched_by(&self, client: &str) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.changes.watches.patterns_of(client)
+    }
+
+    /// Returns the clients that watch any key or pattern.
     pub fn watching_clients(&self) -> impl Iterator<Item = &Arc<str>> {
         self.changes.watches.clients()
     }

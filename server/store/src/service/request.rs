@@ -148,7 +148,14 @@ impl RevealedState {
                 Self::Nothing
             }
             // The changes of a transaction are in the newest commit.
-            (_, Command::Scan { .. } | Command::Transact { .. }) => Self::Everything,
+            // The reply to a watch of a pattern must not overtake earlier changes of any key that matches.
+            (
+                _,
+                Command::Scan { .. }
+                | Command::Transact { .. }
+                | Command::WatchPattern { .. }
+                | Command::UnwatchPattern { .. },
+            ) => Self::Everything,
             // The reply that begins a watch must not overtake changes that an earlier watch has seen.
             (
                 _,
@@ -165,17 +172,43 @@ impl RevealedState {
     }
 }
 
+/// The watches through which the clients of a notification get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotificationScope {
+    /// All clients watch the key itself.
+    Key,
+    /// Some clients watch a pattern that the key matches. A client is notified only if it may read the key.
+    Matching,
+    /// All clients watch the pattern that the notification has in place of a key.
+    Pattern,
+}
+
 /// A change of which watching clients are notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeNotification {
     /// Watching clients, in the order of their client ids. A client that changes a key it watches is among them.
     pub clients: Arc<Vec<Arc<str>>>,
-    /// The key.
+    /// The watches of these clients.
+    pub scope: NotificationScope,
+    /// The key, or the pattern of an [`Event::Resync`].
     pub key: Bytes,
     /// The change.
     pub event: Event,
     /// Version of the change.
     pub version: Hlc,
+}
+
+impl ChangeNotification {
+    /// Notifies clients that changes of keys which match this pattern may be missing.
+    pub fn resync(pattern: &[u8], clients: &Arc<Vec<Arc<str>>>) -> Self {
+        Self {
+            clients: Arc::clone(clients),
+            scope: NotificationScope::Pattern,
+            key: Bytes::copy_from_slice(pattern),
+            event: Event::Resync,
+            version: Hlc::store_version((0, 0)),
+        }
+    }
 }
 
 impl From<Reply> for ReplyEnvelope {

@@ -66,7 +66,10 @@ impl Verb {
             Command::GetMany { .. } => Self::Mget,
             Command::Del { .. } => Self::Del,
             Command::Vdel { .. } => Self::Vdel,
-            Command::Watch { .. } | Command::Unwatch { .. } => Self::Keynotify,
+            Command::Watch { .. }
+            | Command::Unwatch { .. }
+            | Command::WatchPattern { .. }
+            | Command::UnwatchPattern { .. } => Self::Keynotify,
             Command::Scan { .. } => Self::Scan,
             Command::Transact { .. } => Self::Txn,
             Command::Capabilities => Self::Caps,

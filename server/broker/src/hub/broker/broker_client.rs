@@ -135,6 +135,16 @@ impl Hub {
         Some(rights.unwrap_or_else(Rights::none))
     }
 
+    /// Returns whether a client that watches something may read this key.
+    pub(super) fn broker_client_may_read(&self, client: &str, key: &[u8]) -> bool {
+        let named_clients = self.broker.as_ref().map(|broker| &broker.named_clients);
+        match named_clients.and_then(|named_clients| named_clients.get(client)) {
+            Some(known) => known.rights.as_ref().is_none_or(|it| it.may_read(key)),
+            // Rules need a known user.
+            None => self.policy.is_none(),
+        }
+    }
+
     /// Forgets a client that has neither remembered answers nor watches any more.
     pub(super) fn forget_broker_client(&mut self, client: &str) {
         let Some(broker) = &mut self.broker else {
@@ -156,8 +166,9 @@ impl Hub {
         clients.map(Arc::clone).collect()
     }
 
-    /// Applies changed rules to a client: its watches end if it may not read all that it watches any more.
-    pub(in super::super) fn review_broker_client(&mut self, client: &Arc<str>) {
+    /// Applies changed rules to a client: its watches end if it may not read all keys that it watches any more. Otherwise its watches of
+    /// patterns concern other keys than before.
+    pub(in super::super) fn review_broker_client(&mut self, client: &Arc<str>, now: ClockReading) {
         let broker_client = self
             .broker
             .as_ref()
@@ -177,5 +188,7 @@ impl Hub {
         {
             broker_client.rights = rights;
         }
+        self.service.resync(client);
+        self.notify_watchers(None, now);
     }
 }

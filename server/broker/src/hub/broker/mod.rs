@@ -21,6 +21,7 @@ mod error;
 mod group;
 mod identity;
 mod local_refusals;
+mod lost_notifications;
 mod metrics;
 mod outgoing_message;
 mod pending_request;
@@ -39,6 +40,7 @@ pub use error::BrokerError;
 use group::Group;
 use identity::IdentityError;
 pub use identity::IdentityKey;
+use lost_notifications::LostNotifications;
 pub use metrics::BrokerMetrics;
 use outgoing_message::OutgoingMessage;
 use pending_request::PendingRequest;
@@ -126,6 +128,7 @@ pub(super) struct Broker {
     outgoing_bytes: usize,
     /// Refusals that wait until their request is acknowledged, by the number of the request.
     refusals: BTreeMap<u64, OutgoingMessage>,
+    lost_notifications: LostNotifications,
     /// Messages that the broker has not acknowledged, in the order of publishing.
     in_flight: BTreeMap<u64, OutgoingMessage>,
     next_tag: u64,
@@ -170,6 +173,7 @@ impl Broker {
             queue: VecDeque::new(),
             outgoing_bytes: 0,
             refusals: BTreeMap::new(),
+            lost_notifications: LostNotifications::default(),
             in_flight: BTreeMap::new(),
             next_tag: 0,
             awaited_commit: 0,
@@ -389,6 +393,7 @@ impl Hub {
             return Err(BrokerError::LogOverflow);
         }
         self.poll_group(now);
+        self.report_lost_notifications(now);
         self.publish_outgoing(now)?;
         self.settle(now);
         self.probe_broker(now)?;

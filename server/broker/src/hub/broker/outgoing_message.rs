@@ -8,7 +8,7 @@ use statestore_protocol::mqtt::session::{PublishOptions, SessionError};
 use statestore_protocol::mqtt::{EncodeError, ReasonCode};
 use statestore_protocol::topic;
 use statestored_common::ClockReading;
-use statestored_store::service::CommitIndex;
+use statestored_store::service::{CommitIndex, NotificationScope};
 use std::sync::Arc;
 
 /// Milliseconds without an acknowledgement of a message after which a broker counts as broken.
@@ -162,9 +162,14 @@ impl Hub {
         notification: &NotificationFanout,
         now: ClockReading,
     ) {
+        if notification.scope == NotificationScope::Matching
+            && !self.broker_client_may_read(client, &notification.key)
+        {
+            return;
+        }
         if !self.has_broker_capacity() {
             self.metrics.dropped_full += 1;
-            return;
+            return self.record_lost_notification(client);
         }
         let Some(broker) = &mut self.broker else {
             return;

@@ -1,8 +1,8 @@
 //! Tests of the state that is kept for clients that the broker, or a client that writes through it, names.
 use super::*;
 use crate::hub::HubConfig;
-use statestore_protocol::Reply;
 use statestore_protocol::mqtt::{ConnAck, Packet, PubAck, Publish, PublishHeader, SubAck, decode};
+use statestore_protocol::{Command, Reply};
 use statestored_store::service::{Service, ServiceConfig};
 
 const NOW: ClockReading = ClockReading {
@@ -381,4 +381,57 @@ fn only_watching_clients_have_leases() {
     assert_eq!(leases(&hub), 1);
     hub.end_watches("\0b", None, 0, NOW);
     assert_eq!(leases(&hub), 0);
+}
+
+/// Acknowledges the PUBLISHes among packets, as the broker does.
+fn acknowledge(hub: &mut Hub, said: &[Packet]) {
+    for publish in responses(said) {
+        let mut puback = BytesMut::new();
+        PubAck::success(publish.packet_id().unwrap())
+            .encode(u32::MAX, &mut puback)
+            .unwrap();
+        deliver_packet(hub, puback).unwrap();
+    }
+}
+
+#[test]
+fn a_dropped_notification_is_a_gap_of_each_watched_pattern() {
+    let limits = HubLimits {
+        max_queued_messages: 3,
+        ..HubLimits::default()
+    };
+    let mut hub = hub_with(limits, None);
+    attach(&mut hub);
+    let keys = ["k1", "k2", "k3", "k4"];
+    let sets = keys.map(|key| ["SET", key, "v"]);
+    let watches = ["k*", "*"].map(|pattern| ["KEYNOTIFY", pattern, "MATCH"]);
+    for (id, words) in (1..).zip(sets.iter().chain(&watches)) {
+        let said = deliver_packet(&mut hub, request(id, "watcher", words)).unwrap();
+        acknowledge(&mut hub, &said);
+    }
+    hub.broker_disconnected(None, NOW);
+    for key in keys {
+        let command = Command::Del {
+            key: key.into(),
+            if_version: None,
+        };
+        hub.submit_for_operator(&command, None, NOW);
+    }
+    assert_eq!(hub.metrics.dropped_full, 1, "three wait");
+    attach(&mut hub);
+    let said = deliver_packet(&mut hub, BytesMut::new()).unwrap();
+    let gaps = responses(&said);
+    let mut topics: Vec<_> = gaps.iter().map(|gap| gap.topic()).collect();
+    topics.sort_unstable();
+    let patterns = [&b"*"[..], b"k*"];
+    assert_eq!(
+        topics,
+        patterns.map(|it| topic::notification("watcher", it))
+    );
+    for gap in gaps {
+        let payload = gap.payload_bytes();
+        assert_eq!(payload, b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nRESYNC\r\n");
+    }
+    let said = deliver_packet(&mut hub, BytesMut::new()).unwrap();
+    assert!(responses(&said).is_empty(), "each is notified once");
 }

@@ -116,6 +116,7 @@ impl ChangeRecorder {
                 value: match notification.event {
                     Event::Set(value) => Some(value),
                     Event::Deleted => None,
+                    Event::Resync => return Err("a gap was notified without a pattern".to_owned()),
                 },
                 version: version(&notification.version),
             });
