@@ -1,4 +1,4 @@
-//! Order of the notifications about the changes of one transaction.
+//! Order of notifications: about the changes of one transaction, and to watches of patterns.
 use super::keeping::ask;
 use super::world::{Peer, Store};
 use super::{Engine, block_on};
@@ -31,13 +31,57 @@ pub(crate) fn notifications_of_a_transaction_follow_its_operation_order<E: Engin
         assert!(matches!(outcome, TransactionOutcome::Applied(_)));
     });
     for watching in &mut watching {
-        let told = KEYS.map(|_| watching.message().topic().to_owned());
-        let expected = KEYS.map(|key| {
-            key.bytes()
-                .fold(String::new(), |digits, byte| format!("{digits}{byte:02X}"))
-        });
-        for (topic, key) in told.iter().zip(&expected) {
-            assert!(topic.to_uppercase().ends_with(key), "{told:?}");
+        assert_notified(watching);
+    }
+}
+
+/// Asserts that the next notifications are about the keys, in their order.
+fn assert_notified(watching: &mut Peer) {
+    let told = KEYS.map(|_| watching.message().topic().to_owned());
+    let expected = KEYS.map(|key| {
+        key.bytes()
+            .fold(String::new(), |digits, byte| format!("{digits}{byte:02X}"))
+    });
+    for (topic, key) in told.iter().zip(&expected) {
+        assert!(topic.to_uppercase().ends_with(key), "{told:?}");
+    }
+}
+
+pub(crate) fn watches_of_patterns_see_the_changes_of_every_server_once<E: Engine>() {
+    let engine = E::start();
+    let storage = &engine.url("order");
+    let servers =
+        [(), ()].map(|()| Store::launch(&["--storage", storage, "--listen", "tcp://127.0.0.1:0"]));
+    let listeners = servers.each_ref().map(|server| server.listener.unwrap());
+    let mut watching = listeners.map(|listener| Peer::connect(listener, "watching"));
+    for watching in &mut watching {
+        for parts in [
+            &["KEYNOTIFY", "order-*", "MATCH"][..],
+            &["KEYNOTIFY", "*-[a-e]", "MATCH"],
+            &["KEYNOTIFY", KEYS[0]],
+        ] {
+            assert_eq!(ask(watching, parts, &mut Vec::new()), "+OK\r\n");
+        }
+    }
+    let mut writing = listeners.map(|listener| Peer::connect(listener, "writing"));
+    for (number, key) in KEYS.into_iter().enumerate() {
+        let writing = &mut writing[number % 2];
+        assert_eq!(
+            ask(writing, &["SET", "other", "v"], &mut Vec::new()),
+            "+OK\r\n"
+        );
+        assert_eq!(ask(writing, &["SET", key, "v"], &mut Vec::new()), "+OK\r\n");
+    }
+    for watching in &mut watching {
+        assert_notified(watching);
+        for pattern in ["order-*", "*-[a-e]"] {
+            let mut told = Vec::new();
+            let answer = ask(
+                watching,
+                &["KEYNOTIFY", pattern, "MATCH", "STOP"],
+                &mut told,
+            );
+            assert_eq!((answer.as_str(), told.len()), ("+OK\r\n", 0));
         }
     }
 }

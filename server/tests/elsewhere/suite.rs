@@ -323,7 +323,10 @@ pub(crate) use super::backups::{
     a_backup_is_a_consistent_snapshot_with_versions_fences_and_expiries,
 };
 pub(crate) use super::operators::operators_list_and_delete_entries;
-pub(crate) use super::order::notifications_of_a_transaction_follow_its_operation_order;
+pub(crate) use super::order::{
+    notifications_of_a_transaction_follow_its_operation_order,
+    watches_of_patterns_see_the_changes_of_every_server_once,
+};
 pub(crate) use super::remaining::the_remaining_time_is_never_missing_or_zero;
 pub(crate) use super::restores::{
     a_backup_is_served_from_an_engine_as_from_a_data_folder,
@@ -357,6 +360,7 @@ macro_rules! suite {
             a_transaction_is_atomic_at_all_nodes
             reads_of_several_keys_see_whole_transactions
             notifications_of_a_transaction_follow_its_operation_order
+            watches_of_patterns_see_the_changes_of_every_server_once
             observers_at_every_node_are_notified_and_expiry_only_once
             an_expiry_is_notified_once_although_its_server_was_killed
             a_lock_has_one_holder_on_all_nodes
