@@ -1,5 +1,6 @@
 //! Actions that exercise the model.
-use crate::simulation::WALL;
+use super::Model;
+use crate::simulation::{Simulation, WALL};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub(crate) enum Action {
     Vdel(usize, usize, VersionCondition, Option<u64>),
     Watch(usize, usize),
     Unwatch(usize, usize),
+    /// Whether the watch begins; otherwise it ends.
+    WatchPattern(usize, usize, bool),
     Disconnect(usize),
     Scan,
     ScanValues,
@@ -41,11 +44,19 @@ pub(crate) enum VersionCondition {
 pub(crate) const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) const VALUES: [&str; 3] = ["x", "y", "longer than the others"];
 pub(crate) const CLIENTS: [&str; 2] = ["p", "q"];
+/// Patterns, each with the keys that match.
+pub(crate) const PATTERNS: [(&str, &[&str]); 4] = [
+    ("*", &KEYS),
+    ("[a-c]", &["a", "b", "c"]),
+    ("a*", &["a"]),
+    ("b", &["b"]),
+];
 
 pub(crate) fn action() -> impl Strategy<Value = Action> {
     let key = || 0..KEYS.len();
     let value = || 0..VALUES.len();
     let client = || 0..CLIENTS.len();
+    let pattern = || 0..PATTERNS.len();
     let token = || {
         prop_oneof![
             2 => Just(None),
@@ -99,6 +110,8 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(key, value, named, token)| Action::Vdel(key, value, named, token)),
         1 => (client(), key()).prop_map(|(client, key)| Action::Watch(client, key)),
         1 => (client(), key()).prop_map(|(client, key)| Action::Unwatch(client, key)),
+        2 => (client(), pattern(), any::<bool>())
+            .prop_map(|(client, pattern, begins)| Action::WatchPattern(client, pattern, begins)),
         1 => client().prop_map(Action::Disconnect),
         1 => Just(Action::Scan),
         1 => Just(Action::ScanValues),
@@ -106,4 +119,22 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Expire),
         1 => Just(Action::Restart),
     ]
+}
+
+/// Begins or ends a watch of a pattern. Returns the response, and what the model expects.
+pub(super) fn watch_pattern(
+    sim: &mut Simulation,
+    model: &mut Model,
+    (client, pattern): (&'static str, usize),
+    begins: bool,
+) -> (String, String) {
+    model.expire(sim.now);
+    let watch = format!("KEYNOTIFY {} MATCH", PATTERNS[pattern].0);
+    if begins {
+        model.patterns.insert((pattern, client));
+        return (sim.run_as(client, &watch), "+OK".into());
+    }
+    let was = model.patterns.remove(&(pattern, client));
+    let got = sim.run_as(client, &format!("{watch} STOP"));
+    (got, if was { "+OK" } else { ":0" }.into())
 }

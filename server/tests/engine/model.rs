@@ -5,7 +5,7 @@ mod actions;
 use crate::simulation::{MONO, Simulation, config, entry_page, hlc, page, payload, text, version};
 use crate::store;
 use crate::terms::StorageTraits;
-use actions::{Action, CLIENTS, KEYS, VALUES, VersionCondition, action};
+use actions::{Action, CLIENTS, KEYS, PATTERNS, VALUES, VersionCondition, action, watch_pattern};
 use proptest::prelude::*;
 use statestore_protocol::{Hlc, PageEntry};
 use statestored_common::ClockReading;
@@ -31,6 +31,8 @@ struct Model {
     /// The last deletion of each key.
     deleted: BTreeMap<String, Version>,
     watchers: BTreeMap<String, BTreeSet<String>>,
+    /// Watched patterns, each with the client.
+    patterns: BTreeSet<(usize, &'static str)>,
     highest_deletion: Version,
     /// Minimum difference of the wall clock to the monotonic clock when expiry times were stored.
     ahead: Option<i64>,
@@ -44,6 +46,7 @@ impl Model {
             items: BTreeMap::new(),
             deleted: BTreeMap::new(),
             watchers: BTreeMap::new(),
+            patterns: BTreeSet::new(),
             highest_deletion: (0, 0),
             ahead: None,
             notified: Vec::new(),
@@ -68,7 +71,12 @@ impl Model {
     }
 
     fn notify(&mut self, key: &str, what: &str, (wall, counter): Version) {
-        for client in self.watchers.get(key).into_iter().flatten() {
+        let matching = |&&(pattern, _): &&(usize, &str)| PATTERNS[pattern].1.contains(&key);
+        let of_patterns = self.patterns.iter().filter(matching);
+        let of_key = self.watchers.get(key).into_iter().flatten();
+        let of_patterns = of_patterns.map(|(_, client)| *client);
+        let clients = of_key.map(String::as_str).chain(of_patterns);
+        for client in clients.collect::<BTreeSet<&str>>() {
             let line = format!("{client} {key} {what} @{wall}+{counter}");
             self.notified.push(line);
         }
@@ -256,6 +264,7 @@ impl Model {
 
     fn restart(&mut self, now: ClockReading) {
         self.watchers.clear();
+        self.patterns.clear();
         self.ahead = None;
         if self.items.values().any(|item| item.end.is_some()) {
             self.stored(now);
@@ -396,7 +405,11 @@ fn run(sim: &mut Simulation, model: &mut Model, action: &Action) {
             let got = sim.run_as(CLIENTS[client], &format!("KEYNOTIFY {} STOP", KEYS[key]));
             (got, if was { "+OK" } else { ":0" }.into())
         }
+        Action::WatchPattern(client, pattern, begins) => {
+            watch_pattern(sim, model, (CLIENTS[client], pattern), begins)
+        }
         Action::Disconnect(client) => {
+            model.patterns.retain(|(_, its)| *its != CLIENTS[client]);
             sim.service.end_watches(CLIENTS[client]);
             for watchers in model.watchers.values_mut() {
                 watchers.remove(CLIENTS[client]);
