@@ -64,8 +64,29 @@ struct Inner {
     lagged: u64,
     /// Whether no state was added yet, or the only one was dropped for a marker.
     needs_state: bool,
+    /// The state that was read when the observer was added, until another one arrives.
+    initial: Option<InitialState>,
     waker: Option<Waker>,
     end_reason: Option<EndReason>,
+}
+
+/// The state that an observer got first, and that its watch does not know.
+#[derive(Debug)]
+struct InitialState {
+    /// Version of the state; `None` if the key was absent.
+    version: Option<Hlc>,
+    /// Whether changes may have been missed since, so that lower versions are newer.
+    has_gap: bool,
+}
+
+impl InitialState {
+    /// Returns whether the observer needs no other state with this version.
+    fn covers(&self, version: Option<&Hlc>) -> bool {
+        match (version, &self.version) {
+            (Some(version), Some(initial)) if !self.has_gap => version <= initial,
+            (version, initial) => version == initial.as_ref(),
+        }
+    }
 }
 
 /// Reason for the end of the observations.
@@ -91,6 +112,7 @@ impl ObservationQueue {
                 bytes: 0,
                 lagged: 0,
                 needs_state: true,
+                initial: None,
                 waker: None,
                 end_reason: None,
             }),
@@ -99,18 +121,24 @@ impl ObservationQueue {
 
     /// Adds a state, and drops older ones if the queue is full.
     pub(super) fn push(&self, observation: Observation) {
+        let waker = self.inner().push(observation);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Adds the state that was read when the observer was added, unless a notification has arrived before.
+    pub(super) fn push_initial(&self, observation: Observation) {
         let waker = {
             let mut inner = self.inner();
-            let bytes = observation.bytes();
-            while inner.observations.len() >= inner.capacity
-                || !inner.observations.is_empty() && inner.bytes.saturating_add(bytes) > MAX_BYTES
-            {
-                inner.drop_oldest();
+            if !inner.needs_state {
+                return;
             }
-            inner.bytes += bytes;
-            inner.observations.push_back(observation);
-            inner.needs_state = false;
-            inner.waker.take()
+            let version = observation.version().cloned();
+            let waker = inner.push(observation);
+            inner.initial = Some(InitialState {
+                version,
+                has_gap: false,
+            });
+            waker
         };
         waker.into_iter().for_each(Waker::wake);
     }
@@ -124,6 +152,9 @@ impl ObservationQueue {
     pub(super) fn resync(&self) {
         let waker = {
             let mut inner = self.inner();
+            if let Some(initial) = &mut inner.initial {
+                initial.has_gap = true;
+            }
             // The marker must stay before the state that follows and after the earlier ones. A conflating queue delivers only
             // the newest state, which is the one that follows.
             if inner.conflate && !inner.observations.is_empty() {
@@ -181,6 +212,27 @@ impl ObservationQueue {
 }
 
 impl Inner {
+    /// Adds a state. Returns the waker to call.
+    fn push(&mut self, observation: Observation) -> Option<Waker> {
+        let initial = self.initial.take();
+        if let Some(initial) = initial.filter(|it| it.covers(observation.version()))
+            && !self.needs_state
+        {
+            self.initial = Some(initial);
+            return None;
+        }
+        let bytes = observation.bytes();
+        while self.observations.len() >= self.capacity
+            || !self.observations.is_empty() && self.bytes.saturating_add(bytes) > MAX_BYTES
+        {
+            self.drop_oldest();
+        }
+        self.bytes += bytes;
+        self.observations.push_back(observation);
+        self.needs_state = false;
+        self.waker.take()
+    }
+
     fn take(&mut self) -> Option<Observation> {
         if self.lagged > 0 {
             return Some(Observation::Lagged(std::mem::take(&mut self.lagged)));
@@ -207,6 +259,15 @@ impl Inner {
 }
 
 impl Observation {
+    /// Returns the version of the state, if it has one.
+    fn version(&self) -> Option<&Hlc> {
+        match self {
+            Self::Set { version, .. } => Some(version),
+            Self::Deleted { version } => version.as_ref(),
+            Self::Resync | Self::Lagged(_) => None,
+        }
+    }
+
     /// Returns the size of the value, in bytes.
     fn bytes(&self) -> usize {
         match self {
@@ -293,6 +354,35 @@ mod tests {
             ]
         );
         assert_eq!(queue.inner().bytes, 0);
+    }
+
+    #[test]
+    fn states_up_to_the_initial_one_are_not_repeated() {
+        let queue = ObservationQueue::new(Overflow::All(8));
+        queue.push_initial(deleted(3));
+        for number in [2, 3, 4, 4] {
+            queue.push(deleted(number));
+        }
+        assert_eq!(drain(&queue), [deleted(3), deleted(4), deleted(4)]);
+
+        // A state that arrived before is newer.
+        let queue = ObservationQueue::new(Overflow::Latest);
+        queue.push(deleted(5));
+        queue.push_initial(deleted(3));
+        assert_eq!(drain(&queue), [deleted(5)]);
+    }
+
+    #[test]
+    fn after_a_gap_only_a_state_that_differs_from_the_initial_one_follows() {
+        let queue = ObservationQueue::new(Overflow::All(8));
+        queue.push_initial(deleted(3));
+        assert_eq!(drain(&queue), [deleted(3)]);
+        queue.resync();
+        queue.push(deleted(3));
+        assert_eq!(drain(&queue), [Observation::Resync]);
+        // The store was restored.
+        queue.push(deleted(2));
+        assert_eq!(drain(&queue), [deleted(2)]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 use super::Client;
 use super::action::action;
 use super::call::invalid_argument;
-use super::observation_queue::{ObservationQueue, Overflow};
+use super::observation_queue::{Observation, ObservationQueue, Overflow};
 use super::observer::Observer;
 use super::shared::saturating_after;
+use super::{Entry, GetOptions};
 use crate::AsBytes;
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
@@ -21,6 +22,10 @@ pub struct ObserveOptions {
     pub overflow: Overflow,
     /// Time limit for the store to start the watch; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
+    /// Whether the first observation is the present state of the key. [`Observation::Deleted`](super::Observation::Deleted)
+    /// without a version means that the key is absent. The client reads the key after the watch has started, and merges the
+    /// response with the notifications by version.
+    pub initial: bool,
 }
 
 impl ObserveOptions {
@@ -42,11 +47,18 @@ impl ObserveOptions {
         self.timeout = timeout.into();
         self
     }
+
+    /// Sets [`initial`](Self#structfield.initial).
+    #[must_use]
+    pub fn initial(mut self, initial: bool) -> Self {
+        self.initial = initial;
+        self
+    }
 }
 
 impl Client {
-    /// Observes a key. Every change after this call returns is observed. The state before is not, so read it afterwards if you
-    /// need it.
+    /// Observes a key. Every change after this call returns is observed. The state before is not, unless you set
+    /// [`ObserveOptions::initial`].
     ///
     /// The watch continues over reconnects; see [`Observation::Resync`](super::Observation::Resync). All observers of one key
     /// share one watch at the store (KEYNOTIFY).
@@ -68,26 +80,7 @@ impl Client {
         if key.as_ref().is_empty() {
             return Err(invalid_argument(command, "the key is empty"));
         }
-        self.shared().check_fail_fast(|| action(command))?;
-        let denied = |core: &super::shared::ClientState| {
-            core.exchange
-                .session()
-                .granted()
-                .get(1)
-                .copied()
-                .filter(|reason| reason.is_failure())
-        };
-        if let Some(reason) = denied(&self.shared().lock_state()) {
-            let explanation =
-                format!("the broker refused the subscription to notifications: {reason}");
-            let error = Error::new(
-                ErrorKind::Rejected,
-                Outcome::NotDone,
-                action(command),
-                explanation,
-            );
-            return Err(error.with_mqtt_reason(Some(reason)));
-        }
+        self.check_observation(command)?;
         let queue = Arc::new(ObservationQueue::new(options.overflow));
         let key = Bytes::copy_from_slice(key.as_ref());
         let timeout = options
@@ -103,6 +96,10 @@ impl Client {
             watch_guard: watching,
         };
         match self.shared().runtime.timeout_at(until, begun).await {
+            Ok(Ok(Ok(()))) if options.initial => {
+                let remaining = until.saturating_duration_since(Instant::now());
+                Box::pin(self.read_initial(observer, remaining)).await
+            }
             Ok(Ok(Ok(()))) => Ok(observer),
             Ok(Ok(Err(error))) => Err(error),
             // A watch ends with its connection, so no state is left at the store.
@@ -112,15 +109,55 @@ impl Client {
                 action(CommandRef::Watch { key: &key }),
                 "the client was closed",
             )),
-            Err(_) => Err(Error::new(
-                ErrorKind::TimedOut,
-                Outcome::Unknown,
-                action(CommandRef::Watch { key: &key }),
-                match self.shared().outage() {
-                    Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
-                    None => format!("the watch did not begin within {timeout:?}"),
-                },
-            )),
+            Err(_) => Err(self.start_timeout(CommandRef::Watch { key: &key }, timeout)),
         }
+    }
+
+    /// Reads the key, and makes its state the first observation unless a newer one has arrived.
+    async fn read_initial(&self, observer: Observer, timeout: Duration) -> Result<Observer, Error> {
+        let options = GetOptions::new().timeout(timeout);
+        let entry = self.shared().send_get(observer.key(), &options).await?;
+        observer.queue.push_initial(match entry {
+            Some(Entry { value, version, .. }) => Observation::Set { value, version },
+            None => Observation::Deleted { version: None },
+        });
+        Ok(observer)
+    }
+
+    /// Checks whether notifications can arrive. `command` starts the watch.
+    pub(super) fn check_observation(&self, command: CommandRef<'_>) -> Result<(), Error> {
+        self.shared().check_fail_fast(|| action(command))?;
+        let denied = |core: &super::shared::ClientState| {
+            core.exchange
+                .session()
+                .granted()
+                .get(1)
+                .copied()
+                .filter(|reason| reason.is_failure())
+        };
+        let Some(reason) = denied(&self.shared().lock_state()) else {
+            return Ok(());
+        };
+        let explanation = format!("the broker refused the subscription to notifications: {reason}");
+        let error = Error::new(
+            ErrorKind::Rejected,
+            Outcome::NotDone,
+            action(command),
+            explanation,
+        );
+        Err(error.with_mqtt_reason(Some(reason)))
+    }
+
+    /// Returns the error of a watch that did not start in time.
+    pub(super) fn start_timeout(&self, command: CommandRef<'_>, timeout: Duration) -> Error {
+        Error::new(
+            ErrorKind::TimedOut,
+            Outcome::Unknown,
+            action(command),
+            match self.shared().outage() {
+                Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
+                None => format!("the watch did not begin within {timeout:?}"),
+            },
+        )
     }
 }

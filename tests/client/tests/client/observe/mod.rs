@@ -2,6 +2,7 @@
 mod cancellation;
 mod distrusted_versions;
 mod ending;
+mod initial;
 mod renewing;
 
 use crate::support::{Broker, CLIENT_ID, Peer, session_present, version, within};
