@@ -80,8 +80,9 @@ pub use as_bytes::AsBytes;
 /// The version of `bytes` whose types are in the signatures of this crate.
 pub use bytes;
 pub use client::{
-    CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entries, Entry, Expiry,
-    GetOptions, Observation, ObserveOptions, Observer, Overflow, Scan, ScanOptions, ScanStream,
+    CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entries, Entry,
+    EntryScan, Expiry, GetOptions, MatchObservation, MatchObserver, Observation,
+    ObserveMatchingOptions, ObserveOptions, Observer, Overflow, Scan, ScanOptions, ScanStream,
     SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, TryNextError,
     VdelOutcome,
 };

@@ -69,6 +69,7 @@ impl Drop for DriverGuard<'_> {
             .unwrap_or_else(|| closed("its runtime was shut down"));
         self.shared.close(lost_reason, error.reason());
         self.shared.watches.close(lost_reason, &error);
+        self.shared.patterns.close(lost_reason, &error);
         self.shared
             .state
             .send_replace(ConnectionState::Closed { lost_reason, error });
@@ -174,6 +175,7 @@ async fn drive(
         }
         let is_takeover = report_connection_lost(shared, &lost, renews);
         shared.watches.disconnected();
+        shared.patterns.disconnected();
         if let ConnectionError::Closing = lost {
             return closed("it was closed");
         }
@@ -328,6 +330,7 @@ async fn connect_and_run(
                 } else {
                     shared.lock_state().exchange.counters.reconnects += 1;
                     shared.watches.resync();
+                    shared.patterns.reconnected();
                 }
                 connection.deliver();
                 match connection.run(false).await {

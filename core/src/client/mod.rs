@@ -24,14 +24,15 @@ mod get_many;
 mod if_version;
 mod input;
 mod lease_tracker;
+mod matching;
 mod observation_queue;
 mod observe;
 mod observer;
 mod outage;
 mod output;
+mod patterns;
 pub(crate) mod runtime_handle;
 mod scan;
-mod scan_stream;
 mod set;
 mod set_many;
 mod shared;
@@ -58,11 +59,12 @@ pub use expiry::Expiry;
 pub(crate) use expiry::{MIN_EXPIRY, certain_lifetime, check_expiry};
 pub use get::{Entry, GetOptions};
 pub(crate) use lease_tracker::LeaseRegistration;
+pub use matching::{MatchObserver, ObserveMatchingOptions};
 pub use observation_queue::{Observation, Overflow};
 pub use observe::ObserveOptions;
 pub use observer::{Observer, TryNextError};
-pub use scan::{Scan, ScanOptions};
-pub use scan_stream::ScanStream;
+pub use patterns::MatchObservation;
+pub use scan::{EntryScan, Scan, ScanOptions, ScanStream};
 pub use set::{SetOptions, SetOutcome};
 pub use state::ConnectionState;
 pub use transact::{TransactOptions, TransactionOutcome};
@@ -89,7 +91,8 @@ const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A client of the state store.
 ///
-/// Clones share one connection. It ends when the last clone, and the last [`Observer`] and [`Scan`] made from it, is dropped.
+/// Clones share one connection. It ends when the last clone, and the last [`Observer`], [`MatchObserver`] and [`Scan`] made
+/// from it, is dropped.
 /// The client restores a lost connection in the background; requests wait for that until they time out.
 ///
 /// ```no_run

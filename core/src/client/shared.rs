@@ -3,6 +3,7 @@ use super::ConnectionState;
 use super::capabilities_cache::CapabilitiesCache;
 use super::contended_locks::ContendedLocks;
 use super::lease_tracker::LeaseTracker;
+use super::patterns::PatternRegistry;
 use super::runtime_handle::RuntimeHandle;
 use super::watches::Watches;
 use crate::platform::Platform;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) contended_locks: ContendedLocks,
     pub(crate) leases: LeaseTracker,
     pub(super) watches: Watches,
+    pub(super) patterns: PatternRegistry,
     /// Known capabilities of the store.
     pub(super) capabilities: CapabilitiesCache,
     pub(super) state: watch::Sender<ConnectionState>,
@@ -129,6 +131,7 @@ impl Shared {
             contended_locks: ContendedLocks::default(),
             leases: LeaseTracker::default(),
             watches: Watches::default(),
+            patterns: PatternRegistry::default(),
             capabilities: CapabilitiesCache::default(),
             state: watch::Sender::new(ConnectionState::Connecting),
             lost_at: Mutex::new(None),

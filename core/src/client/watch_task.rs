@@ -7,7 +7,8 @@ use crate::TransactionRecord;
 use crate::error::Error;
 use crate::request::{Message, OutgoingRequest};
 use bytes::Bytes;
-use statestore_protocol::{CommandRef, Hlc, Notification, Reply, property};
+use statestore_protocol::{CommandRef, Event, Hlc, Notification, Reply, property, topic};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -25,16 +26,26 @@ impl Shared {
             .publish
             .user_properties()
             .find(|(name, _)| *name == property::TIMESTAMP);
+        let payload = message.publish.payload();
+        // The report of a gap may have no timestamp.
+        if let Ok(Event::Resync) = Event::decode(&payload)
+            && let Some(pattern) = topic::notification_key(client_id, message.topic())
+        {
+            return self.patterns.handle_gap(&pattern);
+        }
         let notification = Notification::decode(
             client_id,
             message.topic(),
             timestamp.map(|(_, value)| value),
-            &message.publish.payload(),
+            &payload,
         );
         match notification {
             Ok(notification) => {
+                let merged = OnceCell::new();
+                let merge = |version: &Hlc| *merged.get_or_init(|| self.merge(version));
+                let is_observed = self.patterns.handle_notification(&notification, merge);
                 self.watches
-                    .handle_notification(notification, |version| self.merge(version));
+                    .handle_notification(notification, is_observed, merge);
             }
             Err(error) => {
                 self.watches.registry().malformed += 1;

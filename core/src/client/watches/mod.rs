@@ -12,6 +12,8 @@
 //! another value. The task reads the key instead, at most once per [`MIN_READ_INTERVAL`], and the response decides.
 mod response;
 
+pub(super) use response::is_transient;
+
 use super::action::action;
 use super::observation_queue::{EndReason, Observation, ObservationQueue};
 use super::{Counters, Handle, detach};
@@ -209,10 +211,12 @@ impl Watches {
         self.changed.notify_one();
     }
 
-    /// Handles a notification. `merge` merges its version into the clock, unless it is too far ahead.
+    /// Handles a notification. `is_observed` is whether an observer of a pattern gets it. `merge` merges its version into the
+    /// clock, unless it is too far ahead.
     pub(super) fn handle_notification(
         &self,
         notification: Notification,
+        is_observed: bool,
         merge: impl FnOnce(&Hlc) -> bool,
     ) {
         let mut registry = self.registry();
@@ -226,8 +230,9 @@ impl Watches {
             .get_mut(&key)
             .filter(|watch| !watch.observers.is_empty() && (watch.started || watch.gap))
         else {
-            // The watch has not started yet, so this notification belongs to the time before.
-            registry.stale += 1;
+            // No watch of the key has started yet, so for the observers of the key this notification belongs to the time before.
+            registry.notifications += u64::from(is_observed);
+            registry.stale += u64::from(!is_observed);
             return;
         };
         let order = watch.version.as_ref().map(|known| version.cmp(known));

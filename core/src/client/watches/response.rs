@@ -82,7 +82,7 @@ impl Watches {
 
 /// Returns whether a watch that was allowed before may be allowed again. After a rejection with 0x83, it would be rejected
 /// again. That is the reason code if the response exceeds the Maximum Packet Size of this client.
-fn is_transient(error: &Error) -> bool {
+pub(in super::super) fn is_transient(error: &Error) -> bool {
     if error.mqtt_reason() == Some(ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) {
         return false;
     }

@@ -15,10 +15,12 @@ mod limits;
 mod link;
 mod logs;
 mod many;
+mod matching;
 mod messages;
 mod observe;
 mod outage;
 mod reconnecting;
+mod scan_entries;
 mod session;
 mod streams;
 #[path = "../support/mod.rs"]

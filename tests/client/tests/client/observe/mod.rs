@@ -44,7 +44,7 @@ fn deleted(number: u64) -> Observation {
 }
 
 /// Makes the connection again; the session is kept.
-async fn reconnect(broker: &Broker, peer: Peer) -> Peer {
+pub(crate) async fn reconnect(broker: &Broker, peer: Peer) -> Peer {
     drop(peer);
     let mut peer = broker.accept().await;
     peer.connect().await;

@@ -1,0 +1,135 @@
+//! Events of keys that are not yet delivered, at most one for each key.
+use super::observation::MatchObservation;
+use bytes::Bytes;
+use statestore_protocol::Hlc;
+use std::collections::{HashMap, VecDeque};
+
+/// A state of a key.
+#[derive(Debug)]
+pub(super) enum KeyChange {
+    Set { value: Bytes, version: Hlc },
+    Deleted { version: Option<Hlc> },
+}
+
+/// A queue that replaces the event of a key by a newer one. The reader gets the newest state of each key.
+#[derive(Debug, Default)]
+pub(super) struct ChangeQueue {
+    order: VecDeque<Slot>,
+    changes: HashMap<Bytes, KeyChange>,
+    /// Total size of the keys and values, in bytes.
+    bytes: usize,
+    /// Whether [`MatchObservation::Resync`] is delivered next. It precedes all events: states from before and after the gap
+    /// replace each other.
+    resync: bool,
+    /// Number of the valid [`Slot::End`].
+    end: Option<u64>,
+    ends: u64,
+    is_complete: bool,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Change(Bytes),
+    /// The end of a scan: [`MatchObservation::Complete`] or [`MatchObservation::Resynced`].
+    End(u64),
+}
+
+impl ChangeQueue {
+    /// Returns the number of keys with an event.
+    pub(super) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.resync && self.end.is_none() && self.changes.is_empty()
+    }
+
+    /// Adds the newest state of a key.
+    pub(super) fn push(&mut self, key: Bytes, change: KeyChange) {
+        self.bytes += key.len() + change.bytes();
+        let len = key.len();
+        if let Some(known) = self.changes.get_mut(&key) {
+            let replaced = std::mem::replace(known, change);
+            self.bytes -= len + replaced.bytes();
+        } else {
+            self.order.push_back(Slot::Change(key.clone()));
+            self.changes.insert(key, change);
+        }
+    }
+
+    /// Adds the event that changes may have been missed. An end of a scan that was not delivered yet is withdrawn.
+    pub(super) fn push_resync(&mut self) {
+        self.resync = true;
+        self.end = None;
+    }
+
+    /// Adds the event that a scan has ended, behind the events of its keys.
+    pub(super) fn push_end(&mut self) {
+        self.ends += 1;
+        self.end = Some(self.ends);
+        self.order.push_back(Slot::End(self.ends));
+    }
+
+    /// Takes the next event.
+    pub(super) fn take(&mut self) -> Option<MatchObservation> {
+        if std::mem::take(&mut self.resync) {
+            return Some(MatchObservation::Resync);
+        }
+        loop {
+            match self.order.pop_front()? {
+                Slot::Change(key) => {
+                    let change = self.changes.remove(&key)?;
+                    self.bytes -= key.len() + change.bytes();
+                    return Some(change.observation(key));
+                }
+                Slot::End(number) if self.end == Some(number) => {
+                    self.end = None;
+                    let was_complete = std::mem::replace(&mut self.is_complete, true);
+                    return Some(if was_complete {
+                        MatchObservation::Resynced
+                    } else {
+                        MatchObservation::Complete
+                    });
+                }
+                Slot::End(_) => {}
+            }
+        }
+    }
+
+    /// Drops the events of all keys. Returns the keys.
+    pub(super) fn drop_changes(&mut self) -> Vec<Bytes> {
+        self.bytes = 0;
+        self.changes.clear();
+        self.end = None;
+        let keys = self.order.drain(..).filter_map(|slot| match slot {
+            Slot::Change(key) => Some(key),
+            Slot::End(_) => None,
+        });
+        keys.collect()
+    }
+}
+
+impl KeyChange {
+    /// Returns the size of the value, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Set { value, .. } => value.len(),
+            Self::Deleted { .. } => 0,
+        }
+    }
+
+    fn observation(self, key: Bytes) -> MatchObservation {
+        match self {
+            Self::Set { value, version } => MatchObservation::Set {
+                key,
+                value,
+                version,
+            },
+            Self::Deleted { version } => MatchObservation::Deleted { key, version },
+        }
+    }
+}
