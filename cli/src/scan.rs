@@ -7,15 +7,18 @@ use crate::{
     global_options::GlobalOptions,
     key,
     output::Output,
-    record::Record,
+    record::{Record, RemainingTime},
 };
 use clap::Args;
+use statestore::ScanOptions;
 use std::ffi::OsString;
 
 /// List the keys that match a pattern
 ///
 /// Prints keys page by page as they arrive. Keys that change meanwhile may or may not be in the list. Keys are written
 /// byte for byte. On a terminal, or with --escaped, they are escaped so that each is one line.
+///
+/// With --values, each line is a key and its value with a tab between them, both escaped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
@@ -25,6 +28,9 @@ pub(crate) struct Scan {
     /// End each key with a NUL byte instead of a newline; keys are escaped only on a terminal
     #[arg(long, short = '0')]
     null: bool,
+    /// Print the values too. With --json also the version, and the milliseconds until the key expires
+    #[arg(long, conflicts_with = "null")]
+    values: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -33,6 +39,9 @@ Examples:
   statestore scan 'sensor/*'            quote the pattern, or the shell expands it
   statestore scan 'line-[0-9]/state'    one digit
   statestore scan --json | jq -r .key
+  statestore scan 'line1/*' --values    keys and values
+  statestore scan --values --json       one object for each entry:
+    {\"key\":\"line1/speed\",\"value\":\"40\",\"version\":\"...\",\"expires_in\":\"never\"}
   statestore scan 'tmp/*' -0 | xargs -0 -n1 statestore del";
 
 /// Form of a printed key.
@@ -57,6 +66,9 @@ impl Scan {
     /// Runs the subcommand.
     pub(crate) async fn run(self, global: &GlobalOptions) -> Result<Exit, Failure> {
         let pattern = key::from_argument(&self.pattern, global.escaped)?;
+        if self.values {
+            return print_entries(&pattern, global).await;
+        }
         let mut stdout = Output::stdout();
         let form = if global.json {
             KeyFormat::Json
@@ -78,4 +90,28 @@ impl Scan {
         connection.close().await;
         Ok(Exit::Done)
     }
+}
+
+async fn print_entries(pattern: &[u8], global: &GlobalOptions) -> Result<Exit, Failure> {
+    let mut stdout = Output::stdout();
+    let connection = Connection::open(global).await?;
+    let options = ScanOptions::new().fallback(true);
+    let mut pages = connection.client.scan_entries_with(pattern, options);
+    while let Some(entries) = pages.next_page().await.map_err(|error| failure(&error))? {
+        for (key, entry) in &entries {
+            let line = if global.json {
+                let record = Record::of_key(key).value(&entry.value);
+                let record = record.version(Some(&entry.version));
+                record
+                    .expires_in(RemainingTime::from(entry.expires_in))
+                    .line()
+            } else {
+                format!("{}\t{}\n", escape(key), escape(&entry.value)).into_bytes()
+            };
+            stdout.write(&line).await?;
+        }
+        stdout.flush().await?;
+    }
+    connection.close().await;
+    Ok(Exit::Done)
 }

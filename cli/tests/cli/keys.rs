@@ -1,6 +1,6 @@
 //! scan.
 use crate::harness::Store;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::Stdio};
 
 #[test]
@@ -64,6 +64,37 @@ fn json_is_one_object_for_each_key() {
         .collect();
     keys.sort_by_key(ToString::to_string);
     assert_eq!(keys, ["a", "b"]);
+}
+
+#[test]
+fn scan_prints_values_escaped_behind_their_keys() {
+    let store = Store::start();
+    store.ok(["set", "--escaped", r"line1/a\tb", "v"]);
+    store.run_with_input(["set", "line1/speed"], b"4\n0");
+    store.ok(["set", "line2/speed", "50"]);
+    let listed = store.ok(["scan", "line1/*", "--values"]);
+    let mut lines: Vec<&str> = listed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["line1/a\\tb\tv", "line1/speed\t4\\n0"]);
+    assert_eq!(store.run(["scan", "--values", "-0"]).code, Some(2));
+}
+
+#[test]
+fn json_of_scanned_values_has_version_and_remaining_time() {
+    let store = Store::start();
+    let version = store.ok(["set", "k", "v"]);
+    let expected = json!({
+        "key": "k",
+        "value": "v",
+        "version": version.trim_end(),
+        "expires_in": "never",
+    });
+    let scanned = store.run(["scan", "--values", "--json"]);
+    assert_eq!(scanned.json(), expected);
+    store.ok(["set", "k", "v", "--px", "10m"]);
+    let scanned = store.run(["scan", "--values", "--json"]).json();
+    let left = scanned["expires_in"].as_u64().unwrap();
+    assert!((1..=600_000).contains(&left), "{left}");
 }
 
 #[test]

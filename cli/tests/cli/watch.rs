@@ -118,3 +118,65 @@ fn a_lost_connection_is_reported_and_the_watch_continues() {
     interrupt(&watch.child);
     assert_eq!(watch.end(), Some(0));
 }
+
+#[test]
+fn a_pattern_prints_the_present_state_first_and_then_the_changes_of_all_keys() {
+    let store = Store::start();
+    let version = store.ok(["set", "line1/a", "1"]);
+    store.ok(["set", "line2/a", "1"]);
+    let mut watch = WatchProcess::start(&store, &["line1/*", "--initial", "--count", "3"]);
+    let expected = format!("SET\tline1/a\t{}\t1", version.trim_end());
+    assert_eq!(watch.line(), expected);
+    assert_eq!(watch.notice(), "the present state of line1/* is complete");
+    store.ok(["set", "line2/b", "2"]);
+    let version = store.ok(["set", "line1/b", "2"]);
+    let expected = format!("SET\tline1/b\t{}\t2", version.trim_end());
+    assert_eq!(watch.line(), expected);
+    store.ok(["del", "line1/a"]);
+    assert!(watch.line().starts_with("DELETE\tline1/a\t"));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_pattern_without_initial_prints_only_changes() {
+    let store = Store::start();
+    store.ok(["set", "a1", "old"]);
+    let mut watch = WatchProcess::start(&store, &["a?", "--count", "1"]);
+    store.ok(["set", "a2", "new"]);
+    assert!(watch.line().starts_with("SET\ta2\t"));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn the_end_of_the_present_state_is_a_json_event_also_without_keys() {
+    let store = Store::start();
+    let mut watch = WatchProcess::start(&store, &["[ab]*", "--initial", "--json"]);
+    assert_eq!(watch.json(), json!({"event": "complete", "key": "[ab]*"}));
+    let version = store.ok(["set", "a", "v"]);
+    let expected = json!({"event": "set", "key": "a", "value": "v", "version": version.trim_end()});
+    assert_eq!(watch.json(), expected);
+    interrupt(&watch.child);
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn the_present_state_of_a_key_is_its_value_or_a_delete_without_a_version() {
+    let store = Store::start();
+    let version = store.ok(["set", "k", "v"]);
+    let mut watch = WatchProcess::start(&store, &["k", "--initial", "--count", "1"]);
+    assert_eq!(watch.line(), format!("SET\tk\t{}\tv", version.trim_end()));
+    assert_eq!(watch.end(), Some(0));
+    let mut watch = WatchProcess::start(&store, &["absent", "--initial", "--json", "-n1"]);
+    assert_eq!(watch.json(), json!({"event": "delete", "key": "absent"}));
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_key_with_a_star_is_watched_with_literal() {
+    let store = Store::start();
+    let mut watch = WatchProcess::start(&store, &["a*", "--literal", "--count", "1"]);
+    store.ok(["set", "ab", "v"]);
+    store.ok(["set", "a*", "v"]);
+    assert!(watch.line().starts_with("SET\ta*\t"));
+    assert_eq!(watch.end(), Some(0));
+}

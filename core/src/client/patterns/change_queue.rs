@@ -133,3 +133,67 @@ impl KeyChange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deleted(number: u64) -> KeyChange {
+        KeyChange::Deleted {
+            version: Some(Hlc::new(number, 0, "n").unwrap()),
+        }
+    }
+
+    /// Returns the events in a short form: the key and the version of a deletion, or the name of another event.
+    fn drain(queue: &mut ChangeQueue) -> Vec<String> {
+        let events = std::iter::from_fn(|| queue.take()).map(|event| match event {
+            MatchObservation::Deleted { key, version } => {
+                let wall_ms = version.map(|version| version.wall_ms());
+                format!("{} {}", key.escape_ascii(), wall_ms.unwrap_or_default())
+            }
+            other => format!("{other:?}"),
+        });
+        events.collect()
+    }
+
+    #[test]
+    fn a_newer_event_of_a_key_replaces_the_earlier_one_in_its_place() {
+        let mut queue = ChangeQueue::default();
+        queue.push("a".into(), deleted(1));
+        queue.push("b".into(), deleted(2));
+        queue.push_end();
+        queue.push("c".into(), deleted(3));
+        queue.push("a".into(), deleted(4));
+        assert_eq!((queue.len(), queue.bytes()), (3, 3));
+        assert_eq!(drain(&mut queue), ["a 4", "b 2", "Complete", "c 3"]);
+        assert!(queue.is_empty());
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn a_gap_withdraws_an_end_that_was_not_delivered() {
+        let mut queue = ChangeQueue::default();
+        queue.push("a".into(), deleted(1));
+        queue.push_end();
+        queue.push_resync();
+        queue.push("b".into(), deleted(2));
+        queue.push_end();
+        assert_eq!(drain(&mut queue), ["Resync", "a 1", "b 2", "Complete"]);
+        queue.push_resync();
+        queue.push_resync();
+        queue.push_end();
+        assert_eq!(drain(&mut queue), ["Resync", "Resynced"]);
+    }
+
+    #[test]
+    fn dropped_events_are_named() {
+        let mut queue = ChangeQueue::default();
+        queue.push("a".into(), deleted(1));
+        queue.push_end();
+        queue.push("b".into(), deleted(2));
+        assert_eq!(queue.drop_changes(), ["a", "b"]);
+        assert!(queue.is_empty());
+        queue.push_end();
+        assert_eq!(drain(&mut queue), ["Complete"]);
+    }
+}

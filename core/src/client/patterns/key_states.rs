@@ -219,3 +219,81 @@ fn fingerprint(value: Option<&Bytes>) -> Option<u64> {
         hasher.finish()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(number: u64) -> Hlc {
+        Hlc::new(number, 0, "n").unwrap()
+    }
+
+    fn notify(
+        keys: &mut KeyStates,
+        key: &'static str,
+        value: Option<&'static str>,
+        number: u64,
+    ) -> Notified {
+        let value = value.map(Bytes::from);
+        keys.notify(&key.into(), value.as_ref(), Some(version(number)), false)
+    }
+
+    fn found(keys: &mut KeyStates, key: &'static str, number: u64) -> bool {
+        keys.merge_found(&key.into(), &"v".into(), &version(number))
+    }
+
+    #[test]
+    fn a_dropped_deletion_is_reported_by_the_next_scan() {
+        let mut keys = KeyStates::default();
+        keys.begin_scan();
+        assert!(found(&mut keys, "a", 1));
+        assert!(found(&mut keys, "b", 1));
+        assert!(keys.end_scan().is_empty());
+        assert_eq!(notify(&mut keys, "a", None, 2), Notified::Change);
+        // The reader was too slow for both events.
+        keys.mark_unreported("a".into());
+        keys.mark_unreported("b".into());
+        keys.begin_scan();
+        assert!(found(&mut keys, "b", 1));
+        assert_eq!(keys.end_scan(), ["a"]);
+        assert_eq!(keys.len(), 1);
+    }
+
+    #[test]
+    fn deletions_are_forgotten_when_the_scan_ends() {
+        let mut keys = KeyStates::default();
+        keys.begin_scan();
+        assert_eq!(notify(&mut keys, "a", None, 5), Notified::Stale);
+        assert!(!found(&mut keys, "a", 4));
+        assert_eq!(keys.len(), 1);
+        assert!(keys.end_scan().is_empty());
+        assert_eq!(keys.len(), 0);
+    }
+
+    #[test]
+    fn a_scan_replaces_what_was_known_before_it_began() {
+        let mut keys = KeyStates::default();
+        keys.begin_scan();
+        keys.end_scan();
+        assert_eq!(notify(&mut keys, "a", Some("v"), 9), Notified::Change);
+        assert_eq!(notify(&mut keys, "a", Some("w"), 3), Notified::Doubtful);
+        keys.begin_scan();
+        assert!(found(&mut keys, "a", 3));
+        // A late notification of an earlier change.
+        assert_eq!(notify(&mut keys, "a", Some("u"), 2), Notified::Stale);
+        assert!(keys.end_scan().is_empty());
+        assert_eq!(notify(&mut keys, "a", Some("x"), 4), Notified::Change);
+    }
+
+    #[test]
+    fn an_aborted_scan_changes_nothing_for_the_next_one() {
+        let mut keys = KeyStates::default();
+        keys.begin_scan();
+        assert!(found(&mut keys, "a", 1));
+        assert_eq!(notify(&mut keys, "b", None, 5), Notified::Stale);
+        keys.abort_scan();
+        keys.begin_scan();
+        assert!(found(&mut keys, "b", 2), "the store was restored");
+        assert_eq!(keys.end_scan(), ["a"]);
+    }
+}
