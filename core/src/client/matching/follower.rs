@@ -250,7 +250,6 @@ impl Follower {
         loop {
             match pages.next_page().await {
                 Ok(Some(page)) => {
-                    self.state.mark_found(&page);
                     for keys in page.chunks(MAX_STARTS) {
                         self.state.room().await;
                         if !self.watch_keys(scan, keys).await? {
@@ -278,8 +277,14 @@ impl Follower {
         let Some(watches) = &mut self.keys else {
             return Ok(false);
         };
-        let new = keys.iter().filter(|key| !watches.contains(key));
-        let new: Vec<Bytes> = new.cloned().collect();
+        let mut new = Vec::new();
+        for key in keys {
+            if watches.contains(key) {
+                self.state.mark_found(key);
+            } else {
+                new.push(key.clone());
+            }
+        }
         if !self.state.reserve_keys(watches.len() + new.len()) {
             return Ok(false);
         }

@@ -76,7 +76,7 @@ impl MatchState {
             Event::Resync => return false,
         };
         let mut inner = self.lock();
-        if !inner.is_notified || inner.end.is_some() {
+        if !inner.is_notified || inner.is_abandoned || inner.end.is_some() {
             return false;
         }
         if !is_trusted(&notification.version) {
@@ -253,12 +253,9 @@ impl MatchState {
         inner.end.is_none()
     }
 
-    /// Records that a scan found keys whose states are known otherwise.
-    pub(in super::super) fn mark_found(&self, keys: &[Bytes]) {
-        let mut inner = self.lock();
-        for key in keys {
-            inner.keys.mark_found(key);
-        }
+    /// Records that a scan found a key whose state is known otherwise.
+    pub(in super::super) fn mark_found(&self, key: &Bytes) {
+        self.lock().keys.mark_found(key);
     }
 
     /// Ends a scan that has found all keys. Returns whether it was valid to its end. `is_refresh` is whether it only looked for

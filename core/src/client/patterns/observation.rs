@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use statestore_protocol::Hlc;
 
-/// An event that a [`MatchObserver`](super::MatchObserver) reports.
+/// An event that a [`MatchObserver`](crate::MatchObserver) reports.
 ///
 /// | order | events |
 /// |---|---|
