@@ -81,10 +81,10 @@ pub use as_bytes::AsBytes;
 pub use bytes;
 pub use client::{
     CancellationRecorder, Client, ConnectionState, DelOptions, DelOutcome, Entries, Entry,
-    EntryScan, Expiry, GetOptions, MatchObservation, MatchObserver, Observation,
-    ObserveMatchingOptions, ObserveOptions, Observer, Overflow, Scan, ScanOptions, ScanStream,
-    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, TryNextError,
-    VdelOutcome,
+    EntryScan, Expiry, GetOptions, MatchObservation, MatchObserver, Mirror, MirrorChanges,
+    MirrorOptions, Observation, ObserveMatchingOptions, ObserveOptions, Observer, Overflow, Scan,
+    ScanOptions, ScanStream, SetOptions, SetOutcome, TransactOptions, Transaction,
+    TransactionOutcome, TryNextError, VdelOutcome,
 };
 pub use counters::Counters;
 pub use error::{Error, ErrorKind, Outcome};

@@ -13,7 +13,7 @@ pub(super) enum KeyChange {
 
 /// A queue that replaces the event of a key by a newer one. The reader gets the newest state of each key.
 #[derive(Debug, Default)]
-pub(super) struct ChangeQueue {
+pub(in super::super) struct ChangeQueue {
     order: VecDeque<Slot>,
     changes: HashMap<Bytes, KeyChange>,
     /// Total size of the keys and values, in bytes.
@@ -35,8 +35,17 @@ enum Slot {
 }
 
 impl ChangeQueue {
+    /// Creates a queue. `is_complete` is whether the reader knows the present state, so that no
+    /// [`MatchObservation::Complete`] follows.
+    pub(in super::super) fn new(is_complete: bool) -> Self {
+        Self {
+            is_complete,
+            ..Self::default()
+        }
+    }
+
     /// Returns the number of keys with an event.
-    pub(super) fn len(&self) -> usize {
+    pub(in super::super) fn len(&self) -> usize {
         self.changes.len()
     }
 
@@ -44,8 +53,24 @@ impl ChangeQueue {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in super::super) fn is_empty(&self) -> bool {
         !self.resync && self.end.is_none() && self.changes.is_empty()
+    }
+
+    /// Adds an event of another observer.
+    pub(in super::super) fn push_event(&mut self, event: MatchObservation) {
+        match event {
+            MatchObservation::Set {
+                key,
+                value,
+                version,
+            } => self.push(key, KeyChange::Set { value, version }),
+            MatchObservation::Deleted { key, version } => {
+                self.push(key, KeyChange::Deleted { version });
+            }
+            MatchObservation::Resync => self.push_resync(),
+            MatchObservation::Complete | MatchObservation::Resynced => self.push_end(),
+        }
     }
 
     /// Adds the newest state of a key.
@@ -75,7 +100,7 @@ impl ChangeQueue {
     }
 
     /// Takes the next event.
-    pub(super) fn take(&mut self) -> Option<MatchObservation> {
+    pub(in super::super) fn take(&mut self) -> Option<MatchObservation> {
         if std::mem::take(&mut self.resync) {
             return Some(MatchObservation::Resync);
         }
@@ -101,7 +126,7 @@ impl ChangeQueue {
     }
 
     /// Drops the events of all keys. Returns the keys.
-    pub(super) fn drop_changes(&mut self) -> Vec<Bytes> {
+    pub(in super::super) fn drop_changes(&mut self) -> Vec<Bytes> {
         self.bytes = 0;
         self.changes.clear();
         self.end = None;

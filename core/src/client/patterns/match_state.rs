@@ -22,6 +22,11 @@ const MAX_NOTIFIED_BYTES: usize = 16 << 20;
 /// Time after a scan in which notifications of earlier changes may still arrive.
 const MAX_NOTIFICATION_LAG: Duration = Duration::from_secs(10);
 
+/// Describes the observation of a pattern for messages.
+pub(in super::super) fn pattern_action(pattern: &[u8]) -> String {
+    action(CommandRef::WatchPattern { pattern })
+}
+
 /// An entry that a scan found.
 #[derive(Debug)]
 pub(in super::super) struct FoundEntry {
@@ -390,9 +395,7 @@ impl MatchState {
 
     /// Describes the observation for messages.
     pub(in super::super) fn action(&self) -> String {
-        action(CommandRef::WatchPattern {
-            pattern: &self.pattern,
-        })
+        pattern_action(&self.pattern)
     }
 
     fn check_limit(&self, inner: &mut Inner) {

@@ -10,7 +10,8 @@ mod observation;
 mod pattern_registry;
 mod state_lock;
 
-pub(super) use match_state::{FoundEntry, MatchState};
+pub(super) use change_queue::ChangeQueue;
+pub(super) use match_state::{FoundEntry, MatchState, pattern_action};
 pub use observation::MatchObservation;
 pub(super) use pattern_registry::PatternRegistry;
 pub(super) use state_lock::Gap;

@@ -2,6 +2,7 @@
 mod ending;
 mod fallback;
 mod gaps;
+mod mirror;
 
 use crate::capabilities::{answer_capabilities, play};
 use crate::support::{Broker, CLIENT_ID, Peer, Request, version, within};
