@@ -3,6 +3,7 @@ mod ending;
 mod fallback;
 mod gaps;
 mod mirror;
+mod with_server;
 
 use crate::capabilities::{answer_capabilities, play};
 use crate::support::{Broker, CLIENT_ID, Peer, Request, version, within};
