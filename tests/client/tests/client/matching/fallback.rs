@@ -27,11 +27,20 @@ pub(super) async fn answer_scan(peer: &mut Peer, keys: &[&'static str]) {
 
 /// Answers KEYNOTIFY and GET of these keys, whose value is their name.
 pub(super) async fn answer_keys(peer: &mut Peer, keys: &[(&'static str, u64)]) {
-    for (key, _) in keys {
+    // The client sends them without waiting for each other.
+    let mut watched = Vec::new();
+    for _ in keys {
         let request = peer.answer(&Reply::Ok, None).await;
-        let key = Bytes::from_static(key.as_bytes());
-        assert_eq!(request.command, Command::Watch { key });
+        assert!(
+            matches!(request.command, Command::Watch { .. }),
+            "{request:?}"
+        );
+        watched.push(request.key().to_vec());
     }
+    watched.sort_unstable();
+    let mut expected: Vec<_> = keys.iter().map(|(key, _)| key.as_bytes()).collect();
+    expected.sort_unstable();
+    assert_eq!(watched, expected);
     for (key, number) in keys {
         let value = Reply::Value((*key).into());
         let request = peer.answer(&value, Some(&version(*number))).await;
