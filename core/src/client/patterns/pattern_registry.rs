@@ -16,7 +16,7 @@ pub(in super::super) struct PatternRegistry {
 #[derive(Debug, Default)]
 struct Registry {
     observers: Vec<Arc<MatchState>>,
-    /// Number of the connection. It also rises when a connection is lost.
+    /// Number of the connection, from 0.
     connection: u64,
     closed: Option<EndReason>,
 }
