@@ -6,7 +6,7 @@ use crate::client::shared::saturating_after;
 use crate::client::watches::WatchGuard;
 use crate::error::{Error, ErrorKind, Outcome};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,7 +16,8 @@ use tokio::time::Instant;
 /// The watched keys of a pattern.
 #[derive(Debug, Default)]
 pub(super) struct KeyWatches {
-    keys: HashMap<Bytes, KeyWatch>,
+    /// Watches by key; ordered, so that they end in the same order each time.
+    keys: BTreeMap<Bytes, KeyWatch>,
     ready: Arc<ReadyKeys>,
 }
 
