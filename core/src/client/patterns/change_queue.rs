@@ -15,21 +15,34 @@ pub(super) enum KeyChange {
 #[derive(Debug, Default)]
 pub(in super::super) struct ChangeQueue {
     order: VecDeque<Slot>,
-    changes: HashMap<Bytes, KeyChange>,
+    changes: HashMap<Bytes, PendingChange>,
     /// Total size of the keys and values, in bytes.
     bytes: usize,
-    /// Whether [`MatchObservation::Resync`] is delivered next. It precedes all events: states from before and after the gap
-    /// replace each other.
-    resync: bool,
+    /// Number of gaps so far. An event never moves before a gap that it follows.
+    epoch: u64,
+    /// Number of [`Slot::Resync`] in `order`.
+    resyncs: usize,
     /// Number of the valid [`Slot::End`].
     end: Option<u64>,
     ends: u64,
     is_complete: bool,
 }
 
+/// The newest event of a key, with the number of gaps before it.
+#[derive(Debug)]
+struct PendingChange {
+    change: KeyChange,
+    epoch: u64,
+}
+
 #[derive(Debug)]
 enum Slot {
-    Change(Bytes),
+    /// An event of a key. It is void if the event of the key has another epoch: a later slot delivers it.
+    Change {
+        key: Bytes,
+        epoch: u64,
+    },
+    Resync,
     /// The end of a scan: [`MatchObservation::Complete`] or [`MatchObservation::Resynced`].
     End(u64),
 }
@@ -54,7 +67,7 @@ impl ChangeQueue {
     }
 
     pub(in super::super) fn is_empty(&self) -> bool {
-        !self.resync && self.end.is_none() && self.changes.is_empty()
+        self.resyncs == 0 && self.end.is_none() && self.changes.is_empty()
     }
 
     /// Adds an event of another observer.
@@ -76,20 +89,29 @@ impl ChangeQueue {
     /// Adds the newest state of a key.
     pub(super) fn push(&mut self, key: Bytes, change: KeyChange) {
         self.bytes += key.len() + change.bytes();
-        let len = key.len();
+        let epoch = self.epoch;
         if let Some(known) = self.changes.get_mut(&key) {
-            let replaced = std::mem::replace(known, change);
-            self.bytes -= len + replaced.bytes();
+            let replaced = std::mem::replace(&mut known.change, change);
+            self.bytes -= key.len() + replaced.bytes();
+            if known.epoch == epoch {
+                return;
+            }
+            known.epoch = epoch;
         } else {
-            self.order.push_back(Slot::Change(key.clone()));
-            self.changes.insert(key, change);
+            let pending = PendingChange { change, epoch };
+            self.changes.insert(key.clone(), pending);
         }
+        self.order.push_back(Slot::Change { key, epoch });
     }
 
     /// Adds the event that changes may have been missed. An end of a scan that was not delivered yet is withdrawn.
     pub(super) fn push_resync(&mut self) {
-        self.resync = true;
         self.end = None;
+        if !matches!(self.order.back(), Some(Slot::Resync)) {
+            self.order.push_back(Slot::Resync);
+            self.resyncs += 1;
+            self.epoch += 1;
+        }
     }
 
     /// Adds the event that a scan has ended, behind the events of its keys.
@@ -101,15 +123,20 @@ impl ChangeQueue {
 
     /// Takes the next event.
     pub(in super::super) fn take(&mut self) -> Option<MatchObservation> {
-        if std::mem::take(&mut self.resync) {
-            return Some(MatchObservation::Resync);
-        }
         loop {
             match self.order.pop_front()? {
-                Slot::Change(key) => {
-                    let change = self.changes.remove(&key)?;
+                Slot::Change { key, epoch } => {
+                    let pending = self.changes.get(&key);
+                    if pending.is_none_or(|pending| pending.epoch != epoch) {
+                        continue;
+                    }
+                    let PendingChange { change, .. } = self.changes.remove(&key)?;
                     self.bytes -= key.len() + change.bytes();
                     return Some(change.observation(key));
+                }
+                Slot::Resync => {
+                    self.resyncs -= 1;
+                    return Some(MatchObservation::Resync);
                 }
                 Slot::End(number) if self.end == Some(number) => {
                     self.end = None;
@@ -125,16 +152,17 @@ impl ChangeQueue {
         }
     }
 
-    /// Drops the events of all keys. Returns the keys.
+    /// Drops the events of all keys. Returns the keys. An event of a gap remains.
     pub(in super::super) fn drop_changes(&mut self) -> Vec<Bytes> {
-        self.bytes = 0;
-        self.changes.clear();
-        self.end = None;
-        let keys = self.order.drain(..).filter_map(|slot| match slot {
-            Slot::Change(key) => Some(key),
-            Slot::End(_) => None,
-        });
-        keys.collect()
+        let had_resync = self.resyncs > 0;
+        let mut keys: Vec<Bytes> = self.changes.drain().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        self.order.clear();
+        (self.bytes, self.resyncs, self.end) = (0, 0, None);
+        if had_resync {
+            self.push_resync();
+        }
+        keys
     }
 }
 
@@ -203,11 +231,26 @@ mod tests {
         queue.push_resync();
         queue.push("b".into(), deleted(2));
         queue.push_end();
-        assert_eq!(drain(&mut queue), ["Resync", "a 1", "b 2", "Complete"]);
+        assert_eq!(drain(&mut queue), ["a 1", "Resync", "b 2", "Complete"]);
         queue.push_resync();
         queue.push_resync();
         queue.push_end();
         assert_eq!(drain(&mut queue), ["Resync", "Resynced"]);
+    }
+
+    #[test]
+    fn an_event_after_a_gap_is_not_delivered_before_the_gap() {
+        let mut queue = ChangeQueue::default();
+        queue.push("a".into(), deleted(9));
+        queue.push("b".into(), deleted(8));
+        queue.push_resync();
+        // The store was restored.
+        queue.push("a".into(), deleted(1));
+        queue.push("a".into(), deleted(2));
+        assert_eq!(queue.len(), 2);
+        assert_eq!(drain(&mut queue), ["b 8", "Resync", "a 2"]);
+        assert!(queue.is_empty());
+        assert_eq!(queue.bytes(), 0);
     }
 
     #[test]
@@ -218,7 +261,10 @@ mod tests {
         queue.push("b".into(), deleted(2));
         assert_eq!(queue.drop_changes(), ["a", "b"]);
         assert!(queue.is_empty());
+        queue.push_resync();
+        queue.push("c".into(), deleted(3));
+        assert_eq!(queue.drop_changes(), ["c"]);
         queue.push_end();
-        assert_eq!(drain(&mut queue), ["Complete"]);
+        assert_eq!(drain(&mut queue), ["Resync", "Complete"]);
     }
 }
