@@ -207,13 +207,7 @@ impl MatchState {
     /// Begins a scan of all keys, and returns its number; `None` without a connection.
     pub(in super::super) fn begin_scan(&self) -> Option<u64> {
         let mut inner = self.lock();
-        if !inner.is_live {
-            return None;
-        }
-        inner.gap = None;
-        inner.has_doubt = false;
-        inner.has_begun = true;
-        Some(inner.keys.begin_scan())
+        inner.is_live.then(|| inner.begin_scan())
     }
 
     /// Begins a scan for new keys; `None` if all keys must be read.

@@ -103,14 +103,34 @@ impl Drop for StateGuard<'_> {
 impl Inner {
     /// Records that changes may have been missed.
     pub(super) fn open_gap(&mut self, gap: Gap) {
-        if self.gap.is_some() || !self.has_begun {
+        let is_open = match self.gap {
+            None => false,
+            // Any other gap is reported at once.
+            Some(Gap::Doubt) => gap == Gap::Doubt,
+            Some(_) => true,
+        };
+        if is_open || !self.has_begun {
             return;
         }
         self.gap = Some(gap);
         self.keys.abort_scan();
-        self.queue.push_resync();
-        self.wake_reader();
+        // The reader hears of a doubt when the keys are read. Until then it can take the end of the last scan.
+        if gap != Gap::Doubt {
+            self.queue.push_resync();
+            self.wake_reader();
+        }
         self.wake_task();
+    }
+
+    /// Begins a scan of all keys, and returns its number.
+    pub(super) fn begin_scan(&mut self) -> u64 {
+        if self.gap.take() == Some(Gap::Doubt) {
+            self.queue.push_resync();
+            self.wake_reader();
+        }
+        self.has_doubt = false;
+        self.has_begun = true;
+        self.keys.begin_scan()
     }
 
     /// Handles a notification that cannot be trusted. It does not end a scan, which could otherwise never be completed.

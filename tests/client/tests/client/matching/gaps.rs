@@ -6,8 +6,8 @@ use super::{
 use crate::capabilities::answer_capabilities;
 use crate::observe::reconnect;
 use crate::support::{Broker, Peer};
-use statestore::{Capabilities, MatchObservation, ObserveMatchingOptions};
-use statestore_protocol::Reply;
+use statestore::{Capabilities, Hlc, MatchObservation, ObserveMatchingOptions};
+use statestore_protocol::{Event, Reply};
 
 /// Answers the requests before the SCAN on a new connection.
 async fn answer_restart(peer: &mut Peer) {
@@ -134,6 +134,29 @@ async fn a_notification_that_contradicts_an_earlier_one_is_verified() {
     answer_scan(&mut peer, &[("k1", 2)]).await;
     assert_eq!(next(&mut observer).await, set("k1", "k1", 2));
     assert_eq!(next(&mut observer).await, MatchObservation::Resynced);
+}
+
+#[tokio::test]
+async fn forged_notifications_do_not_delay_the_end_of_the_present_state() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = connect(&broker, Capabilities::ALL).await;
+    let mut observer = observe_with(&client, &mut peer, &ObserveMatchingOptions::new()).await;
+    let request = peer.request().await;
+    let end_of_time = Hlc::new(u64::MAX, 0, "StateStore").unwrap();
+    peer.notify(b"k1", &Event::Deleted, &end_of_time).await;
+    respond(&mut peer, &request, &page(&[("k1", 1)], None)).await;
+    assert_eq!(next(&mut observer).await, set("k1", "k1", 1));
+    assert_eq!(next(&mut observer).await, MatchObservation::Complete);
+    // The change may be real, so the keys are read again.
+    answer_scan(&mut peer, &[("k1", 2)]).await;
+    for expected in [
+        MatchObservation::Resync,
+        set("k1", "k1", 2),
+        MatchObservation::Resynced,
+    ] {
+        assert_eq!(next(&mut observer).await, expected);
+    }
+    assert_eq!(client.counters().clock_skews, 1);
 }
 
 #[tokio::test]
