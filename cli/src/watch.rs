@@ -156,7 +156,9 @@ async fn forward(key: Bytes, mut observer: Observer, sender: mpsc::Sender<Event>
         }
     }
     // the receiver is gone if the program ends
-    let _ = sender.send(Event::End(end(observer.error()))).await;
+    let _ = sender
+        .send(Event::End(end(observer.error().as_ref())))
+        .await;
 }
 
 async fn forward_matching(
@@ -171,7 +173,9 @@ async fn forward_matching(
         }
     }
     // the receiver is gone if the program ends
-    let _ = sender.send(Event::End(end(observer.error()))).await;
+    let _ = sender
+        .send(Event::End(end(observer.error().as_ref())))
+        .await;
 }
 
 /// Takes the present state of the keys, and the changes meanwhile.
@@ -181,13 +185,13 @@ async fn skip_initial(observer: &mut MatchObserver) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err(end(observer.error()))
+    Err(end(observer.error().as_ref()))
 }
 
 /// Returns the failure for the end of an observer.
-fn end(error: Option<Error>) -> Failure {
+fn end(error: Option<&Error>) -> Failure {
     match error {
-        Some(error) => watch_failure(&error),
+        Some(error) => watch_failure(error),
         None => Failure::new(Exit::NoResponse, "the connection has ended for good"),
     }
 }

@@ -11,8 +11,8 @@ use statestore_protocol::Hlc;
 /// | then | each later change |
 /// | after a gap | [`Resync`](Self::Resync), the differences with later changes among them, and [`Resynced`](Self::Resynced) |
 ///
-/// The observer waits in two cases: after `Resync`, for `Resynced`, and before `Complete`, for `Complete`. If a gap begins
-/// before `Complete` was returned, `Complete` ends it, and no `Resynced` follows.
+/// You know the present state of the store after `Complete` and after `Resynced`, until the next `Resync`. A gap that begins
+/// before `Complete` was returned ends with `Complete`, without `Resynced`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MatchObservation {
@@ -35,8 +35,8 @@ pub enum MatchObservation {
     },
     /// The present state was reported: each key that exists had a [`Set`](Self::Set).
     Complete,
-    /// Changes may have been missed, because the connection was lost or the store reported a gap. The differences follow,
-    /// including the deletions.
+    /// Changes may have been missed: the connection was lost, the store reported a gap, or a notification was in doubt. The
+    /// differences follow, including the deletions.
     Resync,
     /// The differences since the gap were reported.
     Resynced,

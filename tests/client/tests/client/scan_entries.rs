@@ -40,8 +40,8 @@ async fn all(mut scan: EntryScan) -> Result<Vec<(Bytes, Entry)>, Error> {
     Ok(entries)
 }
 
-async fn answer_page(peer: &mut Peer, page: Reply, request: Command) {
-    assert_eq!(peer.answer(&page, None).await.command, request);
+async fn answer_page(peer: &mut Peer, page: &Reply, request: &Command) {
+    assert_eq!(peer.answer(page, None).await.command, *request);
 }
 
 #[tokio::test]
@@ -68,9 +68,9 @@ async fn pages_have_keys_values_versions_and_times() {
     let [first, second, third] = pages;
     let found = play(all(client.scan_entries("k*")), &mut peer, async |peer| {
         answer_capabilities(peer, Capabilities::ALL).await;
-        answer_page(peer, first, scan(None, true)).await;
-        answer_page(peer, second, scan(Some("1"), true)).await;
-        answer_page(peer, third, scan(Some("2"), true)).await;
+        answer_page(peer, &first, &scan(None, true)).await;
+        answer_page(peer, &second, &scan(Some("1"), true)).await;
+        answer_page(peer, &third, &scan(Some("2"), true)).await;
     })
     .await
     .unwrap();
@@ -100,7 +100,7 @@ async fn a_store_without_values_is_unsupported_unless_there_is_a_fallback() {
     let call = all(client.scan_entries_with("k*", options));
     let found = play(call, &mut peer, async |peer| {
         let keys = vec!["k1".into(), "k2".into()];
-        answer_page(peer, Reply::Page { keys, token: None }, scan(None, false)).await;
+        answer_page(peer, &Reply::Page { keys, token: None }, &scan(None, false)).await;
         for (key, reply) in [("k1", crate::support::value("a")), ("k2", Reply::Nil)] {
             let get = peer.answer(&reply, Some(&version(1))).await;
             assert_eq!(get.key(), key.as_bytes());
@@ -123,7 +123,7 @@ async fn a_store_that_lost_the_extension_is_asked_again() {
     let error = play(all(client.scan_entries("k*")), &mut peer, async |peer| {
         answer_capabilities(peer, Capabilities::ALL).await;
         let refusal = Reply::Error(ServiceError::WrongArguments);
-        answer_page(peer, refusal, scan(None, true)).await;
+        answer_page(peer, &refusal, &scan(None, true)).await;
         reject_capabilities(peer).await;
     })
     .await
@@ -145,7 +145,7 @@ async fn a_failed_page_is_requested_again_by_the_next_call() {
     };
     let error = play(entries.next_page(), &mut peer, async |peer| {
         answer_capabilities(peer, Capabilities::ALL).await;
-        answer_page(peer, page, scan(None, true)).await;
+        answer_page(peer, &page, &scan(None, true)).await;
     })
     .await
     .unwrap_err();
@@ -156,7 +156,7 @@ async fn a_failed_page_is_requested_again_by_the_next_call() {
         token: None,
     };
     let found = play(entries.next_page(), &mut peer, async |peer| {
-        answer_page(peer, page, scan(None, true)).await;
+        answer_page(peer, &page, &scan(None, true)).await;
     })
     .await
     .unwrap();
@@ -171,7 +171,7 @@ async fn a_page_without_the_requested_values_is_invalid() {
     let error = play(all(client.scan_entries("k*")), &mut peer, async |peer| {
         answer_capabilities(peer, Capabilities::ALL).await;
         let keys = vec!["k1".into()];
-        answer_page(peer, Reply::Page { keys, token: None }, scan(None, true)).await;
+        answer_page(peer, &Reply::Page { keys, token: None }, &scan(None, true)).await;
     })
     .await
     .unwrap_err();

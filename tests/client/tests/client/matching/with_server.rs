@@ -71,12 +71,16 @@ async fn a_quiet_mirror_equals_the_store_after_writes_during_its_scan() {
     let writes = tokio::spawn(async move {
         for number in 0..KEYS {
             let key = format!("k/{}", number * 7 % KEYS);
-            if number % 3 == 0 {
-                writer.del(key).await.unwrap();
-            } else if number % 3 == 1 {
-                writer.set(key, number.to_string()).await.unwrap();
-            } else {
-                writer.set(format!("k/new/{number}"), "new").await.unwrap();
+            match number % 3 {
+                0 => {
+                    writer.del(key).await.unwrap();
+                }
+                1 => {
+                    writer.set(key, number.to_string()).await.unwrap();
+                }
+                _ => {
+                    writer.set(format!("k/new/{number}"), "new").await.unwrap();
+                }
             }
         }
     });
