@@ -115,6 +115,7 @@ impl fmt::Display for Report {
                 match self.placement {
                     ServerPlacement::Direct => "every",
                     ServerPlacement::BehindBroker => "behind",
+                    ServerPlacement::WithPatterns => "patterns",
                 }
             ),
         }
@@ -128,6 +129,8 @@ pub enum ServerPlacement {
     Direct,
     /// Behind a broker: the server is a client of it, like all others.
     BehindBroker,
+    /// Clients connect to it, and observe patterns.
+    WithPatterns,
 }
 
 /// Runs one seed to its end, or to the first violation.
@@ -165,6 +168,10 @@ pub fn run(seed: u64, place: ServerPlacement, is_traced: bool) -> Report {
         .observers
         .iter()
         .map(|following| following.observations.len());
+    let told_of_patterns = world
+        .pattern_observers
+        .iter()
+        .map(|observer| observer.events);
     let mut mishaps = world.fault_counts;
     mishaps += world.server.disk_faults();
     let counts = RunMetrics {
@@ -172,7 +179,7 @@ pub fn run(seed: u64, place: ServerPlacement, is_traced: bool) -> Report {
         unknown: world.count_unknown(),
         connections: world.links.len(),
         changes: world.ground_truth.changes.len(),
-        observations: told.sum(),
+        observations: told.chain(told_of_patterns).sum(),
         slow_histories: world.slow_histories.len(),
         undecided: world.undecided,
         crashes: world.crashes,

@@ -52,6 +52,8 @@ pub(crate) struct Scenario {
     pub(crate) fence_percent: u64,
     /// Share of the calls that start an observer instead.
     pub(crate) observe_percent: u64,
+    /// Whether clients observe patterns.
+    pub(crate) has_patterns: bool,
     pub(crate) small_queues: bool,
     /// Events between server and broker, if the server is behind a broker.
     pub(crate) broker: Option<BrokerScenario>,
@@ -113,6 +115,7 @@ impl Scenario {
             cancel_percent,
             fence_percent,
             observe_percent,
+            has_patterns: false,
             small_queues: chance.percent(25),
             broker: None,
         }

@@ -16,6 +16,9 @@ const DEFAULT_SEEDS: u64 = 3_000;
 /// The same of servers behind a broker.
 const DEFAULT_BROKER_SEEDS: u64 = 400;
 
+/// The same of clients that observe patterns.
+const DEFAULT_PATTERN_SEEDS: u64 = 400;
+
 /// Minimum number of faults of each kind in a usual run. Even the rarest kinds happen ten times as often.
 const MIN_FAULTS: u64 = 30;
 
@@ -186,6 +189,15 @@ fn every_seed_behind_a_broker_holds() {
     }
 }
 
+#[test]
+fn every_seed_with_patterns_holds() {
+    let Some(total) = run_requested(ServerPlacement::WithPatterns, DEFAULT_PATTERN_SEEDS) else {
+        return;
+    };
+    let observations = total.counts.observations;
+    assert!(observations >= 4_000, "only {observations} observations");
+}
+
 /// Others each day, so that what no usual seed finds is found some day.
 #[test]
 fn the_daily_seeds_hold() {
@@ -206,7 +218,11 @@ fn the_daily_seeds_hold() {
 #[test]
 fn a_seed_is_reproducible() {
     for seed in 0..12 {
-        for place in [ServerPlacement::Direct, ServerPlacement::BehindBroker] {
+        for place in [
+            ServerPlacement::Direct,
+            ServerPlacement::BehindBroker,
+            ServerPlacement::WithPatterns,
+        ] {
             let (once, again) = (
                 simulation::run(seed, place, true),
                 simulation::run(seed, place, true),

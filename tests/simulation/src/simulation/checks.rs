@@ -144,6 +144,8 @@ impl Simulation {
                 .map_err(|why| format!("f{number}: {why}"))
         });
         self.expect(result);
+        let result = self.check_pattern_observers();
+        self.expect(result);
     }
 
     /// Checks the whole history at the end of the run.

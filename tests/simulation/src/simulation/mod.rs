@@ -5,6 +5,7 @@ mod checks;
 mod client_platform;
 mod network;
 mod observers;
+mod pattern_observers;
 mod server;
 mod server_end;
 mod socket;
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use client_platform::PauseGate;
 use network::{CloseKind, Direction, Link};
 use observers::ObserverRecord;
+use pattern_observers::PatternObserver;
 use server::Server;
 use server_end::TakenRequest;
 use statestore::Client;
@@ -145,6 +147,7 @@ pub(crate) struct Simulation {
     /// Start of the latest call with a written request, for each client and each instance of its name.
     pub(crate) last_written: BTreeMap<(usize, u32), u64>,
     pub(crate) observers: Vec<ObserverRecord>,
+    pub(crate) pattern_observers: Vec<PatternObserver>,
     pub(crate) ground_truth: GroundTruth,
     /// Arrivals of KEYNOTIFY at the server: time, connection, and key.
     pub(crate) watches: Vec<(u64, usize, Bytes)>,
@@ -174,6 +177,7 @@ impl Simulation {
         if place == ServerPlacement::BehindBroker {
             scenario.set_broker(BrokerScenario::new(&mut chance));
         }
+        scenario.has_patterns = place == ServerPlacement::WithPatterns;
         Arc::new_cyclic(|me| {
             Mutex::new(Self {
                 weak: me.clone(),
@@ -196,6 +200,7 @@ impl Simulation {
                 operations: Vec::new(),
                 last_written: BTreeMap::new(),
                 observers: Vec::new(),
+                pattern_observers: Vec::new(),
                 ground_truth: GroundTruth::default(),
                 watches: Vec::new(),
                 is_healed: false,

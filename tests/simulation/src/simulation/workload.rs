@@ -147,6 +147,9 @@ impl Simulation {
             return;
         }
         self.restart_if_closed(client);
+        if self.scenario.has_patterns {
+            self.start_pattern_observer(client);
+        }
         for _ in 0..self.chance.between(1, self.scenario.burst) {
             if self.chance.percent(self.scenario.observe_percent) {
                 self.start_observer(client);
