@@ -152,7 +152,7 @@ mod tests {
         node.remote.unfollow_pattern(b"a*");
         let ok = Completion::reply(Reply::Ok);
         assert_eq!(node.remote.next_ms(), Some(0));
-        assert_eq!(node.advance(103, []), [ok.clone()]);
+        assert_eq!(node.advance(103, []), std::slice::from_ref(&ok));
         let snapshot = synced(&node, 9);
         assert_eq!(node.advance(104, [snapshot]), [ok]);
     }

@@ -21,13 +21,13 @@ rules:
 
 const RESYNC: &[u8] = b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nRESYNC\r\n";
 
-fn policy(rules: &str) -> Option<Arc<Policy>> {
-    Some(Arc::new(Policy::parse(rules).unwrap()))
+fn policy(rules: &str) -> Arc<Policy> {
+    Arc::new(Policy::parse(rules).unwrap())
 }
 
 fn world() -> HubSimulation {
     HubSimulation::with(HubConfig {
-        policy: policy(RULES),
+        policy: Some(policy(RULES)),
         ..HubConfig::default()
     })
 }
@@ -105,7 +105,7 @@ fn a_new_policy_applies_to_later_changes_and_is_a_gap() {
     watch(&mut world, &mut reader, "*");
     let mut writer = world.client("writer");
     let changed = RULES.replace("shared/*, of/reader", "secret");
-    assert_eq!(world.hub.set_policy(policy(&changed), world.now), 0);
+    assert_eq!(world.hub.set_policy(Some(policy(&changed)), world.now), 0);
     let gap = notifications(&mut world, &mut reader);
     let [gap] = gap.as_slice() else {
         panic!("{gap:?}")
@@ -122,7 +122,7 @@ fn a_new_policy_applies_to_later_changes_and_is_a_gap() {
     );
     // Without a right to any key, the watch goes on.
     let none = RULES.replace("Read, keys: [shared/*, of/reader]", "Write, keys: [x]");
-    assert_eq!(world.hub.set_policy(policy(&none), world.now), 0);
+    assert_eq!(world.hub.set_policy(Some(policy(&none)), world.now), 0);
     assert_eq!(notifications(&mut world, &mut reader).len(), 1);
     send_request(&mut world, &mut writer, &["SET", "secret", "2"]);
     assert!(world.packets(&reader).is_empty());

@@ -68,7 +68,7 @@ async fn a_quiet_mirror_equals_the_store_after_writes_during_its_scan() {
         writer.set(format!("k/{number}"), "old").await.unwrap();
     }
     let client = connect(&server).await;
-    let writes = tokio::spawn(async move {
+    let changes = tokio::spawn(async move {
         for number in 0..KEYS {
             let key = format!("k/{}", number * 7 % KEYS);
             match number % 3 {
