@@ -6,6 +6,10 @@ use crate::seeded_rng::SeededRng;
 use bytes::Bytes;
 
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a part of a scenario that is there or not"
+)]
 pub(crate) struct Scenario {
     pub(crate) clients: usize,
     pub(crate) keys: Vec<Bytes>,

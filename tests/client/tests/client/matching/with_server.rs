@@ -86,7 +86,7 @@ async fn a_quiet_mirror_equals_the_store_after_writes_during_its_scan() {
     });
     let mirror = client.mirror("k/*").await.unwrap();
     within(mirror.synced()).await.unwrap();
-    within(writes).await.unwrap();
+    within(changes).await.unwrap();
     let mut changes = mirror.changes();
     let expected = stored(&client, "k/*").await;
     while mirrored(&mirror) != expected {
