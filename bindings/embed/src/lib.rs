@@ -34,9 +34,9 @@
 //!
 //! # Clients
 //! [`Client`] has every method of [`statestore::Client`], with the same names and the option types of that crate. Each returns
-//! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`Guard`], [`Lease`], [`Election`]
-//! and [`EventStream`]. Their error type is [`Error`], which has more kinds than that of the client. [`Client::core`] provides the
-//! values that need no waiting (the client id, the counters).
+//! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`EntryScan`], [`Guard`], [`Lease`],
+//! [`Election`] and [`EventStream`]. Their error type is [`Error`], which has more kinds than that of the client.
+//! [`Client::core`] provides the values that need no waiting (the client id, the counters).
 //!
 //! There are three ways to run such a future:
 //! - [`Client::wait`] blocks the thread, with an optional deadline and interruption hook. The waiting thread sends the
@@ -52,8 +52,9 @@
 //! [`WrongThread`] if the runtime's thread would wait for itself.
 //!
 //! # Feeds
-//! A [`EventStream`] is a stream of events: [`Client::observe`], [`Client::states`], [`Lease::observe`], [`Election::observe`]. It is
-//! bounded at its source, even if a consumer is slow. There are three ways to receive its items:
+//! A [`EventStream`] is a stream of events: [`Client::observe`], [`Client::observe_matching`], [`Client::states`],
+//! [`Lease::observe`], [`Election::observe`]. It is bounded at its source, even if a consumer is slow. There are three ways to
+//! receive its items:
 //! - wait with [`EventStream::next`];
 //! - poll with [`EventStream::try_next`] after the hook of [`EventStream::on_ready`] was called;
 //! - pass a callback to [`Client::subscribe`], which runs on the thread of the callbacks.
@@ -97,7 +98,8 @@
 //!
 //! ```text
 //!  requests · lock · queue            requests of a client · leases and elections · callbacks that the program runs itself
-//!  guard · scan · subscription        held leases · keys of a scan · callbacks for an event stream
+//!  guard · subscription               held leases · callbacks for an event stream
+//!  scan · entry_scan                  keys of a scan · entries of a scan
 //!  work_outcome                       outcome of work under a lease
 //!  event_stream                       streams of events
 //!  close                              closing a client
@@ -134,6 +136,7 @@ mod lock;
 mod queue;
 mod requests;
 
+mod entry_scan;
 mod guard;
 mod scan;
 mod subscription;
@@ -198,6 +201,7 @@ mod error;
 pub use blocking::{WaitError, WaitOptions};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
+pub use entry_scan::EntryScan;
 pub use error::{Error, ErrorKind};
 pub use event_stream::{EventStream, OfferedItem, StreamEnd};
 pub use guard::Guard;

@@ -1,13 +1,15 @@
 //! Requests of a client to the store, as futures that own their arguments.
 use crate::client::Client;
+use crate::entry_scan::EntryScan;
 use crate::error::Error;
 use crate::event_stream::{EventStream, Source, StreamEnd};
 use crate::scan::Scan;
 use bytes::Bytes;
 use statestore::{
     Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entries, Entry, GetOptions,
-    Observation, ObserveOptions, ScanOptions, SetOptions, SetOutcome, TransactOptions, Transaction,
-    TransactionOutcome, UpdateOptions, UpdateOutcome, VdelOutcome,
+    MatchObservation, Observation, ObserveMatchingOptions, ObserveOptions, ScanOptions, SetOptions,
+    SetOutcome, TransactOptions, Transaction, TransactionOutcome, UpdateOptions, UpdateOutcome,
+    VdelOutcome,
 };
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -116,6 +118,15 @@ impl Client {
         Ok(Scan::new(self.core()?.scan_with(pattern, options)))
     }
 
+    /// Calls [`statestore::Client::scan_entries_with`]. Nothing is sent.
+    ///
+    /// # Errors
+    /// The errors of [`core`](Self::core).
+    pub fn scan_entries(&self, pattern: &[u8], options: ScanOptions) -> Result<EntryScan, Error> {
+        let scan = self.core()?.scan_entries_with(pattern, options);
+        Ok(EntryScan::new(scan))
+    }
+
     /// Calls [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
     pub fn update<F, C>(
         &self,
@@ -143,6 +154,25 @@ impl Client {
             let observer = core?.observe_with(key, &options).await?;
             let end = StreamEnd::default();
             let source = ObservationSource {
+                observer,
+                end: end.clone(),
+            };
+            Ok(EventStream::new(client.upgrade()?, Box::new(source), end))
+        }
+    }
+
+    /// Calls [`statestore::Client::observe_matching_with`].
+    pub fn observe_matching(
+        &self,
+        pattern: Bytes,
+        options: ObserveMatchingOptions,
+    ) -> impl Future<Output = Result<EventStream<MatchObservation>, Error>> + Send + 'static + use<>
+    {
+        let (core, client) = (self.core().cloned(), self.downgrade());
+        async move {
+            let observer = core?.observe_matching_with(pattern, &options).await?;
+            let end = StreamEnd::default();
+            let source = MatchObservationSource {
                 observer,
                 end: end.clone(),
             };
@@ -211,6 +241,30 @@ struct ObservationSource {
 
 impl Source<Observation> for ObservationSource {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Observation>> {
+        // `next` keeps no state between two polls, so each poll can create it again.
+        let next = pin!(self.observer.next()).poll(context);
+        if let Poll::Ready(None) = next {
+            self.end.set(
+                self.observer.lost_reason(),
+                self.observer.error().map(Error::from),
+            );
+        }
+        next
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.observer.poll_ready(context)
+    }
+}
+
+/// The events of the keys that match a pattern.
+struct MatchObservationSource {
+    observer: statestore::MatchObserver,
+    end: StreamEnd,
+}
+
+impl Source<MatchObservation> for MatchObservationSource {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<MatchObservation>> {
         // `next` keeps no state between two polls, so each poll can create it again.
         let next = pin!(self.observer.next()).poll(context);
         if let Poll::Ready(None) = next {
