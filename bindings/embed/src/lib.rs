@@ -98,8 +98,7 @@
 //!
 //! ```text
 //!  requests · lock · queue            requests of a client · leases and elections · callbacks that the program runs itself
-//!  guard · subscription               held leases · callbacks for an event stream
-//!  scan · entry_scan                  keys of a scan · entries of a scan
+//!  guard · scan · subscription        held leases · keys and entries of a scan · callbacks for an event stream
 //!  work_outcome                       outcome of work under a lease
 //!  event_stream                       streams of events
 //!  close                              closing a client
@@ -136,7 +135,6 @@ mod lock;
 mod queue;
 mod requests;
 
-mod entry_scan;
 mod guard;
 mod scan;
 mod subscription;
@@ -201,7 +199,6 @@ mod error;
 pub use blocking::{WaitError, WaitOptions};
 pub use client::{Client, WeakClient};
 pub use dispatcher::Job;
-pub use entry_scan::EntryScan;
 pub use error::{Error, ErrorKind};
 pub use event_stream::{EventStream, OfferedItem, StreamEnd};
 pub use guard::Guard;
@@ -212,7 +209,7 @@ pub use operation_descriptor::OperationDescriptor;
 pub use process::{PerProcess, forks};
 pub use queue::Queue;
 pub use requests::WriteResults;
-pub use scan::{OfferedKeys, Scan};
+pub use scan::{EntryScan, OfferedPage, PagedScan, Scan};
 pub use signal::Signal;
 pub use subscription::Subscription;
 pub use thread::number as thread_number;

@@ -1,9 +1,8 @@
 //! Requests of a client to the store, as futures that own their arguments.
 use crate::client::Client;
-use crate::entry_scan::EntryScan;
 use crate::error::Error;
 use crate::event_stream::{EventStream, Source, StreamEnd};
-use crate::scan::Scan;
+use crate::scan::{EntryScan, Scan};
 use bytes::Bytes;
 use statestore::{
     Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entries, Entry, GetOptions,
@@ -123,8 +122,7 @@ impl Client {
     /// # Errors
     /// The errors of [`core`](Self::core).
     pub fn scan_entries(&self, pattern: &[u8], options: ScanOptions) -> Result<EntryScan, Error> {
-        let scan = self.core()?.scan_entries_with(pattern, options);
-        Ok(EntryScan::new(scan))
+        Ok(Scan::new(self.core()?.scan_entries_with(pattern, options)))
     }
 
     /// Calls [`statestore::Client::update_async`]: `change` may take its time, as when a callback computes the new value.
