@@ -309,11 +309,17 @@ typedef enum sst_observation_kind {
     SST_OBSERVED_SET = 1,
     // The key is absent now: it was deleted, or it expired.
     SST_OBSERVED_DELETED = 2,
-    // The connection was lost, and changes may have been missed. The state of the key follows, unless it was the last
-    // one reported.
+    // Changes may have been missed, because the connection was lost or the store reported a gap. The state of the key
+    // follows, unless it was the last one reported. For a pattern the differences follow, including the deletions, and
+    // then SST_OBSERVED_RESYNCED.
     SST_OBSERVED_RESYNC = 3,
-    // The observer was too slow, and observations were dropped; the newest ones are kept.
+    // The observer was too slow, and observations were dropped; the newest ones are kept. Not for patterns.
     SST_OBSERVED_LAGGED = 4,
+    // The present state of the keys that match a pattern was reported. Once for each observer, also if no key matches.
+    SST_OBSERVED_COMPLETE = 5,
+    // The differences since SST_OBSERVED_RESYNC were reported, for a pattern. If that came before
+    // SST_OBSERVED_COMPLETE, SST_OBSERVED_COMPLETE stands in its place.
+    SST_OBSERVED_RESYNCED = 6,
 } sst_observation_kind;
 
 // Result of releasing a lease.
@@ -400,7 +406,7 @@ typedef struct sst_client sst_client;
 // that the leader proclaims.
 typedef struct sst_election sst_election;
 
-// The results of sst_get_many(), in the order of its keys. Opaque.
+// The results of sst_get_many(), in the order of its keys, or a page of sst_scan_entries_next_page(). Opaque.
 typedef struct sst_entries sst_entries;
 
 // A stored value with its version. Opaque.
@@ -430,10 +436,10 @@ typedef struct sst_leader sst_leader;
 // A lease, identified by its name, which is a key of the store. Opaque.
 typedef struct sst_lease sst_lease;
 
-// An event that an observer reports about its key. Opaque.
+// An event that an observer reports about its key, or about a key that matches its pattern. Opaque.
 typedef struct sst_observation sst_observation;
 
-// An observer of one key. Opaque.
+// An observer of one key, or of all keys that match a pattern. Opaque.
 //
 // Its observations are read with sst_observer_next(), or reported to one callback with sst_observer_subscribe().
 typedef struct sst_observer sst_observer;
@@ -454,6 +460,9 @@ typedef struct sst_results sst_results;
 
 // The keys that match a pattern, read page by page. Opaque.
 typedef struct sst_scan sst_scan;
+
+// The entries whose keys match a pattern, read page by page. Opaque.
+typedef struct sst_scan_entries sst_scan_entries;
 
 // A callback that is called repeatedly, until it is cancelled or its events have ended. Opaque.
 typedef struct sst_subscription sst_subscription;
@@ -638,6 +647,10 @@ typedef struct sst_capabilities {
     uint32_t reserved;
     // Maximum number of keys that the store returns in one response to sst_get_many(); 0 if it takes one key at a time.
     uint64_t max_get_keys;
+    // Not zero: SCAN returns values, for sst_scan_entries_new().
+    uint32_t scan_values;
+    // Not zero: KEYNOTIFY watches all keys that match a pattern, for sst_observe_matching().
+    uint32_t observe_matching;
 } sst_capabilities;
 
 // Callback that receives the capabilities of the store.
@@ -692,17 +705,18 @@ typedef struct sst_get_options {
     uint32_t eventual;
 } sst_get_options;
 
-// Callback that receives the result of a GET.
+// Callback that receives the result of a GET, or an entry of a scan.
 typedef struct sst_on_entry {
     void *context;
-    // `entry` is NULL if the key is absent.
+    // `entry` is NULL if the key is absent, and after the last entry of a scan.
     void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entry *entry);
     void (*drop)(void *context);
 } sst_on_entry;
 
-// Callback that receives the results of sst_get_many().
+// Callback that receives the results of sst_get_many(), or a page of entries.
 typedef struct sst_on_entries {
     void *context;
+    // `entries` is NULL after the last page of a scan.
     void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entries *entries);
     void (*drop)(void *context);
 } sst_on_entries;
@@ -816,11 +830,17 @@ typedef struct sst_on_transaction_outcome {
     void (*drop)(void *context);
 } sst_on_transaction_outcome;
 
-// Options of sst_scan_new().
+// Options of sst_scan_new() and sst_scan_entries_new().
 typedef struct sst_scan_options {
     size_t size;
     // Time limit of the request for each page (default: that of the settings).
     uint64_t timeout_ms;
+    // Not zero: if the store returns no values of a scan, sst_scan_entries_new() reads each page with sst_get_many().
+    // The remaining times are unknown then. Without this option, the pages return SST_UNSUPPORTED on such a store; see
+    // sst_client_capabilities().
+    uint32_t fallback;
+    // Zero.
+    uint32_t reserved;
 } sst_scan_options;
 
 // Callback that receives a page of keys.
@@ -886,6 +906,11 @@ typedef struct sst_observe_options {
     size_t keep;
     // Time limit for the store to begin the watch (default: the request time-out of the settings).
     uint64_t timeout_ms;
+    // Not zero: the first observation is the present state of the key. SST_OBSERVED_DELETED without a version means
+    // that the key is absent.
+    uint32_t initial;
+    // Zero.
+    uint32_t reserved;
 } sst_observe_options;
 
 // Callback that receives a new observer.
@@ -906,6 +931,19 @@ typedef struct sst_on_observation {
                  const struct sst_observation *observation);
     void (*drop)(void *context);
 } sst_on_observation;
+
+// Options of sst_observe_matching().
+typedef struct sst_observe_matching_options {
+    size_t size;
+    // Maximum number of keys (default: 1,000,000). The observer keeps each matching key and its version in memory. With
+    // more keys it ends with SST_TOO_LARGE.
+    size_t max_keys;
+    // Time limit for the store to begin the watch (default: the request time-out of the settings).
+    uint64_t timeout_ms;
+    // Interval at which the library scans for new keys on a store that does not watch patterns (default: 10,000;
+    // SST_FOREVER: never, so that such a store makes the call return SST_UNSUPPORTED).
+    uint64_t refresh_ms;
+} sst_observe_matching_options;
 
 // Callback that receives a version.
 typedef struct sst_on_version {
@@ -1106,6 +1144,10 @@ struct sst_hlc *sst_hlc_clone(const struct sst_hlc *hlc);
 // Frees a timestamp.
 void sst_hlc_free(struct sst_hlc *hlc);
 
+// Returns the key of an entry of sst_scan_entries_next_page() or sst_scan_entries_next(). Other entries return no
+// bytes.
+struct sst_slice sst_entry_key(const struct sst_entry *entry);
+
 // Returns the value.
 struct sst_slice sst_entry_value(const struct sst_entry *entry);
 
@@ -1115,8 +1157,8 @@ enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc 
 // Returns the remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
 //
 // SST_FOREVER means that the key does not expire. SST_UNKNOWN_TIME means that the option `remaining` did not ask for
-// the time, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the
-// key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
+// the time, that a scan used its `fallback`, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or
+// sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
 uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Returns another handle of the same entry, to keep a borrowed one. The value is not copied.
@@ -1130,7 +1172,7 @@ size_t sst_entries_len(const struct sst_entries *entries);
 
 // Returns whether the results are a snapshot: all keys had them at one moment during the call.
 //
-// Returns true if the store returned them in one response; see sst_get_many().
+// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false.
 bool sst_entries_is_snapshot(const struct sst_entries *entries);
 
 // Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
@@ -1680,6 +1722,53 @@ enum sst_status sst_scan_next_async(const struct sst_scan *scan,
 // Frees a scan.
 void sst_scan_free(struct sst_scan *scan);
 
+// Prepares a scan for keys with their values, versions and remaining times. No request is sent before the first page
+// is asked for.
+//
+// The pattern is that of sst_scan_new(). The scan finds all entries that are present during the whole scan. A key that
+// is set or deleted meanwhile may be found or not.
+enum sst_status sst_scan_entries_new(const struct sst_client *client,
+                                     const void *pattern,
+                                     size_t pattern_len,
+                                     const struct sst_scan_options *options,
+                                     struct sst_scan_entries **scan,
+                                     struct sst_error **error);
+
+// Returns the next page, for sst_entries_at(). It may be empty although others follow; `*entries` is NULL after the
+// last one.
+//
+// sst_entry_key() returns the key of each entry. After an error the same page can be asked for again.
+//
+// Thread: any; pages asked for at the same time arrive one after the other. Blocks: until the answer, at most for the
+// time-out. Errors: SST_UNSUPPORTED if the store returns no values of a scan, unless the options have `fallback`;
+// SST_UNKNOWN_COMMAND from a store that does not know SCAN.
+enum sst_status sst_scan_entries_next_page(const struct sst_scan_entries *scan,
+                                           struct sst_entries **entries,
+                                           struct sst_error **error);
+
+// Begins sst_scan_entries_next_page(). The callback receives NULL after the last page.
+enum sst_status sst_scan_entries_next_page_async(const struct sst_scan_entries *scan,
+                                                 struct sst_on_entries callback,
+                                                 struct sst_operation **operation,
+                                                 struct sst_error **error);
+
+// Returns the next entry; `*entry` is NULL after the last one. sst_entry_key() returns its key.
+//
+// Thread: any; entries asked for at the same time arrive one after the other. Blocks: until there is one; the time-out
+// is for each page. Errors: as sst_scan_entries_next_page().
+enum sst_status sst_scan_entries_next(const struct sst_scan_entries *scan,
+                                      struct sst_entry **entry,
+                                      struct sst_error **error);
+
+// Begins sst_scan_entries_next(). The callback receives NULL after the last entry.
+enum sst_status sst_scan_entries_next_async(const struct sst_scan_entries *scan,
+                                            struct sst_on_entry callback,
+                                            struct sst_operation **operation,
+                                            struct sst_error **error);
+
+// Frees a scan for entries.
+void sst_scan_entries_free(struct sst_scan_entries *scan);
+
 // Tests whether a pattern of sst_scan_new() matches a key, without asking a store.
 enum sst_status sst_pattern_matches(const void *pattern,
                                     size_t pattern_len,
@@ -1754,11 +1843,15 @@ enum sst_status sst_compare_and_set_async(const struct sst_client *client,
 // Returns the kind of an observation.
 enum sst_observation_kind sst_observation_kind_of(const struct sst_observation *observation);
 
+// Returns the key of SST_OBSERVED_SET and SST_OBSERVED_DELETED from sst_observe_matching(). An observer of one key
+// returns no bytes.
+struct sst_slice sst_observation_key(const struct sst_observation *observation);
+
 // Returns the value of SST_OBSERVED_SET.
 struct sst_slice sst_observation_value(const struct sst_observation *observation);
 
-// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the deletion was detected after a
-// reconnect.
+// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the library read the key and found it
+// absent, as after a reconnect.
 //
 // `*version` is NULL if there is none.
 enum sst_status sst_observation_version(const struct sst_observation *observation,
@@ -1776,7 +1869,7 @@ void sst_observation_free(struct sst_observation *observation);
 
 // Starts observing a key. Every change after the return of this call is observed.
 //
-// The state before is not: if you need it, read it afterwards. The watch continues across reconnects: see
+// The state before is not, unless the options have `initial`. The watch continues across reconnects: see
 // SST_OBSERVED_RESYNC.
 //
 // Blocks: until the store has begun the watch, at most for the time-out.
@@ -1835,13 +1928,41 @@ enum sst_status sst_observer_fd(const struct sst_observer *observer, int *fd, st
 // Ends an observer for all its users.
 //
 // Calls of sst_observer_next(), present and later ones, return SST_CLOSED. The callback receives SST_CLOSED in its
-// last call, and the descriptor becomes readable. The watch at the store ends with the last observer of the key.
-// Closing again does nothing.
+// last call, and the descriptor becomes readable. The watch at the store ends with the last observer of the key or
+// pattern. Closing again does nothing.
 enum sst_status sst_observer_close(const struct sst_observer *observer, struct sst_error **error);
 
-// Frees an observer. The watch at the store ends with the last observer of the key. A subscription continues, and
-// keeps the watch.
+// Frees an observer. The watch at the store ends with the last observer of the key or pattern. A subscription
+// continues, and keeps the watch.
 void sst_observer_free(struct sst_observer *observer);
+
+// Starts observing all keys that match a pattern: first their present state, then every change. The pattern is that of
+// sst_scan_new().
+//
+// The observations are SST_OBSERVED_SET for each key that is present, SST_OBSERVED_COMPLETE, and the later changes.
+// sst_observation_key() returns the key of each. After a gap, SST_OBSERVED_RESYNC, the differences and
+// SST_OBSERVED_RESYNCED follow. For a slow reader only the newest state of each key is kept.
+//
+// On a store that does not watch patterns (`observe_matching` of sst_client_capabilities()), the library scans for keys
+// and watches each of them. New keys are then found by the scans that `refresh_ms` sets.
+//
+// Blocks: until the store has begun the watch, at most for the time-out. Errors: SST_UNSUPPORTED from a store without
+// such watches and without SCAN; sst_observer_next() returns SST_TOO_LARGE if too many keys match.
+enum sst_status sst_observe_matching(const struct sst_client *client,
+                                     const void *pattern,
+                                     size_t pattern_len,
+                                     const struct sst_observe_matching_options *options,
+                                     struct sst_observer **observer,
+                                     struct sst_error **error);
+
+// Begins sst_observe_matching().
+enum sst_status sst_observe_matching_async(const struct sst_client *client,
+                                           const void *pattern,
+                                           size_t pattern_len,
+                                           const struct sst_observe_matching_options *options,
+                                           struct sst_on_observer callback,
+                                           struct sst_operation **operation,
+                                           struct sst_error **error);
 
 // Returns the fencing token: the version that the lease got when it was taken.
 //

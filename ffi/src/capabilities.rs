@@ -32,9 +32,13 @@ pub struct sst_capabilities {
     pub reserved: u32,
     /// Maximum number of keys that the store returns in one response to sst_get_many(); 0 if it takes one key at a time.
     pub max_get_keys: u64,
+    /// Not zero: SCAN returns values, for sst_scan_entries_new().
+    pub scan_values: u32,
+    /// Not zero: KEYNOTIFY watches all keys that match a pattern, for sst_observe_matching().
+    pub observe_matching: u32,
 }
 
-sized!(sst_capabilities, max_get_keys: u64);
+sized!(sst_capabilities, observe_matching: u32);
 
 impl sst_capabilities {
     fn new(store: Capabilities, size: usize) -> Self {
@@ -46,6 +50,8 @@ impl sst_capabilities {
             eventual: u32::from(store.eventual),
             reserved: 0,
             max_get_keys: store.max_get_keys.unwrap_or(0),
+            scan_values: u32::from(store.scan_values),
+            observe_matching: u32::from(store.observe_matching),
         }
     }
 }

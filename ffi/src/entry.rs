@@ -6,9 +6,11 @@ use crate::handle::{self, object};
 use crate::hlc::{TimestampObject, sst_hlc};
 use crate::infallible;
 use crate::input::{self, FOREVER, UNKNOWN};
-use crate::output::HandleOut;
+use crate::output::{self, HandleOut};
 use crate::status::sst_status;
+use bytes::Bytes;
 use statestore_core::{Entries, Entry, Expiry};
+use statestore_embed::Error;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
@@ -16,16 +18,45 @@ use std::sync::Arc;
 /// A stored value with its version. Opaque.
 pub struct sst_entry;
 
-pub(crate) struct EntryObject(pub(crate) Entry);
+pub(crate) struct EntryObject {
+    /// The key; empty if the caller knows it.
+    key: Bytes,
+    entry: Entry,
+}
 
 object!(EntryObject, sst_entry, 6, "an entry");
+
+impl From<Entry> for EntryObject {
+    fn from(entry: Entry) -> Self {
+        Self::from((Bytes::new(), entry))
+    }
+}
+
+impl From<(Bytes, Entry)> for EntryObject {
+    fn from((key, entry): (Bytes, Entry)) -> Self {
+        Self { key, entry }
+    }
+}
+
+/// Returns the key of an entry of sst_scan_entries_next_page() or sst_scan_entries_next(). Other entries return no
+/// bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_entry_key(entry: *const sst_entry) -> sst_slice {
+    infallible::value(sst_slice::NONE, || {
+        let entry = handle::get::<EntryObject>(entry)?;
+        Ok(match &*entry.key {
+            [] => sst_slice::NONE,
+            key => sst_slice::from_bytes(key),
+        })
+    })
+}
 
 /// Returns the value.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_value(entry: *const sst_entry) -> sst_slice {
     infallible::value(sst_slice::NONE, || {
         Ok(sst_slice::from_bytes(
-            &handle::get::<EntryObject>(entry)?.0.value,
+            &handle::get::<EntryObject>(entry)?.entry.value,
         ))
     })
 }
@@ -40,7 +71,7 @@ pub extern "C" fn sst_entry_version(
     boundary::status(error, || {
         let version = HandleOut::<TimestampObject>::new(version, "version")?;
         version.write(TimestampObject::new(
-            &handle::get::<EntryObject>(entry)?.0.version,
+            &handle::get::<EntryObject>(entry)?.entry.version,
         ))
     })
 }
@@ -48,12 +79,12 @@ pub extern "C" fn sst_entry_version(
 /// Returns the remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
 ///
 /// SST_FOREVER means that the key does not expire. SST_UNKNOWN_TIME means that the option `remaining` did not ask for
-/// the time, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or sst_update(), SST_FOREVER keeps the
-/// key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
+/// the time, that a scan used its `fallback`, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or
+/// sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     infallible::value(UNKNOWN, || {
-        Ok(match handle::get::<EntryObject>(entry)?.0.expires_in {
+        Ok(match handle::get::<EntryObject>(entry)?.entry.expires_in {
             Expiry::Never => FOREVER,
             Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
             _ => UNKNOWN,
@@ -75,26 +106,56 @@ pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
     infallible::run(|| drop(handle::free::<EntryObject>(entry)));
 }
 
-/// The results of sst_get_many(), in the order of its keys. Opaque.
+/// The results of sst_get_many(), in the order of its keys, or a page of sst_scan_entries_next_page(). Opaque.
 pub struct sst_entries;
 
-pub(crate) struct EntriesObject(pub(crate) Entries);
+pub(crate) enum EntriesObject {
+    /// The entries of given keys.
+    Results(Entries),
+    /// Entries with their keys.
+    Page(Vec<(Bytes, Entry)>),
+}
 
 object!(EntriesObject, sst_entries, 7, "entries");
+
+impl EntriesObject {
+    fn len(&self) -> usize {
+        match self {
+            Self::Results(entries) => entries.len(),
+            Self::Page(page) => page.len(),
+        }
+    }
+
+    /// Returns the entry at an index, or an absent key.
+    fn get(&self, index: usize) -> Result<Option<EntryObject>, Error> {
+        let found = match self {
+            Self::Results(entries) => entries
+                .get(index)
+                .map(|entry| entry.clone().map(EntryObject::from)),
+            Self::Page(page) => page
+                .get(index)
+                .map(|entry| Some(EntryObject::from(entry.clone()))),
+        };
+        found.ok_or_else(|| input::invalid("index", format!("it is {index} of {}", self.len())))
+    }
+}
 
 /// Returns the number of results, which is the number of keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
-    infallible::value(0, || Ok(handle::get::<EntriesObject>(entries)?.0.len()))
+    infallible::value(0, || Ok(handle::get::<EntriesObject>(entries)?.len()))
 }
 
 /// Returns whether the results are a snapshot: all keys had them at one moment during the call.
 ///
-/// Returns true if the store returned them in one response; see sst_get_many().
+/// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_is_snapshot(entries: *const sst_entries) -> bool {
     infallible::value(false, || {
-        Ok(handle::get::<EntriesObject>(entries)?.0.is_snapshot())
+        Ok(match &*handle::get::<EntriesObject>(entries)? {
+            EntriesObject::Results(entries) => entries.is_snapshot(),
+            EntriesObject::Page(_) => false,
+        })
     })
 }
 
@@ -110,15 +171,8 @@ pub extern "C" fn sst_entries_at(
 ) -> sst_status {
     boundary::status(error, || {
         let to = HandleOut::<EntryObject>::new(entry, "entry")?;
-        let entries = handle::get::<EntriesObject>(entries)?;
-        let Some(entry) = entries.0.get(index) else {
-            let count = entries.0.len();
-            return Err(input::invalid("index", format!("it is {index} of {count}")));
-        };
-        match entry {
-            Some(entry) => to.write(EntryObject(entry.clone())),
-            None => Ok(()),
-        }
+        let entry = handle::get::<EntriesObject>(entries)?.get(index)?;
+        output::write_optional(Some(to), entry)
     })
 }
 

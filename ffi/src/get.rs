@@ -55,12 +55,12 @@ unsafe fn read<'a>(
     unsafe { Ok((input::bytes(key, key_len, "key")?, self::options(options)?)) }
 }
 
-/// Callback that receives the result of a GET.
+/// Callback that receives the result of a GET, or an entry of a scan.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entry {
     pub context: *mut c_void,
-    /// `entry` is NULL if the key is absent.
+    /// `entry` is NULL if the key is absent, and after the last entry of a scan.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn sst_get(
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let (key, options) = unsafe { read(key, key_len, options) }?;
         match wait(client, "getting", client.core()?.get_with(key, &options))? {
-            Some(entry) => to.write(EntryObject(entry)),
+            Some(entry) => to.write(EntryObject::from(entry)),
             None => Ok(()),
         }
     })
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn sst_get_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|entry| entry.map(EntryObject)));
+                completion::lend(callback, result.map(|entry| entry.map(EntryObject::from)));
             },
         )
     })

@@ -14,11 +14,12 @@ use bytes::Bytes;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Callback that receives the results of sst_get_many().
+/// Callback that receives the results of sst_get_many(), or a page of entries.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_on_entries {
     pub context: *mut c_void,
+    /// `entries` is NULL after the last page of a scan.
     pub call: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -57,7 +58,11 @@ pub unsafe extern "C" fn sst_get_many(
         // SAFETY: the header asks for NULL or `count` slices of keys, and for a struct with its size.
         let (keys, options) = unsafe { (slices(keys, count, "keys")?, get::options(options)?) };
         let get_many = client.core()?.get_many_with(&keys, &options);
-        to.write(EntriesObject(wait(client, "getting keys", get_many)?))
+        to.write(EntriesObject::Results(wait(
+            client,
+            "getting keys",
+            get_many,
+        )?))
     })
 }
 
@@ -86,7 +91,10 @@ pub unsafe extern "C" fn sst_get_many_async(
             callback,
             operation,
             |callback, result| {
-                completion::lend(callback, result.map(|entries| Some(EntriesObject(entries))));
+                completion::lend(
+                    callback,
+                    result.map(|entries| Some(EntriesObject::Results(entries))),
+                );
             },
         )
     })

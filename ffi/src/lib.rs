@@ -99,6 +99,8 @@ mod transact;
 
 mod scan;
 
+mod scan_entries;
+
 mod pattern;
 
 mod update;
@@ -108,6 +110,8 @@ mod compare_and_set;
 mod observation;
 
 mod observer;
+
+mod observe_matching;
 
 mod guard;
 

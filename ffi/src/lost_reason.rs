@@ -89,7 +89,7 @@ pub extern "C" fn sst_client_lost_reason(client: *const sst_client) -> sst_lost_
 pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst_lost_reason {
     infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         let observer = handle::get::<ObserverObject>(observer)?;
-        Ok(number(observer.stream.lost_reason()?))
+        Ok(number(observer.end()?.lost_reason()))
     })
 }
 

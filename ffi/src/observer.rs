@@ -1,4 +1,4 @@
-//! Observers of keys.
+//! Observers of one key, or of the keys that match a pattern.
 use crate::boundary;
 use crate::callback::{Callback, closure};
 use crate::client::sst_client;
@@ -14,20 +14,23 @@ use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use crate::subscription::{self, sst_subscription};
 use bytes::Bytes;
-use statestore_core::{Observation, ObserveOptions, Outcome, Overflow};
-use statestore_embed::{Client, Error, ErrorKind, EventStream, OfferedItem, Signal};
+use statestore_core::{MatchObservation, Observation, ObserveOptions, Outcome, Overflow};
+use statestore_embed::{Client, Error, ErrorKind, EventStream, OfferedItem, Signal, StreamEnd};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
+use std::time::Instant;
 
-/// An observer of one key. Opaque.
+const NEXT: &str = "waiting for an observation";
+
+/// An observer of one key, or of all keys that match a pattern. Opaque.
 ///
 /// Its observations are read with sst_observer_next(), or reported to one callback with sst_observer_subscribe().
 pub struct sst_observer;
 
 pub(crate) struct ObserverObject {
-    pub(crate) stream: EventStream<Observation>,
+    stream: ObserverStream,
     /// The signal, made at the first call of sst_observer_fd().
     signal: OnceLock<Arc<Signal>>,
     /// The lock that is held while the signal is made.
@@ -36,19 +39,40 @@ pub(crate) struct ObserverObject {
 
 object!(ObserverObject, sst_observer, 12, "an observer");
 
+/// The observations of an observer.
+pub(crate) enum ObserverStream {
+    Key(EventStream<Observation>),
+    Pattern(EventStream<MatchObservation>),
+}
+
+/// Evaluates an expression with the stream of an observer, whichever type it has.
+macro_rules! with_stream {
+    ($observer:expr, |$stream:ident| $body:expr) => {
+        match &$observer.stream {
+            ObserverStream::Key($stream) => $body,
+            ObserverStream::Pattern($stream) => $body,
+        }
+    };
+}
+
 impl ClientObject for ObserverObject {
     fn client(&self) -> &Client {
-        self.stream.client()
+        with_stream!(self, |stream| stream.client())
     }
 }
 
 impl ObserverObject {
-    fn new(stream: EventStream<Observation>) -> Self {
+    pub(crate) fn new(stream: ObserverStream) -> Self {
         Self {
             stream,
             signal: OnceLock::new(),
             signal_init: Mutex::default(),
         }
+    }
+
+    /// Returns the end of the observations.
+    pub(crate) fn end(&self) -> Result<&StreamEnd, Error> {
+        with_stream!(self, |stream| stream.end())
     }
 
     /// Clears the signal before the stream is read: events that arrive from now on set it again.
@@ -77,9 +101,14 @@ pub struct sst_observe_options {
     pub keep: usize,
     /// Time limit for the store to begin the watch (default: the request time-out of the settings).
     pub timeout_ms: u64,
+    /// Not zero: the first observation is the present state of the key. SST_OBSERVED_DELETED without a version means
+    /// that the key is absent.
+    pub initial: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_observe_options, timeout_ms: u64);
+sized!(sst_observe_options, reserved: u32);
 
 /// # Safety As [`input::options`] asks.
 unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, Error> {
@@ -90,7 +119,8 @@ unsafe fn options(given: *const sst_observe_options) -> Result<ObserveOptions, E
             0 => Overflow::Latest,
             count => Overflow::All(count),
         })
-        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?))
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
+        .initial(given.initial != 0))
 }
 
 /// Callback that receives a new observer.
@@ -138,11 +168,11 @@ closure!(
 );
 
 /// Reports an observation to a callback, or why there is none.
-fn report(callback: &Callback<sst_on_observation>, result: Result<Observation, Error>) {
-    completion::lend(
-        callback,
-        result.map(|observation| Some(ObservationObject(observation))),
-    );
+fn report<T: Into<ObservationObject>>(
+    callback: &Callback<sst_on_observation>,
+    result: Result<T, Error>,
+) {
+    completion::lend(callback, result.map(|observation| Some(observation.into())));
 }
 
 /// Returns the future of the observer, for both the blocking call and the operation.
@@ -164,7 +194,7 @@ unsafe fn observe(
 
 /// Starts observing a key. Every change after the return of this call is observed.
 ///
-/// The state before is not: if you need it, read it afterwards. The watch continues across reconnects: see
+/// The state before is not, unless the options have `initial`. The watch continues across reconnects: see
 /// SST_OBSERVED_RESYNC.
 ///
 /// Blocks: until the store has begun the watch, at most for the time-out.
@@ -182,7 +212,8 @@ pub unsafe extern "C" fn sst_observe(
         let to = HandleOut::<ObserverObject>::new(observer, "observer")?;
         // SAFETY: the header asks for NULL or `key_len` bytes, and for a struct with its size.
         let stream = unsafe { observe(client, key, key_len, options) }?;
-        to.write(ObserverObject::new(wait(client, "observing", stream)?))
+        let stream = wait(client, "observing", stream)?;
+        to.write(ObserverObject::new(ObserverStream::Key(stream)))
     })
 }
 
@@ -208,7 +239,10 @@ pub unsafe extern "C" fn sst_observe_async(
             stream,
             callback,
             operation,
-            |callback, result| completion::pass(callback, result.map(ObserverObject::new)),
+            |callback, result| {
+                let stream = result.map(ObserverStream::Key);
+                completion::pass(callback, stream.map(ObserverObject::new));
+            },
         )
     })
 }
@@ -226,22 +260,31 @@ pub extern "C" fn sst_observer_next(
     observation: Option<&mut MaybeUninit<*mut sst_observation>>,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
-    const ACTION: &str = "waiting for an observation";
     let observation = output::init_failed(observation);
     boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
         let to = HandleOut::<ObservationObject>::new(observation, "observation")?;
         let until = deadline(timeout_ms)?;
         observer.clear_signal();
-        let next = match observer.stream.try_next()? {
-            Poll::Ready(next) => next,
-            Poll::Pending => wait_for_event(client, ACTION, observer.stream.next(), until)?,
-        };
+        let next = with_stream!(observer, |stream| next(client, stream, until))?;
         observer.set_signal();
         let Some(next) = next else {
-            return Err(completion::end_error(observer.stream.end()?));
+            return Err(completion::end_error(observer.end()?));
         };
-        to.write(ObservationObject(next))
+        to.write(next)
     })
+}
+
+/// Waits for the next observation; returns `None` at the end.
+fn next<T: Into<ObservationObject> + Send + 'static>(
+    client: &Client,
+    stream: &EventStream<T>,
+    until: Option<Instant>,
+) -> Result<Option<ObservationObject>, Error> {
+    let next = match stream.try_next()? {
+        Poll::Ready(next) => next,
+        Poll::Pending => wait_for_event(client, NEXT, stream.next(), until)?,
+    };
+    Ok(next.map(Into::into))
 }
 
 /// Begins sst_observer_next(), without a limit.
@@ -255,23 +298,33 @@ pub extern "C" fn sst_observer_next_async(
     let operation = output::init_failed(operation);
     let callback = Callback::new(callback);
     boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
-        let stream = &observer.stream;
-        // The stream itself would keep the client open.
-        let (next, end) = (stream.next_offered(), stream.end()?.clone());
-        begin(
-            client,
-            event("waiting for an observation"),
-            next,
-            callback,
-            operation,
-            // An offer that is not taken, since the callback was revoked, stays available for the next call.
-            move |callback, result| match result.map(|offer| offer.and_then(OfferedItem::take)) {
-                Ok(Some(observation)) => report(callback, Ok(observation)),
-                Ok(None) => completion::report_end::<ObservationObject, _>(callback, &end),
-                Err(error) => report(callback, Err(error)),
-            },
-        )
+        with_stream!(observer, |stream| begin_next(
+            client, stream, callback, operation
+        ))
     })
+}
+
+fn begin_next<T: Into<ObservationObject> + Send + 'static>(
+    client: &Client,
+    stream: &EventStream<T>,
+    callback: Callback<sst_on_observation>,
+    operation: Option<&mut MaybeUninit<*mut sst_operation>>,
+) -> Result<(), Error> {
+    // The stream itself would keep the client open.
+    let (next, end) = (stream.next_offered(), stream.end()?.clone());
+    begin(
+        client,
+        event(NEXT),
+        next,
+        callback,
+        operation,
+        // An offer that is not taken, since the callback was revoked, stays available for the next call.
+        move |callback, result| match result.map(|offer| offer.and_then(OfferedItem::take)) {
+            Ok(Some(observation)) => report(callback, Ok(observation)),
+            Ok(None) => completion::report_end::<ObservationObject, _>(callback, &end),
+            Err(error) => report::<T>(callback, Err(error)),
+        },
+    )
 }
 
 /// Reports every observation to a callback. After this call do not use sst_observer_next().
@@ -289,11 +342,24 @@ pub extern "C" fn sst_observer_subscribe(
     let subscription = output::init_failed(subscription);
     let callback = Callback::new(callback);
     boundary::with_object::<ObserverObject>(error, observer, |observer, client| {
-        let stream = &observer.stream;
-        subscription::begin(client, stream, subscription, move |next| match next {
-            Ok(observation) => report(&callback, Ok(observation)),
-            Err(end) => completion::report_end::<ObservationObject, _>(&callback, end),
-        })
+        with_stream!(observer, |stream| subscribe(
+            client,
+            stream,
+            callback,
+            subscription
+        ))
+    })
+}
+
+fn subscribe<T: Into<ObservationObject> + Send + 'static>(
+    client: &Client,
+    stream: &EventStream<T>,
+    callback: Callback<sst_on_observation>,
+    subscription: Option<&mut MaybeUninit<*mut sst_subscription>>,
+) -> Result<(), Error> {
+    subscription::begin(client, stream, subscription, move |next| match next {
+        Ok(observation) => report(&callback, Ok(observation)),
+        Err(end) => completion::report_end::<ObservationObject, _>(&callback, end),
     })
 }
 
@@ -328,7 +394,7 @@ pub extern "C" fn sst_observer_fd(
                 )
             })?);
             let hooked = Arc::clone(&signal);
-            observer.stream.on_ready(move || hooked.set())?;
+            with_stream!(observer, |stream| stream.on_ready(move || hooked.set()))?;
             // The lock keeps other threads from setting it meanwhile.
             let _ = observer.signal.set(signal);
         }
@@ -342,20 +408,21 @@ pub extern "C" fn sst_observer_fd(
 /// Ends an observer for all its users.
 ///
 /// Calls of sst_observer_next(), present and later ones, return SST_CLOSED. The callback receives SST_CLOSED in its
-/// last call, and the descriptor becomes readable. The watch at the store ends with the last observer of the key.
-/// Closing again does nothing.
+/// last call, and the descriptor becomes readable. The watch at the store ends with the last observer of the key or
+/// pattern. Closing again does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_close(
     observer: *const sst_observer,
     error: Option<&mut MaybeUninit<*mut sst_error>>,
 ) -> sst_status {
     boundary::status(error, || {
-        handle::get::<ObserverObject>(observer)?.stream.stop()
+        let observer = handle::get::<ObserverObject>(observer)?;
+        with_stream!(observer, |stream| stream.stop())
     })
 }
 
-/// Frees an observer. The watch at the store ends with the last observer of the key. A subscription continues, and
-/// keeps the watch.
+/// Frees an observer. The watch at the store ends with the last observer of the key or pattern. A subscription
+/// continues, and keeps the watch.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_observer_free(observer: *mut sst_observer) {
     infallible::run(|| drop(handle::free::<ObserverObject>(observer)));

@@ -13,7 +13,7 @@ use crate::operation::{begin, sst_operation, wait};
 use crate::output::{self, HandleOut};
 use crate::status::sst_status;
 use statestore_core::ScanOptions;
-use statestore_embed::Scan;
+use statestore_embed::{Error, Scan};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -24,16 +24,31 @@ type ScanObject = WithClient<Scan>;
 
 object!(ScanObject, sst_scan, 9, "a scan");
 
-/// Options of sst_scan_new().
+/// Options of sst_scan_new() and sst_scan_entries_new().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_scan_options {
     pub size: usize,
     /// Time limit of the request for each page (default: that of the settings).
     pub timeout_ms: u64,
+    /// Not zero: if the store returns no values of a scan, sst_scan_entries_new() reads each page with sst_get_many().
+    /// The remaining times are unknown then. Without this option, the pages return SST_UNSUPPORTED on such a store; see
+    /// sst_client_capabilities().
+    pub fallback: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_scan_options, timeout_ms: u64);
+sized!(sst_scan_options, reserved: u32);
+
+/// # Safety As [`input::options`] asks.
+pub(crate) unsafe fn options(given: *const sst_scan_options) -> Result<ScanOptions, Error> {
+    // SAFETY: by the contract.
+    let given = unsafe { input::options(given) }?;
+    Ok(ScanOptions::new()
+        .timeout(milliseconds(given.timeout_ms, "timeout_ms")?)
+        .fallback(given.fallback != 0))
+}
 
 /// Callback that receives a page of keys.
 #[repr(C)]
@@ -99,10 +114,9 @@ pub unsafe extern "C" fn sst_scan_new(
         let (pattern, options) = unsafe {
             (
                 input::bytes(pattern, pattern_len, "pattern")?,
-                input::options(options)?,
+                self::options(options)?,
             )
         };
-        let options = ScanOptions::new().timeout(milliseconds(options.timeout_ms, "timeout_ms")?);
         to.write(ScanObject::new(client.scan(pattern, options)?, client))
     })
 }
@@ -195,7 +209,7 @@ pub extern "C" fn sst_scan_next_async(
             |callback, fetched| {
                 completion::lend(
                     callback,
-                    fetched.map(|fetched| fetched.key().map(BytesObject)),
+                    fetched.map(|fetched| fetched.item().map(BytesObject)),
                 );
             },
         )

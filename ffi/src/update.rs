@@ -153,7 +153,7 @@ fn compute_value(
     changer: &Callback<sst_changer>,
     old: Option<Entry>,
 ) -> Result<Option<Bytes>, Error> {
-    handle::lend(old.map(EntryObject), |old| {
+    handle::lend(old.map(EntryObject::from), |old| {
         let mut value = ptr::null_mut();
         let mut change = sst_change::SST_KEEP as u32;
         // SAFETY: the function has that type and gets its own context; the variable outlives the call.
