@@ -214,7 +214,28 @@ class [[nodiscard]] client {
         [&] { return statestore::scan(scan); });
   }
 
-  /// Starts observing a key. Every change after the return of this call is observed.
+  /// Prepares a scan for keys with their values, versions and remaining times, by a pattern of `scan`. No request is sent before the first
+  /// page is asked for. The pages fail with SST_UNSUPPORTED on a store without `capabilities::scan_values`, unless the options have
+  /// `fallback`. Blocks: no.
+  result<entry_scan> scan_entries(bytes_view pattern, const scan_options& options = {}) const;
+
+  /// Starts observing all keys that match a pattern of `scan`: first their present state, then every change.
+  ///
+  /// The observations are SST_OBSERVED_SET for each key that is present, SST_OBSERVED_COMPLETE, and the later changes. After a gap,
+  /// SST_OBSERVED_RESYNC, the differences and SST_OBSERVED_RESYNCED follow. For a slow reader only the newest state of each key is kept.
+  ///
+  /// On a store without `capabilities::observe_matching`, the library scans for keys and watches each of them. New keys are then found by
+  /// the scans that `observe_matching_options::refresh` sets.
+  ///
+  /// Blocks: until the store has begun the watch. Errors: those of `get`; SST_UNSUPPORTED from a store without such watches and SCAN.
+  result<observer> observe_matching(bytes_view pattern, const observe_matching_options& options = {}) const;
+
+  /// Begins to start observing all keys that match a pattern. Blocks: no.
+  result<operation> observe_matching_async(bytes_view pattern, completion<observer> done,
+                                           const observe_matching_options& options = {}) const;
+
+  /// Starts observing a key. Every change after the return of this call is observed, and the present state with
+  /// `observe_options::initial`.
   ///
   /// Blocks: until the store has begun the watch. Errors: those of `get`.
   result<observer> observe(bytes_view key, const observe_options& options = {}) const {
@@ -450,6 +471,7 @@ class [[nodiscard]] client {
 }  // namespace statestore
 
 #include "many.hpp"
+#include "matching.hpp"
 #include "transact.hpp"
 #include "update.hpp"
 

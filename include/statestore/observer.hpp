@@ -1,9 +1,10 @@
-// Observers of keys, and scans for keys.
+// Observers of keys, and scans for keys and entries.
 #ifndef STATESTORE_OBSERVER_HPP
 #define STATESTORE_OBSERVER_HPP
 
 #include <cstddef>
 #include <iterator>
+#include <memory>
 
 #include "operation.hpp"
 #include "options.hpp"
@@ -11,10 +12,11 @@
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
-/// An observer of one key, across reconnects. Its observations are read with `next`, or reported to one function with `subscribe`.
+/// An observer of one key, or of all keys that match a pattern, across reconnects. Its observations are read with `next`, or reported to
+/// one function with `subscribe`.
 ///
-/// Thread: any. The watch at the store ends with the last observer of the key. Functions belong to the subscription and the operations:
-/// destroying the observer ends none of them.
+/// Thread: any. The watch at the store ends with the last observer of the key or pattern. Functions belong to the subscription and the
+/// operations: destroying the observer ends none of them.
 class [[nodiscard]] observer {
  public:
   /// Takes ownership of a handle.
@@ -24,7 +26,7 @@ class [[nodiscard]] observer {
   /// over: `lost_reason` returns the reason.
   ///
   /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if nothing
-  /// happened, or the reason why the store does not allow the watch any more.
+  /// happened, the reason why the store does not allow the watch any more, or SST_TOO_LARGE if too many keys match.
   result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
     sst_observation* raw = nullptr;
     auto next = detail::try_call<std::optional<observation>>(
@@ -89,6 +91,44 @@ class [[nodiscard]] observer {
   detail::owned<sst_observer, sst_observer_free> raw_;
 };
 
+#ifndef STATESTORE_NO_EXCEPTIONS
+/// An iterator over the remaining keys or entries of a scan, in one pass.
+template <class Scan, class Item>
+class scan_iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Item;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Item*;
+  using reference = const Item&;
+
+  reference operator*() const noexcept { return *item_; }
+  pointer operator->() const noexcept { return item_.get(); }
+  /// Reads the next one. Blocks, errors: as `next` of the scan.
+  scan_iterator& operator++() {
+    std::optional<Item> next = scan_->next();
+    item_ = next ? std::make_shared<const Item>(std::move(*next)) : nullptr;
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  /// Compares two iterators. All iterators at the end are equal.
+  friend bool operator==(const scan_iterator& one, const scan_iterator& other) noexcept {
+    return (one.item_ == nullptr) == (other.item_ == nullptr);
+  }
+  friend bool operator!=(const scan_iterator& one, const scan_iterator& other) noexcept { return !(one == other); }
+
+ private:
+  friend Scan;
+  explicit scan_iterator(const Scan* scan) : scan_(scan) {
+    if (scan_ != nullptr) ++*this;
+  }
+
+  const Scan* scan_;
+  /// Shared by copies, since entries cannot be copied.
+  std::shared_ptr<const Item> item_;
+};
+#endif
+
 /// The keys that match a pattern. Several threads that ask at the same time get one page, or key, after the other.
 ///
 ///     for (const std::string& key : client.scan("machine/*")) std::cout << key << '\n';
@@ -133,37 +173,7 @@ class scan {
 
 #ifndef STATESTORE_NO_EXCEPTIONS
   /// An iterator over the remaining keys, in one pass.
-  class iterator {
-   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = std::string;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const std::string*;
-    using reference = const std::string&;
-
-    reference operator*() const noexcept { return *key_; }
-    pointer operator->() const noexcept { return &*key_; }
-    /// Reads the next key. Blocks, errors: as `next`.
-    iterator& operator++() {
-      key_ = scan_->next();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    /// Compares two iterators. All iterators at the end are equal.
-    friend bool operator==(const iterator& one, const iterator& other) noexcept {
-      return one.key_.has_value() == other.key_.has_value();
-    }
-    friend bool operator!=(const iterator& one, const iterator& other) noexcept { return !(one == other); }
-
-   private:
-    friend scan;
-    explicit iterator(const scan* scan) : scan_(scan) {
-      if (scan_ != nullptr) ++*this;
-    }
-
-    const scan* scan_;
-    std::optional<std::string> key_;
-  };
+  using iterator = scan_iterator<scan, std::string>;
 
   /// Returns an iterator over the remaining keys, for a range-based `for`. Blocks, errors: as `next`.
   iterator begin() const { return iterator(this); }
@@ -182,6 +192,68 @@ class scan {
 
  private:
   detail::owned<sst_scan, sst_scan_free> raw_;
+};
+
+/// The entries whose keys match a pattern. Several threads that ask at the same time get one page, or entry, after the other.
+///
+///     for (const auto& entry : client.scan_entries("machine/*")) std::cout << entry.key().text() << ' ' << entry.value().text() << '\n';
+class entry_scan {
+ public:
+  /// Takes ownership of a handle.
+  explicit entry_scan(sst_scan_entries* raw) noexcept : raw_(raw) {}
+
+  /// Returns the next page, which may be empty although others follow; the result is empty after the last one. After an error the same
+  /// page can be asked for again. Blocks: until the answer. Errors: SST_UNSUPPORTED if the store returns no values of a scan.
+  result<std::optional<std::vector<entry>>> next_page() const {
+    sst_entries* raw = nullptr;
+    return detail::checked_call<std::optional<std::vector<entry>>>(
+        [&](sst_error** failure) { return sst_scan_entries_next_page(raw_.get(), &raw, failure); },
+        [&] {
+          const detail::owned<sst_entries, sst_entries_free> page(raw);
+          return detail::read_page(page.get());
+        });
+  }
+
+  /// Begins to ask for the next page. Blocks: no.
+  result<operation> next_page_async(completion<std::optional<std::vector<entry>>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_scan_entries_next_page_async(
+          raw_.get(),
+          detail::completion<sst_on_entries, std::optional<std::vector<entry>>>(
+              std::move(done), [](const sst_entries* page) { return detail::read_page(page); }),
+          operation, failure);
+    });
+  }
+
+  /// Returns the next entry; empty after the last one. Blocks: until there is one. Errors: as `next_page`.
+  result<std::optional<entry>> next() const {
+    sst_entry* found = nullptr;
+    return detail::checked_call<std::optional<entry>>(
+        [&](sst_error** failure) { return sst_scan_entries_next(raw_.get(), &found, failure); }, [&] { return detail::take(found); });
+  }
+
+  /// Begins to ask for the next entry. Blocks: no.
+  result<operation> next_async(completion<std::optional<entry>> done) const {
+    return detail::begin([&](sst_operation** operation, sst_error** failure) {
+      return sst_scan_entries_next_async(
+          raw_.get(),
+          detail::completion<sst_on_entry, std::optional<entry>>(
+              std::move(done), [](const sst_entry* found) { return detail::copy<entry>(found, sst_entry_clone); }),
+          operation, failure);
+    });
+  }
+
+#ifndef STATESTORE_NO_EXCEPTIONS
+  /// An iterator over the remaining entries, in one pass.
+  using iterator = scan_iterator<entry_scan, entry>;
+
+  /// Returns an iterator over the remaining entries, for a range-based `for`. Blocks, errors: as `next`.
+  iterator begin() const { return iterator(this); }
+  iterator end() const { return iterator(nullptr); }
+#endif
+
+ private:
+  detail::owned<sst_scan_entries, sst_scan_entries_free> raw_;
 };
 
 /// Tests whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.

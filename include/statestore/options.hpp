@@ -92,10 +92,13 @@ struct transact_options {
   sst_retry retry = SST_RETRY_SAFE;
 };
 
-/// Options of `scan`.
+/// Options of `scan` and `scan_entries`.
 struct scan_options {
   /// Time limit of the request for each page.
   std::optional<milliseconds> timeout;
+  /// Whether `scan_entries` reads each page as `get_many` does if the store returns no values of a scan. The remaining times are unknown
+  /// then. Without this option, the pages fail with SST_UNSUPPORTED on such a store.
+  bool fallback = false;
 };
 
 /// Options of `observe`.
@@ -104,6 +107,20 @@ struct observe_options {
   std::size_t keep = 0;
   /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
+  /// Whether the first observation is the present state of the key. SST_OBSERVED_DELETED without a version means that the key is absent.
+  bool initial = false;
+};
+
+/// Options of `observe_matching`.
+struct observe_matching_options {
+  /// Time limit for the store to begin the watch; by default the request time-out of the settings.
+  std::optional<milliseconds> timeout;
+  /// Interval at which the library scans for new keys on a store that does not watch patterns; 10 s by default. With
+  /// `milliseconds::max()` for never, such a store makes the call fail with SST_UNSUPPORTED.
+  std::optional<milliseconds> refresh;
+  /// Maximum number of keys; 0 for the default, 1,000,000. The observer keeps each matching key and its version in memory. With more keys
+  /// it ends with SST_TOO_LARGE.
+  std::size_t max_keys = 0;
 };
 
 /// Options of `update`, `guard::update` and `compare_and_set`.
@@ -288,6 +305,9 @@ inline std::optional<error> refused(const del_options& options) {
 inline std::optional<error> refused(const transact_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const scan_options& options) { return refused_timeout(options.timeout); }
 inline std::optional<error> refused(const observe_options& options) { return refused_timeout(options.timeout); }
+inline std::optional<error> refused(const observe_matching_options& options) {
+  return first_of(refused(SST_INVALID_ARGUMENT, "refresh", options.refresh), refused_timeout(options.timeout));
+}
 inline std::optional<error> refused(const set_options& options) {
   return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in),
                   refused("condition", options.condition.version()), refused_timeout(options.timeout));
@@ -367,6 +387,7 @@ inline sst_scan_options raw(const scan_options& options) noexcept {
   sst_scan_options converted{};
   converted.size = sizeof converted;
   converted.timeout_ms = ms(options.timeout);
+  converted.fallback = options.fallback;
   return converted;
 }
 
@@ -375,6 +396,16 @@ inline sst_observe_options raw(const observe_options& options) noexcept {
   converted.size = sizeof converted;
   converted.keep = options.keep;
   converted.timeout_ms = ms(options.timeout);
+  converted.initial = options.initial;
+  return converted;
+}
+
+inline sst_observe_matching_options raw(const observe_matching_options& options) noexcept {
+  sst_observe_matching_options converted{};
+  converted.size = sizeof converted;
+  converted.max_keys = options.max_keys;
+  converted.timeout_ms = ms(options.timeout);
+  converted.refresh_ms = options.refresh == milliseconds::max() ? SST_FOREVER : ms(options.refresh);
   return converted;
 }
 

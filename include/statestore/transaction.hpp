@@ -20,6 +20,10 @@ struct capabilities {
   bool eventual;
   /// Maximum number of keys that the store returns in one response to `client::get_many`; empty if it takes one key at a time.
   std::optional<std::uint64_t> max_get_keys;
+  /// SCAN returns values, for `client::scan_entries`.
+  bool scan_values;
+  /// KEYNOTIFY watches all keys that match a pattern, for `client::observe_matching`.
+  bool observe_matching;
 };
 
 /// Several SETs and DELs, of which `client::transact` executes all or none: `transaction().set("a", "1").del("b")`.
@@ -101,7 +105,8 @@ namespace detail {
 
 inline statestore::capabilities read(const sst_capabilities& raw) {
   const auto limit = [](std::uint64_t number) { return number > 0 ? std::optional<std::uint64_t>(number) : std::nullopt; };
-  return {raw.conditions != 0, raw.remaining_time != 0, limit(raw.transactions), raw.eventual != 0, limit(raw.max_get_keys)};
+  return {raw.conditions != 0,      raw.remaining_time != 0, limit(raw.transactions),  raw.eventual != 0,
+          limit(raw.max_get_keys), raw.scan_values != 0,    raw.observe_matching != 0};
 }
 
 inline expected<transaction_outcome> read(const sst_transaction_outcome* raw) {

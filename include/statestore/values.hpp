@@ -130,12 +130,15 @@ class entry {
   /// Takes ownership of a handle.
   explicit entry(sst_entry* raw) noexcept : raw_(raw) {}
 
+  /// Returns the key of an entry of `client::scan_entries`; it lives as long as the entry. Empty for other entries.
+  bytes_view key() const noexcept { return sst_entry_key(raw_.get()); }
   /// Returns the value; it lives as long as the entry.
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
   /// Returns the version of the value, which the SET that stored it returned. Errors: SST_INVALID_ARGUMENT if the entry was moved from,
   /// SST_FORKED.
   result<hlc> version() const { return detail::unwrap(detail::required_version(sst_entry_version, raw())); }
-  /// Returns the remaining time of the key, unknown unless `get_options::remaining` asked for it.
+  /// Returns the remaining time of the key. Known if `get_options::remaining` asked for it, and for entries of `client::scan_entries`
+  /// without `scan_options::fallback`.
   statestore::expiry expires_in() const noexcept { return statestore::expiry(sst_entry_expires_in_ms(raw_.get())); }
   /// Returns the handle, which stays owned by the entry.
   const sst_entry* raw() const noexcept { return raw_.get(); }
@@ -161,9 +164,9 @@ class entries : public std::vector<std::optional<entry>> {
   bool is_snapshot_;
 };
 
-/// An event that an observer reports about its key.
+/// An event that an observer reports about its key, or about a key that matches its pattern.
 ///
-/// Owner: the value belongs to the observation and lives as long as it. Thread: any. Blocks: never.
+/// Owner: the key and the value belong to the observation and live as long as it. Thread: any. Blocks: never.
 class observation {
  public:
   /// Takes ownership of a handle.
@@ -171,10 +174,12 @@ class observation {
 
   /// Returns the kind; SST_OBSERVED_RESYNC and SST_OBSERVED_LAGGED report that changes were missed.
   sst_observation_kind kind() const noexcept { return sst_observation_kind_of(raw_.get()); }
+  /// Returns the key of SST_OBSERVED_SET and SST_OBSERVED_DELETED from `client::observe_matching`; empty for an observer of one key.
+  bytes_view key() const noexcept { return sst_observation_key(raw_.get()); }
   /// Returns the value of SST_OBSERVED_SET.
   bytes_view value() const noexcept { return sst_observation_value(raw_.get()); }
-  /// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the deletion was detected after a reconnect. Errors:
-  /// SST_INVALID_ARGUMENT if the observation was moved from, SST_FORKED.
+  /// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the library read the key and found it absent, as after a
+  /// reconnect. Errors: SST_INVALID_ARGUMENT if the observation was moved from, SST_FORKED.
   result<std::optional<hlc>> version() const { return detail::unwrap(detail::version_of(sst_observation_version, raw())); }
   /// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
   std::uint64_t lagged() const noexcept { return sst_observation_lagged(raw_.get()); }
@@ -232,6 +237,20 @@ inline expected<entries> read(const sst_entries* raw) {
     found.push_back(std::move(*read));
   }
   return found;
+}
+
+inline expected<std::optional<std::vector<entry>>> read_page(const sst_entries* raw) {
+  if (raw == nullptr) return std::optional<std::vector<entry>>();
+  std::vector<entry> page;
+  page.reserve(sst_entries_len(raw));
+  for (std::size_t index = 0; index < sst_entries_len(raw); ++index) {
+    sst_entry* one = nullptr;
+    auto read = try_call<entry>([&](sst_error** failure) { return sst_entries_at(raw, index, &one, failure); },
+                                [&] { return entry(one); });
+    if (!read) return read.error();
+    page.push_back(std::move(*read));
+  }
+  return std::optional<std::vector<entry>>(std::move(page));
 }
 
 inline std::optional<std::string> read(const sst_bytes* raw) {

@@ -185,6 +185,7 @@ static void capabilities(sst_client *client) {
   all.size = sizeof all;
   EXPECT(SST_OK, sst_client_capabilities(client, &all, &error));
   CHECK(all.conditions == 1 && all.remaining_time == 1 && all.transactions == MOST && all.eventual == 1 && all.max_get_keys == MOST);
+  CHECK(all.scan_values == 1 && all.observe_matching == 1);
   memset(&fewer, 0, sizeof fewer);
   fewer.size = sizeof fewer;
   EXPECT(SST_OK, sst_client_capabilities(client, (sst_capabilities *)(void *)&fewer, &error));

@@ -280,6 +280,16 @@ CALL(sst_scan_next_page, sst_keys *keys = JUNK(sst_keys), sst_scan_next_page(of-
 BEGIN(sst_scan_next_page_async, sst_on_keys, on_keys, sst_scan_next_page_async(of->scan, callback, &operation, error))
 CALL(sst_scan_next, sst_bytes *key = JUNK(sst_bytes), sst_scan_next(of->scan, &key, error), key == NULL, sst_bytes_free(key))
 BEGIN(sst_scan_next_async, sst_on_bytes, on_bytes, sst_scan_next_async(of->scan, callback, &operation, error))
+CALL(sst_scan_entries_new, sst_scan_entries *scan = JUNK(sst_scan_entries),
+     sst_scan_entries_new(of->client, BYTES, OPTIONS(sst_scan_options), &scan, error), scan == NULL, sst_scan_entries_free(scan))
+CALL(sst_scan_entries_next_page, sst_entries *page = JUNK(sst_entries), sst_scan_entries_next_page(of->entry_scan, &page, error),
+     page == NULL, sst_entries_free(page))
+BEGIN(sst_scan_entries_next_page_async, sst_on_entries, on_entries,
+      sst_scan_entries_next_page_async(of->entry_scan, callback, &operation, error))
+CALL(sst_scan_entries_next, sst_entry *entry = JUNK(sst_entry), sst_scan_entries_next(of->entry_scan, &entry, error), entry == NULL,
+     sst_entry_free(entry))
+BEGIN(sst_scan_entries_next_async, sst_on_entry, on_entry,
+      sst_scan_entries_next_async(of->entry_scan, callback, &operation, error))
 CALL(sst_pattern_matches, bool matches = true, sst_pattern_matches(TEXT("*"), BYTES, &matches, error), !matches, )
 
 #define UPDATE_PLACES                           \
@@ -336,6 +346,11 @@ CALL(sst_observe, sst_observer *observer = JUNK(sst_observer),
      sst_observe(of->client, BYTES, OPTIONS(sst_observe_options), &observer, error), observer == NULL, sst_observer_free(observer))
 BEGIN(sst_observe_async, sst_on_observer, on_observer,
       sst_observe_async(of->client, BYTES, OPTIONS(sst_observe_options), callback, &operation, error))
+CALL(sst_observe_matching, sst_observer *observer = JUNK(sst_observer),
+     sst_observe_matching(of->client, BYTES, OPTIONS(sst_observe_matching_options), &observer, error), observer == NULL,
+     sst_observer_free(observer))
+BEGIN(sst_observe_matching_async, sst_on_observer, on_observer,
+      sst_observe_matching_async(of->client, BYTES, OPTIONS(sst_observe_matching_options), callback, &operation, error))
 CALL(sst_observer_next, sst_observation *observation = JUNK(sst_observation),
      sst_observer_next(of->observer, 1, &observation, error), observation == NULL, sst_observation_free(observation))
 BEGIN(sst_observer_next_async, sst_on_observation, on_observation,
@@ -413,12 +428,19 @@ const failing failings[] = {
     REQUEST(sst_scan_next_page_async, 0),
     REQUEST(sst_scan_next, 0),
     REQUEST(sst_scan_next_async, 0),
+    LOCAL(sst_scan_entries_new, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_scan_entries_next_page, 0),
+    REQUEST(sst_scan_entries_next_page_async, 0),
+    REQUEST(sst_scan_entries_next, 0),
+    REQUEST(sst_scan_entries_next_async, 0),
     REQUEST(sst_update, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_update_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_compare_and_set, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_compare_and_set_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_observe, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_observe_async, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_observe_matching, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_observe_matching_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_observer_next, 0),
     LOCAL(sst_observer_next_async, 0),
     ROW(sst_observer_fd, HAS_HANDLE, SST_OK, SST_OK, SST_OK),

@@ -45,6 +45,7 @@ handle_set make_handle_set(sst_client *client) {
   EXPECT(SST_OK, sst_scan_next_page(of.scan, &of.keys, &error));
   sst_scan_free(of.scan);
   EXPECT(SST_OK, sst_scan_new(client, TEXT("failures/k*"), NULL, &of.scan, &error));
+  EXPECT(SST_OK, sst_scan_entries_new(client, TEXT("failures/k*"), NULL, &of.entry_scan, &error));
   EXPECT(SST_OK, sst_bytes_new(TEXT("bytes"), &of.bytes, &error));
   EXPECT(SST_OK, sst_get_async(client, TEXT("failures/key"), NULL, nobody, &of.operation, &error));
   EXPECT(SST_OK, sst_client_on_state(client, kept, &of.subscription, &error));
@@ -78,6 +79,7 @@ void free_handle_set(handle_set *handle_set) {
   sst_operation_free(handle_set->operation);
   sst_subscription_free(handle_set->subscription);
   sst_scan_free(handle_set->scan);
+  sst_scan_entries_free(handle_set->entry_scan);
   sst_observer_free(handle_set->observer);
   sst_observation_free(handle_set->observation);
   sst_lease_free(handle_set->lease);
@@ -118,6 +120,7 @@ void expect_nothing(const handle_set *of) {
   CHECK(strcmp(sst_hlc_text(of->hlc), "") == 0 && sst_hlc_wall_ms(of->hlc) == 0 && sst_hlc_counter(of->hlc) == 0);
   CHECK(sst_hlc_clone(of->hlc) == NULL);
   CHECK(sst_entry_value(of->entry).data == NULL && sst_entry_value(of->entry).len == 0 && sst_entry_clone(of->entry) == NULL);
+  CHECK(sst_entry_key(of->entry).data == NULL && sst_entry_key(of->entry).len == 0);
   CHECK(sst_entries_len(of->entries) == 0 && !sst_entries_is_snapshot(of->entries));
   CHECK(sst_entry_expires_in_ms(of->entry) == SST_UNKNOWN_TIME && sst_error_operation(of->error) == -1);
   CHECK(sst_transaction_len(of->transaction) == 0 && !sst_transaction_outcome_is_applied(of->outcome));
@@ -126,6 +129,7 @@ void expect_nothing(const handle_set *of) {
   CHECK(sst_operation_has_ended(of->operation));
   CHECK(sst_observation_kind_of(of->observation) == SST_NOT_OBSERVED && sst_observation_lagged(of->observation) == 0);
   CHECK(sst_observation_value(of->observation).data == NULL && sst_observation_value(of->observation).len == 0);
+  CHECK(sst_observation_key(of->observation).data == NULL && sst_observation_key(of->observation).len == 0);
   CHECK(sst_observation_clone(of->observation) == NULL);
   CHECK(sst_guard_holder(of->guard).data == NULL && sst_guard_holder(of->guard).len == 0 && !sst_guard_is_valid(of->guard));
   CHECK(sst_holding_holder(of->holding).data == NULL && sst_holding_holder(of->holding).len == 0);
@@ -140,6 +144,7 @@ static void with_handles(const handle_set *good, sst_client *client, void *point
   bad.operation = (sst_operation *)pointer;
   bad.subscription = (sst_subscription *)pointer;
   bad.scan = (sst_scan *)pointer;
+  bad.entry_scan = (sst_scan_entries *)pointer;
   bad.observer = (sst_observer *)pointer;
   bad.observation = (sst_observation *)pointer;
   bad.lease = (sst_lease *)pointer;
@@ -213,9 +218,11 @@ static void *ask(void *argument) {
   sst_status status;
   // Pages of one scan would come one after the other.
   CHECK(sst_scan_new(of.client, TEXT("*"), NULL, &of.scan, NULL) == SST_OK);
+  CHECK(sst_scan_entries_new(of.client, TEXT("*"), NULL, &of.entry_scan, NULL) == SST_OK);
   status = asking_->failing_->call(&of, &error);
   expect(__FILE__, __LINE__, asking_->failing_->name, asking_->failing_->unanswered, status, &error);
   sst_scan_free(of.scan);
+  sst_scan_entries_free(of.entry_scan);
   return NULL;
 }
 

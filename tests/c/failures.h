@@ -14,6 +14,7 @@ typedef struct handle_set {
   sst_operation *operation;
   sst_subscription *subscription;
   sst_scan *scan;
+  sst_scan_entries *entry_scan;
   sst_observer *observer;
   sst_observation *observation;
   sst_lease *lease;

@@ -17,6 +17,7 @@ static void all_frees_take_null(void) {
   sst_operation_free(NULL);
   sst_subscription_free(NULL);
   sst_scan_free(NULL);
+  sst_scan_entries_free(NULL);
   sst_observation_free(NULL);
   sst_observer_free(NULL);
   sst_guard_free(NULL);

@@ -31,6 +31,11 @@ int main() {
   CHECK(client->lease("door")->holder().has_value());
   auto observer = client->observe("key");
   CHECK(observer && observer->next(std::chrono::milliseconds(0)).error().status() == SST_TIMED_OUT);
+  auto matching = client->observe_matching("key");
+  const auto present = matching->next();
+  CHECK(present && *present && (*present)->key() == "key" && (*present)->value() == "other");
+  const auto page = client->scan_entries("ke?")->next_page();
+  CHECK(page && *page && (*page)->size() == 1 && (*page)->front().key() == "key");
   const auto capabilities = client->capabilities();
   CHECK(capabilities && capabilities->transactions);
   const auto unknown = statestore::hlc::parse("7:1:StateStore");

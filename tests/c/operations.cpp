@@ -207,10 +207,26 @@ void scans(const statestore::client& client) {
   for (const std::string& key : client.scan("cxx/scan/*")) ranged.insert(key);
   CHECK(single == all && paged == all && ranged == all);
   for (const std::string& key : client.scan("cxx/no/such/key/*")) CHECK(key.empty());
+
+  std::set<std::string> entries;
+  const auto single_entries = client.scan_entries("cxx/scan/*"), entry_pages = client.scan_entries("cxx/scan/*");
+  const auto next_entry = [&](auto done) { return single_entries.next_async(done); };
+  while (const auto found = wait_for<std::optional<entry>>(next_entry).value()) entries.insert(found->key().str());
+  CHECK(entries == all);
+  const auto next_entries = [&](auto done) { return entry_pages.next_page_async(done); };
+  std::size_t count = 0;
+  while (const auto page = wait_for<std::optional<std::vector<entry>>>(next_entries).value()) count += page->size();
+  CHECK(count == all.size() && !entry_pages.next_page() && !single_entries.next());
+  for (const entry& found : client.scan_entries("cxx/scan/b")) {
+    CHECK(found.key() == "cxx/scan/b" && found.value() == "2" && found.version() == client.get("cxx/scan/b")->version());
+    CHECK(found.expires_in().is_never());
+  }
   const server_silence server_silence;
   const auto slow = client.scan("cxx/scan/*");
   CHECK(cancelled<std::optional<std::string>>([&](auto done) { return slow.next_async(done); }) == SST_CANCELLED);
   CHECK(cancelled<keys>([&](auto done) { return slow.next_page_async(done); }) == SST_CANCELLED);
+  const auto slow_entries = client.scan_entries("cxx/scan/*");
+  CHECK(cancelled<std::optional<entry>>([&](auto done) { return slow_entries.next_async(done); }) == SST_CANCELLED);
 }
 
 void guards(const statestore::client& client) {

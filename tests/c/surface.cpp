@@ -20,7 +20,7 @@ template <class Owner>
 constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assignable_v<Owner> && !std::is_copy_constructible_v<Owner> &&
                       !std::is_copy_assignable_v<Owner>;
 static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
-static_assert(owns<statestore::scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
+static_assert(owns<statestore::scan> && owns<statestore::entry_scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
 static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription> &&
               owns<statestore::scoped_operation>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
@@ -82,6 +82,14 @@ void times(statestore::client& client) {
   CHECK(status_of([&] { client.get_async("cxx/times", nullptr, in_time(statestore::get_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { (void)client.observe("cxx/times", in_time(statestore::observe_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.scan("*", in_time(statestore::scan_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { client.scan_entries("*", in_time(statestore::scan_options())); }) == SST_TIMED_OUT);
+  CHECK(status_of([&] { (void)client.observe_matching("*", in_time(statestore::observe_matching_options())); }) == SST_TIMED_OUT);
+  statestore::observe_matching_options refreshing;
+  CHECK(statestore::detail::raw(refreshing).refresh_ms == 0);
+  refreshing.refresh = statestore::milliseconds::max();
+  CHECK(statestore::detail::raw(refreshing).refresh_ms == SST_FOREVER);
+  refreshing.refresh = 0ms;
+  CHECK(status_of([&] { (void)client.observe_matching("*", refreshing); }) == SST_INVALID_ARGUMENT);
   CHECK(status_of([&] { client.compare_and_set("cxx/times", "x", "y", in_time(statestore::update_options())); }) == SST_TIMED_OUT);
   try {
     client.set("cxx/times", "x", in_time(statestore::set_options()));
@@ -280,6 +288,33 @@ void observers(statestore::client& client) {
   CHECK(next && *next && (*next)->value() == "2");
 }
 
+// All keys that match a pattern: their present state, the mark behind it, and the changes.
+void patterns(statestore::client& client) {
+  client.set("cxx/matching/a", "1");
+  const auto observer = client.observe_matching("cxx/matching/*");
+  const auto seen = [&](sst_observation_kind kind, std::string_view key, std::string_view value) {
+    const auto next = observer.next(60s);
+    return next && next->kind() == kind && next->key().text() == key && next->value().text() == value;
+  };
+  CHECK(seen(SST_OBSERVED_SET, "cxx/matching/a", "1") && seen(SST_OBSERVED_COMPLETE, "", ""));
+  client.set("cxx/matching/b", "2");
+  CHECK(seen(SST_OBSERVED_SET, "cxx/matching/b", "2"));
+  client.del("cxx/matching/a");
+  CHECK(seen(SST_OBSERVED_DELETED, "cxx/matching/a", ""));
+  observer.close();
+  CHECK(!observer.next() && observer.lost_reason() == statestore::lost_reason::closed);
+
+  const auto begun =
+      wait_for<statestore::observer>([&](auto done) { return client.observe_matching_async("cxx/matching/*", done); });
+  CHECK(begun && begun->next(60s)->key() == "cxx/matching/b");
+
+  statestore::observe_options present;
+  present.initial = true;
+  const auto one = client.observe("cxx/matching/b", present);
+  const auto first = one.next(60s);
+  CHECK(first && first->kind() == SST_OBSERVED_SET && first->value() == "2" && first->version() && first->key().empty());
+}
+
 // The end of an observer is no error, however it is asked.
 void ends() {
   auto client = statestore::client::connect(server_url());
@@ -417,6 +452,7 @@ int main() {
   empty_functions(client);
   changes(client);
   observers(client);
+  patterns(client);
   ends();
   locks(client, other);
   about(client);

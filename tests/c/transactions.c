@@ -290,6 +290,10 @@ static void foreign(void) {
   sst_get_options ask = remaining();
   sst_del_options del = del_options();
   sst_capabilities none;
+  sst_observe_matching_options never;
+  sst_observer *observer = NULL;
+  sst_scan_entries *scan = NULL;
+  sst_entries *entries = NULL;
   sst_transaction *given = transaction();
   memset(&settings, 0, sizeof settings);
   settings.size = sizeof settings;
@@ -305,6 +309,15 @@ static void foreign(void) {
   none.size = sizeof none;
   EXPECT(SST_OK, sst_client_capabilities(client, &none, &error));
   CHECK(none.conditions == 0 && none.remaining_time == 0 && none.transactions == 0 && none.eventual == 0 && none.max_get_keys == 0);
+  CHECK(none.scan_values == 0 && none.observe_matching == 0);
+  memset(&never, 0, sizeof never);
+  never.size = sizeof never;
+  never.refresh_ms = SST_FOREVER;
+  EXPECT(SST_UNSUPPORTED, sst_observe_matching(client, TEXT("*"), &never, &observer, &error));
+  EXPECT(SST_OK, sst_scan_entries_new(client, TEXT("*"), NULL, &scan, &error));
+  EXPECT(SST_UNSUPPORTED, sst_scan_entries_next_page(scan, &entries, &error));
+  CHECK(observer == NULL && entries == NULL);
+  sst_scan_entries_free(scan);
   end_client(client);
   sst_hlc_free(version);
   // It says on standard error what else it was asked.
