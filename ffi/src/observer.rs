@@ -172,7 +172,8 @@ fn report<T: Into<ObservationObject>>(
     callback: &Callback<sst_on_observation>,
     result: Result<T, Error>,
 ) {
-    completion::lend(callback, result.map(|observation| Some(observation.into())));
+    let observation: Result<ObservationObject, Error> = result.map(Into::into);
+    completion::lend(callback, observation.map(Some));
 }
 
 /// Returns the future of the observer, for both the blocking call and the operation.
