@@ -1,12 +1,11 @@
 //! The client.
-use crate::argument::{OptionalArgument, limit, time};
+use crate::argument::{OptionalArgument, limit};
 use crate::call_mode::CallMode;
 use crate::error;
 use crate::event_loop::EventLoop;
 use crate::locks::Locks;
 use crate::observer::{check_callback, observer};
 use crate::pipeline::Pipeline;
-use crate::scan::Scan;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::update::{self, ChangeFunction};
@@ -14,7 +13,6 @@ use crate::{options, outcome};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
-use statestore::ScanOptions;
 use std::sync::Arc;
 
 /// A client of the state store.
@@ -351,30 +349,6 @@ impl Client {
         })
     }
 
-    /// Iterates over the keys that match a pattern. The pattern is a glob: ``*``, ``?``, ``[ab]``, ``[0-9]``,
-    /// ``[!x]``. ``timeout`` is that of each page.
-    ///
-    ///     >>> _ = client.set("room/1", "x"), client.set("room/2", "x")
-    ///     >>> sorted(client.scan("room/*"))
-    ///     [b'room/1', b'room/2']
-    #[pyo3(signature = (pattern, *, timeout=None))]
-    fn scan(
-        &self,
-        py: Python<'_>,
-        pattern: &Bound<'_, PyAny>,
-        timeout: OptionalArgument<'_, '_>,
-    ) -> PyResult<Py<PyAny>> {
-        let pattern = self.shared.codec.read("pattern", pattern)?;
-        let timeout = time("timeout", timeout)?;
-        let scan = self
-            .shared
-            .client
-            .scan(&pattern, ScanOptions::new().timeout(timeout));
-        let scan = scan.map_err(|error| error::to_python(py, &error))?;
-        let scan = Scan::of(&self.shared, scan, &pattern);
-        self.shared.wrap(py, "Scan", scan)
-    }
-
     /// Collects requests, which are sent together by `Pipeline.execute`: many round trips in the time of one.
     ///
     ///     >>> client.pipeline().set("a", "1").get("b").delete("a").execute()  # doctest: +ELLIPSIS
@@ -385,7 +359,8 @@ impl Client {
     }
 
     /// Observes a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
-    /// after this call are not missed.
+    /// after this call are not missed. With ``initial``, the first observation is the present state: a `Set`, or for an absent key
+    /// a `Deleted` without a version.
     ///
     /// ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
     /// observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
@@ -397,20 +372,21 @@ impl Client {
     ///     ...     next(changes)  # doctest: +ELLIPSIS
     ///     Set(value=b'hello', version=Hlc('...'))
     #[pyo3(
-        signature = (key, callback=None, *, overflow=None, timeout=None),
-        text_signature = "($self, key, callback=None, *, overflow='latest', timeout=None)"
+        signature = (key, callback=None, *, initial=None, overflow=None, timeout=None),
+        text_signature = "($self, key, callback=None, *, initial=False, overflow='latest', timeout=None)"
     )]
     fn observe<'py>(
         &self,
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
         callback: OptionalArgument<'_, 'py>,
+        initial: OptionalArgument<'_, 'py>,
         overflow: OptionalArgument<'_, 'py>,
         timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.shared.codec.read("key", key)?;
         let callback = check_callback(callback)?;
-        let options = options::observe(overflow, timeout)?;
+        let options = options::observe(initial, overflow, timeout)?;
         let shared = Arc::clone(&self.shared);
         let observe = self.shared.client.observe(key.clone(), options);
         self.shared

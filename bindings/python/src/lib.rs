@@ -22,6 +22,7 @@ mod interpreter;
 mod lease;
 mod locks;
 mod log;
+mod matching;
 mod observer;
 mod options;
 mod outcome;

@@ -28,7 +28,7 @@ pub(crate) struct Locks {
 impl Locks {
     pub(crate) fn of(shared: &Arc<Shared>) -> PyClassInitializer<Self> {
         let shared = Arc::clone(shared);
-        PyClassInitializer::from(Transactions::of(&shared)).add_subclass(Self { shared })
+        Transactions::of(&shared).add_subclass(Self { shared })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Streams of events: changes of a key, of the connection, of the holder of a lease or the leader.
+//! Streams of events: changes of a key, of the keys of a pattern, of the connection, of the holder of a lease or the leader.
 use crate::argument::{time, wrong_type};
 use crate::call_mode::CallMode;
 use crate::callbacks::{Callback, CallbackRegistry};
@@ -130,7 +130,7 @@ pub(crate) fn end_callbacks() {
 pub(crate) struct Observer {
     shared: Arc<Shared>,
     source: Arc<dyn ObservationSource>,
-    /// The key or name that is observed, if it is one.
+    /// The key, pattern or name that is observed, if it is one.
     key: Option<Arc<[u8]>>,
     /// The callback that receives the observations on the callback thread.
     callback: Option<Arc<Callback>>,
@@ -211,7 +211,7 @@ impl Observer {
         }
     }
 
-    /// The key, or the name of the lease or election; ``None`` for the states of a connection.
+    /// The key, the pattern, or the name of the lease or election; ``None`` for the states of a connection.
     #[getter]
     fn key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = self.key.as_deref();

@@ -7,9 +7,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use statestore::{
-    Condition, DelOptions, GetOptions, LeaseOptions, LockOptions, ObserveOptions, Overflow,
-    Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
+    Condition, DelOptions, GetOptions, LeaseOptions, LockOptions, ObserveMatchingOptions,
+    ObserveOptions, Overflow, Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
 };
+use std::time::Duration;
 
 type OptionalArgument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
@@ -117,6 +118,7 @@ fn retry(value: OptionalArgument<'_, '_>) -> PyResult<Retry> {
 
 /// Reads the options of an observation; `None` is the default.
 pub(crate) fn observe(
+    initial: OptionalArgument<'_, '_>,
     overflow: OptionalArgument<'_, '_>,
     timeout: OptionalArgument<'_, '_>,
 ) -> PyResult<ObserveOptions> {
@@ -137,7 +139,27 @@ pub(crate) fn observe(
         },
     };
     Ok(ObserveOptions::new()
+        .initial(flag("initial", initial)?.unwrap_or_default())
         .overflow(overflow)
+        .timeout(time("timeout", timeout)?))
+}
+
+/// Reads the interval of scans for new keys; `None` turns them off.
+pub(crate) fn refresh(interval: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    time("refresh", (!interval.is_none()).then_some(interval))
+}
+
+/// Reads the options of an observation of a pattern; `None` is the default, except of `refresh`.
+pub(crate) fn observe_matching(
+    refresh: Option<Duration>,
+    max_keys: OptionalArgument<'_, '_>,
+    timeout: OptionalArgument<'_, '_>,
+) -> PyResult<ObserveMatchingOptions> {
+    let default = ObserveMatchingOptions::default();
+    let max_keys = number("max_keys", max_keys)?.unwrap_or(default.max_keys);
+    Ok(default
+        .refresh(refresh)
+        .max_keys(max_keys)
         .timeout(time("timeout", timeout)?))
 }
 

@@ -10,8 +10,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use statestore::{
     Capabilities, ConnectionState, Counters, DelOutcome, Entries, Entry, Expiry, Holder, Holding,
-    Leader, LostReason, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome,
-    VdelOutcome,
+    Leader, LostReason, MatchObservation, Observation, Release, SetOutcome, TransactionOutcome,
+    UpdateOutcome, VdelOutcome,
 };
 
 type ObjectResult = PyResult<Py<PyAny>>;
@@ -74,6 +74,8 @@ pub(crate) fn capabilities(py: Python<'_>, store: Capabilities) -> ObjectResult 
         store.transactions,
         store.eventual,
         store.max_get_keys,
+        store.scan_values,
+        store.observe_matching,
     );
     Ok(result!(py, "Capabilities")?.invoke(arguments)?.unbind())
 }
@@ -178,6 +180,35 @@ pub(crate) fn observation(py: Python<'_>, codec: &Codec, observation: Observatio
         Observation::Deleted { version } => deleted(py, version.as_ref()),
         Observation::Lagged(count) => Ok(result!(py, "Lagged")?.invoke((count,))?.unbind()),
         // A kind that this version does not know is a reason to look at the key, as a gap is.
+        _ => Ok(result!(py, "RESYNC")?.clone().unbind()),
+    }
+}
+
+pub(crate) fn match_observation(
+    py: Python<'_>,
+    codec: &Codec,
+    observation: MatchObservation,
+) -> ObjectResult {
+    match observation {
+        MatchObservation::Set {
+            key,
+            value,
+            version: at,
+        } => {
+            let arguments = (
+                codec.write(py, &key)?,
+                codec.write(py, &value)?,
+                version(&at),
+            );
+            Ok(result!(py, "MatchSet")?.invoke(arguments)?.unbind())
+        }
+        MatchObservation::Deleted { key, version } => {
+            let arguments = (codec.write(py, &key)?, optional_version(version.as_ref()));
+            Ok(result!(py, "MatchDeleted")?.invoke(arguments)?.unbind())
+        }
+        MatchObservation::Complete => Ok(result!(py, "COMPLETE")?.clone().unbind()),
+        MatchObservation::Resynced => Ok(result!(py, "RESYNCED")?.clone().unbind()),
+        // A gap. A kind that this version does not know is treated as one.
         _ => Ok(result!(py, "RESYNC")?.clone().unbind()),
     }
 }

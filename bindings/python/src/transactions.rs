@@ -1,5 +1,6 @@
 //! Calls of a client that not every store supports.
 use crate::argument::OptionalArgument;
+use crate::matching::Matching;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
@@ -8,17 +9,22 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// The part of a client that needs a store that can do more than all stores.
-#[pyclass(name = "Client", frozen, subclass, module = "statestore._native")]
+#[pyclass(
+    name = "Client",
+    frozen,
+    subclass,
+    extends = Matching,
+    module = "statestore._native"
+)]
 #[derive(Debug)]
 pub(crate) struct Transactions {
     shared: Arc<Shared>,
 }
 
 impl Transactions {
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-        }
+    pub(crate) fn of(shared: &Arc<Shared>) -> PyClassInitializer<Self> {
+        let shared = Arc::clone(shared);
+        PyClassInitializer::from(Matching::of(&shared)).add_subclass(Self { shared })
     }
 }
 
@@ -26,8 +32,9 @@ impl Transactions {
 impl Transactions {
     /// Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
     ///
-    ///     >>> client.capabilities()
-    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000)
+    ///     >>> client.capabilities()  # doctest: +NORMALIZE_WHITESPACE
+    ///     Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000,
+    ///                  scan_values=True, observe_matching=True)
     fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let capabilities = self.shared.client.capabilities();
         self.shared.run(py, "CAPS", capabilities, |py, _, store| {

@@ -1,3 +1,8 @@
+import contextlib
+import socket
+import threading
+from urllib.parse import urlsplit
+
 import pytest
 from faces import FACES
 
@@ -44,3 +49,30 @@ def start_server():
     yield start
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def plain_url(statestore_server):
+    """Where the server does not understand what its extensions are asked for."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = urlsplit(statestore_server.url)
+
+    def forward(source, target):
+        # The other direction closes both.
+        with contextlib.suppress(OSError), source, target:
+            while data := source.recv(1 << 16):
+                target.sendall(data.replace(b"$4\r\nCAPS\r\n", b"$4\r\nNONE\r\n"))
+
+    def serve():
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection((server.hostname, server.port))
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
+    listener.close()

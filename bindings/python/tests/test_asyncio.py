@@ -97,12 +97,13 @@ async def cancelled_when_its_result_was_there(call, cause=None):
         call.throw(asyncio.CancelledError())
 
 
-def test_a_cancelled_call_leaves_its_page_to_the_next_one(statestore_server):
+@pytest.mark.parametrize("call", ["scan", "scan_entries"])
+def test_a_cancelled_call_leaves_its_page_to_the_next_one(call, statestore_server):
     async def main(client):
         await asyncio.gather(*(client.set(f"key/{i}", "value") for i in range(10)))
-        scan = client.scan("key/*")
+        scan = getattr(client, call)("key/*")
         await cancelled_when_its_result_was_there(scan.next_page())
-        assert len([key async for key in scan]) == 10
+        assert len([item async for item in scan]) == 10
 
     run(statestore_server, main)
 
@@ -125,6 +126,33 @@ def test_a_cancelled_call_leaves_its_observation_to_the_next_one(overflow, state
         await cancelled_when_its_result_was_there(states.next(), client.close())
         assert (await states.next()).kind == "closed"
         assert await states.next() is None
+
+    run(statestore_server, main)
+
+
+def test_a_cancelled_iteration_over_a_pattern_misses_no_observation(statestore_server):
+    async def main(client):
+        observer = await client.observe_matching("line/*")
+        assert await observer.next() == statestore.Complete()
+        await cancelled_when_its_result_was_there(observer.next(), client.set("line/1", "one"))
+        assert (await anext(observer)).key == b"line/1"
+
+        waiting = asyncio.create_task(anext(observer))
+        starting = asyncio.create_task(client.observe_matching("other/*"))
+        await asyncio.sleep(0)
+        for task in (waiting, starting):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await client.set("other/1", "one")
+        await client.set("line/2", "two")
+        assert (await anext(observer)).key == b"line/2"
+
+        async with client.observe_matching("line/*") as changes:
+            async for change in changes:
+                if change == statestore.Complete():
+                    break
+        assert await changes.next() is None
 
     run(statestore_server, main)
 

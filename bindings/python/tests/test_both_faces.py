@@ -18,7 +18,7 @@ CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pi
 WAITING = {
     "Client": {
         *("get", "get_many", "set", "set_many", "delete", "delete_many", "vdel"),
-        *("capabilities", "transact", "observe", "update", "lock", "with_lock", "close"),
+        *("capabilities", "transact", "observe", "observe_matching", "update", "lock", "with_lock", "close"),
     },
     "Election": {"campaign", "leader", "observe"},
     "Guard": {"lost", "renew", "release", "leave", "set", "update", "delete", "vdel"},

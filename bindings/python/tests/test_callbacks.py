@@ -4,6 +4,7 @@ import asyncio
 import queue
 import sys
 import threading
+import time
 import warnings
 
 import pytest
@@ -101,6 +102,51 @@ def test_an_observation_that_does_not_decode_is_reported_and_the_next_is_deliver
     assert isinstance(unraisable.get(timeout=HANG_TIMEOUT), UnicodeDecodeError)
 
 
+def heard(face, seen):
+    """The next observation of a callback."""
+    deadline = time.monotonic() + HANG_TIMEOUT
+    while seen.empty():
+        assert time.monotonic() < deadline, "the callback was not called"
+        face.turn()
+    return seen.get()
+
+
+def test_an_exception_in_the_callback_of_a_pattern_is_reported_and_the_observations_go_on(face, connect, unraisable):
+    client, seen = connect(), queue.Queue()
+
+    def callback(observation):
+        if observation == statestore.Complete():
+            raise RuntimeError("not complete")
+        seen.put(observation.key)
+
+    observer = face.run(client.observe_matching("line/*", callback))
+    assert str(heard(face, unraisable)) == "not complete"
+    face.run(client.set("line/1", "value"))
+    assert heard(face, seen) == b"line/1"
+    assert observer.lost_reason() is None
+
+
+def test_an_observer_of_a_pattern_closed_by_its_callback_calls_it_no_more(face, connect):
+    client, seen, others = connect(), queue.Queue(), queue.Queue()
+
+    def callback(observation):
+        seen.put(observation)
+        # In asyncio it is awaited.
+        return observer.close() if isinstance(observation, statestore.MatchSet) else None
+
+    observer = face.run(client.observe_matching("line/*", callback))
+    face.run(client.observe_matching("line/*", others.put))
+    assert heard(face, seen) == heard(face, others) == statestore.Complete()
+    face.run(client.set("line/1", "value"))
+    assert heard(face, seen) == heard(face, others)
+    while observer.lost_reason() is None:
+        face.turn()
+    assert (observer.lost_reason(), observer.error()) == ("closed", None)
+    face.run(client.set("line/2", "value"))
+    assert heard(face, others).key == b"line/2"
+    assert seen.empty()
+
+
 def test_callbacks_of_a_client_run_one_after_the_other_on_one_other_thread(statestore_client):
     seen = queue.Queue()
     running = threading.Lock()
@@ -193,11 +239,11 @@ def test_a_callback_for_the_state(statestore_server):
 def test_an_observer_reports_why_it_ended(statestore_server, face, connect):
     """Two clients with one id: the second takes the session, and the first gives up for good."""
     first = connect(client_id="twin")
-    observer = face.run(first.observe("key"))
+    observer, matching = face.run(first.observe("key")), face.run(first.observe_matching("key*"))
     leaders, holders = face.run(first.election("e").observe()), face.run(first.lease("l").observe())
     assert observer.lost_reason() is None and observer.error() is None
     connect(client_id="twin")
-    for ended in (observer, leaders, holders):
+    for ended in (observer, matching, leaders, holders):
         while face.run(ended.next(timeout=HANG_TIMEOUT)) is not None:
             pass
         assert ended.lost_reason() == "taken_over"
@@ -329,6 +375,7 @@ def test_an_observer_with_a_callback_cannot_be_iterated(connect, face):
     client = connect()
     observers = [
         face.run(client.observe("key", lambda _: None)),
+        face.run(client.observe_matching("key*", lambda _: None)),
         face.run(client.lease("door").observe(lambda _: None)),
         face.run(client.election("chief").observe(lambda _: None)),
     ]

@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def documented():
-    classes = [statestore.Hlc, statestore.State, *(getattr(_results, name) for name in _results.__all__ if name != "Observation")]
+    results = [getattr(_results, name) for name in _results.__all__ if not name.endswith("Observation")]
+    classes = [statestore.Hlc, statestore.State, *results]
     for name in ("Client", "Observer", "Scan", "Lease", "Guard", "Election", "Leadership"):
         cls = getattr(statestore, name)
         classes.append(cls)
-        for member in sorted(vars(cls) | vars(cls.__mro__[2])):
+        for member in dir(cls):
             if not member.startswith("_"):
                 yield f"{name}.{member}", inspect.getdoc(getattr(cls, member))
     for cls in classes:

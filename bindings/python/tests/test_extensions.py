@@ -1,11 +1,7 @@
 """What not every store can do: how Python has it. What it does is in the scenarios."""
 
-import contextlib
 import math
 import pickle
-import socket
-import threading
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -51,33 +47,6 @@ def test_a_transaction_can_be_sent_again_and_continued(face, connect):
     assert outcome and len(outcome.versions) == len(transaction) == 2
     assert repr(transaction) == "<Transaction of 2>"
     assert face.run(client.get("a")) is None
-
-
-@pytest.fixture
-def plain_url(statestore_server):
-    """Where the server does not understand what its extensions are asked for."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = urlsplit(statestore_server.url)
-
-    def forward(source, target):
-        # The other direction closes both.
-        with contextlib.suppress(OSError), source, target:
-            while data := source.recv(1 << 16):
-                target.sendall(data.replace(b"$4\r\nCAPS\r\n", b"$4\r\nNONE\r\n"))
-
-    def serve():
-        while True:
-            try:
-                near, _ = listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection((server.hostname, server.port))
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=forward, args=ends, daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
-    listener.close()
 
 
 def test_a_store_without_transactions_refuses_them(face, plain_url):
@@ -152,3 +121,4 @@ def test_results_are_self_describing():
     assert not TransactionOutcome(False, [], 3)
     assert Capabilities(True, False, None).transactions is None
     assert not Capabilities(True, False, None).eventual and Capabilities(True, False, None).max_get_keys is None
+    assert not Capabilities(True, False, None).scan_values and not Capabilities(True, False, None).observe_matching

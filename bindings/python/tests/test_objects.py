@@ -59,16 +59,19 @@ def test_reprs(face, connect):
     client = connect(client_id="me")
     guard = face.run(client.lock("lock", holder="name", resume=True))
     observer = face.run(client.observe("key"))
+    matching = face.run(client.observe_matching("key*"))
     lead = face.run(client.election("chief").campaign("me"))
     shown = {
         client: '<Client "me">',
         guard: f'<Guard b"lock" {guard.token}>',
         observer: '<Observer b"key">',
+        matching: '<Observer b"key*">',
         client.states(): "<Observer of states>",
         client.lease("lock"): '<Lease b"lock">',
         client.election("chief"): '<Election b"chief">',
         lead: f'<Leadership of <Guard b"chief" {lead.guard.token}>>',
         client.scan("a*"): '<Scan b"a*">',
+        client.scan_entries("a*"): '<Scan b"a*">',
         client.pipeline().get("a"): "<Pipeline of 1>",
         guard.token: f"Hlc('{guard.token}')",
         guard.holder: "Holder(name=b'name', client_id=None)",

@@ -67,6 +67,7 @@ WAITS = {
     "campaign": "begin(); client.election('held').campaign('value')",
     "next": "begin(); observer.next()",
     "iteration": "begin(); next(observer)",
+    "matching": "begin(); [None for _ in client.observe_matching('none/*')]",
     "states": "begin(); [None for _ in client.states()]",
     "lost": "begin(); held.lost()",
     "update": "client.update('key', lambda _: (begin(), time.sleep(HANG_TIMEOUT)))",
@@ -136,13 +137,17 @@ def test_a_fork(statestore_server):
         url = sys.argv[1]
         client = statestore.connect(url)
         observer = client.observe("key", print)
+        matching = client.observe_matching("line/*")
+        entries = client.scan_entries("line/*")
         guard = client.lock("door")
         busy = threading.Thread(target=lambda: [client.get("key") for _ in range(2000)])
         busy.start()
         for _ in range(5):
             child = os.fork()
             if child == 0:
-                for call in (lambda: client.get("key"), client.client_id, guard.is_valid, observer.next, client.close):
+                inherited = (guard.is_valid, observer.next, matching.next, entries.next_page, client.close)
+                observe = lambda: client.observe_matching("line/*")
+                for call in (lambda: client.get("key"), client.client_id, observe, *inherited):
                     try:
                         call()
                     except statestore.ForkedError as error:
@@ -187,8 +192,21 @@ def _raise():
     raise statestore.ConnectionRefusedError("no", "not_done", False)
 
 
-@pytest.mark.parametrize("callback", ["lambda _: None", "lambda _: time.sleep(0.5)", "endless", "stuck.acquire"])
-def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, statestore_server):
+OBSERVE = 'observe("key", callback, overflow="all")'
+MATCHING = 'observe_matching("key*", callback)'
+
+
+@pytest.mark.parametrize(
+    ("callback", "observe"),
+    [
+        ("lambda _: None", OBSERVE),
+        ("lambda _: time.sleep(0.5)", OBSERVE),
+        ("endless", OBSERVE),
+        ("stuck.acquire", OBSERVE),
+        ("endless", MATCHING),
+    ],
+)
+def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, observe, statestore_server):
     done = script(
         f"""
         import sys, threading, time
@@ -207,7 +225,7 @@ def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, 
 
         client = statestore.connect(sys.argv[1])
         others = [statestore.connect(sys.argv[1]) for _ in range(3)]
-        kept = client.observe("key", callback, overflow="all")
+        kept = client.{observe}
         guard = client.lock("door")
         for _ in range(3):
             client.set("key", "value")
@@ -232,6 +250,7 @@ def test_the_interpreter_ends_with_an_open_client_of_asyncio(statestore_server):
             client = await aio.connect(sys.argv[1])
             kept.append(client)
             await client.observe("key", print)
+            await client.observe_matching("key*", print)
             kept.append(asyncio.ensure_future(client.lock("door")))
             await client.set("key", "value")
 

@@ -3,7 +3,7 @@
 from typing_extensions import Unpack, assert_type
 
 import statestore
-from statestore import Entries, Entry, Guard, SetOutcome, aio
+from statestore import Entries, Entry, Guard, MatchDeleted, MatchObservation, MatchSet, SetOutcome, aio
 from statestore.options import LockOptions
 
 
@@ -17,9 +17,15 @@ def of_bytes(client: statestore.Client) -> None:
     assert_type(found, list[Entry[bytes] | None])
     assert_type(client.set_many({"key": b"value"}), list[SetOutcome])
     client.set_many([("key", "value"), (b"key", bytearray(1))], persist=True)
+    for pair in client.scan_entries("*", fallback=True):
+        assert_type(pair, tuple[bytes, Entry[bytes]])
+    for change in client.observe_matching("*", refresh=None, max_keys=10):
+        if isinstance(change, (MatchSet, MatchDeleted)):
+            assert_type(change.key, bytes)
     version = client.set("key", "value", condition=statestore.if_version(statestore.Hlc("7:1:StateStore"))).version
     client.delete("key", if_version=version)
     assert_type(client.transact(client.transaction().set("key", "value").delete(b"key")).applied, bool)
+    client.observe_matching("*", max_keys=None)  # type: ignore[arg-type]
     client.set("key", 7)  # type: ignore[arg-type]
     client.set("key", "value", condition="sometimes")  # type: ignore[arg-type]
     client.lock("lock", waits=1)  # type: ignore[call-arg]
@@ -31,6 +37,9 @@ def of_text() -> None:
     assert_type(client.get("key"), Entry[str] | None)
     for key in client.scan("*"):
         assert_type(key, str)
+    for name, entry in client.scan_entries("*"):
+        assert_type(name, str)
+        assert_type(entry, Entry[str])
     statestore.connect("mqtt://localhost", client_id=7)  # type: ignore[call-overload]
 
 
@@ -41,6 +50,9 @@ def passed_on(client: statestore.Client[str], **options: Unpack[LockOptions]) ->
 async def of_asyncio(client: aio.Client) -> None:
     assert_type(await client.get("key"), Entry[bytes] | None)
     assert_type(await client.get_many(["key"]), Entries[bytes])
+    assert_type(await client.scan_entries("*").next_page(), list[tuple[bytes, Entry[bytes]]] | None)
+    async with client.observe_matching("*") as changes:
+        assert_type(changes, aio.Observer[MatchObservation[bytes]])
     pipeline = client.pipeline().get("key").set("key", "value")
     results = await pipeline.execute()
     assert_type(len(results), int)

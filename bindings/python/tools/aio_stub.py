@@ -18,12 +18,12 @@ PACKAGE = Path(__file__).parent.parent / "python" / "statestore"
 
 # What does not wait, or is waited for item by item.
 PLAIN = {
-    "client_id", "counters", "state", "states", "pipeline", "transaction", "scan", "lease", "election",  # of a client
+    "client_id", "counters", "state", "states", "pipeline", "transaction", "scan", "scan_entries", "lease", "election",  # of a client
     "key", "error", "name", "token", "is_valid", "reason", "lost_reason", "guard",  # of things
     "__bool__", "__del__", "__len__",
 }  # fmt: skip
 # What is awaited, or used in `async with`.
-OPENING = {"lock", "observe", "campaign", "connect"}
+OPENING = {"lock", "observe", "observe_matching", "campaign", "connect"}
 DUNDERS = {
     "    def __enter__": "    async def __aenter__",
     "    def __exit__": "    async def __aexit__",

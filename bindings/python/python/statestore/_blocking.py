@@ -99,19 +99,19 @@ class Observer(_Generic, _native.Observer):
 class Scan(_Generic, _native.Scan):
     __doc__ = _native.Scan.__doc__
 
-    _keys = iter(())
+    _items = iter(())
 
     def __iter__(self):
         return self
 
     def __next__(self):
         while True:
-            for key in self._keys:
-                return key
+            for item in self._items:
+                return item
             page = self.next_page()
             if page is None:
                 raise StopIteration
-            self._keys = iter(page)
+            self._items = iter(page)
 
 
 class Pipeline(_Generic, _native.Pipeline):

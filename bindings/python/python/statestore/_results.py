@@ -13,6 +13,7 @@ __all__ = [
     "Absent",
     "Applied",
     "Capabilities",
+    "Complete",
     "Counters",
     "Deleted",
     "Entries",
@@ -23,11 +24,15 @@ __all__ = [
     "Lagged",
     "Leader",
     "LostReason",
+    "MatchDeleted",
+    "MatchObservation",
+    "MatchSet",
     "Mismatch",
     "NoHolder",
     "Observation",
     "Release",
     "Resync",
+    "Resynced",
     "Set",
     "SetOutcome",
     "TransactionOutcome",
@@ -47,7 +52,8 @@ class Entry(Generic[V]):
     """The version that the write of this value got."""
     expires_in: float | Literal["unknown"] = "unknown"
     """Remaining time in seconds, counted from the answer of the store; ``math.inf`` if the key does not expire; ``"unknown"`` unless
-    ``remaining`` asked for it. ``set`` and ``update`` take the time and ``math.inf``, and refuse ``"unknown"``."""
+    ``remaining`` or `Client.scan_entries` asked for it. ``set`` and ``update`` take the time and ``math.inf``, and refuse
+    ``"unknown"``."""
 
     def __repr__(self) -> str:
         left = "" if self.expires_in == "unknown" else f", expires_in={self.expires_in!r}"
@@ -122,6 +128,10 @@ class Capabilities:
     """``eventual`` of `Client.get` and `Client.get_many` makes a difference."""
     max_get_keys: int | None = None
     """Maximum number of keys of one response to `Client.get_many`; ``None`` if the store takes one key at a time."""
+    scan_values: bool = False
+    """`Client.scan_entries` without ``fallback``."""
+    observe_matching: bool = False
+    """The store watches patterns, so that `Client.observe_matching` needs no watch of each key."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +179,10 @@ class Set(Generic[V]):
 
 @dataclass(frozen=True)
 class Resync:
-    """An observation: the connection was lost, and changes may have been missed.
+    """An observation: changes may have been missed, because the connection was lost or the store reported a gap.
 
-    The state of the key follows, unless it is the one that was observed last.
+    The state of the key follows, unless it is the one that was observed last. For a pattern, the differences follow, and then
+    `Resynced` or `Complete`.
     """
 
 
@@ -185,6 +196,42 @@ class Lagged:
 
 Observation = Union[Set[V], Deleted, Resync, Lagged]
 """The observations of a key."""
+
+
+@dataclass(frozen=True)
+class MatchSet(Generic[V]):
+    """An observation of a pattern: a key has this value now."""
+
+    key: V
+    """The key."""
+    value: V
+    """The value."""
+    version: Hlc
+    """Higher than that of any observation of the key before, unless a `Resync` stands between."""
+
+
+@dataclass(frozen=True)
+class MatchDeleted(Generic[V]):
+    """An observation of a pattern: a key was deleted, or has expired."""
+
+    key: V
+    """The key."""
+    version: Hlc | None
+    """The version of the deletion; ``None`` if a read found the key absent."""
+
+
+@dataclass(frozen=True)
+class Complete:
+    """An observation of a pattern: the present state was reported, with a `MatchSet` for each key that exists. It comes once."""
+
+
+@dataclass(frozen=True)
+class Resynced:
+    """An observation of a pattern: the differences since a `Resync` were reported."""
+
+
+MatchObservation = Union[MatchSet[V], MatchDeleted[V], Complete, Resync, Resynced]
+"""The observations of a pattern."""
 
 
 @dataclass(frozen=True)
@@ -311,6 +358,8 @@ ABSENT = Absent()
 MISMATCH = Mismatch()
 UNCHANGED = Unchanged()
 RESYNC = Resync()
+RESYNCED = Resynced()
+COMPLETE = Complete()
 NO_HOLDER = NoHolder()
 RELEASED = Release.RELEASED
 NOT_HELD = Release.NOT_HELD

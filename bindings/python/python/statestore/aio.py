@@ -133,6 +133,7 @@ class Client(_Generic, _native.Client):
     close = _coroutine(_native.Client.close)
     _connect = _coroutine(_native.Client._connect)
     _observe = _coroutine(_native.Client.observe)
+    _observe_matching = _coroutine(_native.Client.observe_matching)
     _update = _coroutine(_native.Client.update)
 
     @functools.wraps(_native.Client.update)
@@ -143,6 +144,11 @@ class Client(_Generic, _native.Client):
     @functools.wraps(_native.Client.observe)
     async def observe(self, key, callback=None, **options):
         return (await self._observe(key, callback, **options))._start_callback(callback)
+
+    @_async_context
+    @functools.wraps(_native.Client.observe_matching)
+    async def observe_matching(self, pattern, callback=None, **options):
+        return (await self._observe_matching(pattern, callback, **options))._start_callback(callback)
 
     @functools.wraps(_native.Client.states)
     def states(self, callback=None):
@@ -208,7 +214,7 @@ class Observer(_Generic, _native.Observer):
 class Scan(_Generic, _native.Scan):
     __doc__ = _native.Scan.__doc__
 
-    _keys = iter(())
+    _items = iter(())
 
     @functools.wraps(_native.Scan.next_page)
     async def next_page(self):
@@ -219,12 +225,12 @@ class Scan(_Generic, _native.Scan):
 
     async def __anext__(self):
         while True:
-            for key in self._keys:
-                return key
+            for item in self._items:
+                return item
             page = await self.next_page()
             if page is None:
                 raise StopAsyncIteration
-            self._keys = iter(page)
+            self._items = iter(page)
 
 
 class Pipeline(_Generic, _native.Pipeline):
@@ -345,6 +351,7 @@ _EXAMPLES = [
         (r"\bwith (client|election)\.", r"async with \1."),
         (r"\bnext\(", "await anext("),
         (r"sorted\((client\.scan\([^()]*\))\)", r"sorted([key async for key in \1])"),
+        (r"\bfor (key, entry in client\.scan_entries\()", r"async for \1"),
         (r"\bclient\.pipeline\(\)", r"await client.pipeline()"),
         # A call that is awaited: in brackets if an attribute of its result follows.
         (

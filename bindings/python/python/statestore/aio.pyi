@@ -26,6 +26,7 @@ from statestore._results import (
     Holding,
     Leader,
     LostReason,
+    MatchObservation,
     Mismatch,
     NoHolder,
     Observation,
@@ -40,6 +41,7 @@ _V = TypeVarWithDefault("_V", bytes, str, default=bytes)
 _T = TypeVar("_T")
 _O = TypeVar("_O")
 _T_co = TypeVar("_T_co", covariant=True)
+_I = TypeVarWithDefault("_I", default=bytes)
 
 __all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
 
@@ -216,8 +218,9 @@ class Client(Generic[_V]):
     async def capabilities(self) -> Capabilities:
         """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
-        >>> await client.capabilities()
-        Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000)
+        >>> await client.capabilities()  # doctest: +NORMALIZE_WHITESPACE
+        Capabilities(conditions=True, remaining_time=True, transactions=10000, eventual=True, max_get_keys=10000,
+                     scan_values=True, observe_matching=True)
         """
     def transaction(self) -> Transaction[_V]:
         """Creates an empty `Transaction` for `transact`. Nothing is sent."""
@@ -254,16 +257,31 @@ class Client(Generic[_V]):
             >>> sorted([key async for key in client.scan("room/*")])
             [b'room/1', b'room/2']
         """
+    def scan_entries(
+        self, pattern: _Data, *, fallback: bool = False, timeout: _Time | None = None
+    ) -> Scan[tuple[_V, Entry[_V]]]:
+        """Iterates over the keys that match a pattern, each with its `Entry`, whose ``expires_in`` is known. The pattern is that of
+        `scan`. ``timeout`` is that of each page.
+
+        A store without `Capabilities.scan_values` raises `UnsupportedError`. With ``fallback``, the client reads the entries with
+        `get_many` there, and their ``expires_in`` is unknown.
+
+            >>> _ = await client.set("room/1", "warm"), await client.set("room/2", "cold")
+            >>> sorted([(key, entry.value) async for key, entry in client.scan_entries("room/*")])
+            [(b'room/1', b'warm'), (b'room/2', b'cold')]
+        """
     def observe(
         self,
         key: _Data,
         callback: Callable[[Observation[_V]], object] | None = None,
         *,
+        initial: bool = False,
         overflow: _Overflow = "latest",
         timeout: _Time | None = None,
     ) -> _AsyncContextCoroutine[Observer[Observation[_V]]]:
         """Observes a key from now on: an `Observer`, whose observations are `Set`, `Deleted`, `Resync` and `Lagged`. Changes
-        after this call are not missed.
+        after this call are not missed. With ``initial``, the first observation is the present state: a `Set`, or for an absent key
+        a `Deleted` without a version.
 
         ``overflow`` is ``"latest"``, ``"all"`` (1,024 observations are kept for a slow reader), or the number of
         observations to keep. With a ``callback``, that is called with each observation, one after the other: on a thread of
@@ -274,6 +292,30 @@ class Client(Generic[_V]):
             ...     _ = await client.set("greeting", "hello")
             ...     await anext(changes)  # doctest: +ELLIPSIS
             Set(value=b'hello', version=Hlc('...'))
+        """
+    def observe_matching(
+        self,
+        pattern: _Data,
+        callback: Callable[[MatchObservation[_V]], object] | None = None,
+        *,
+        refresh: _Time | None = 10.0,
+        max_keys: int = 1_000_000,
+        timeout: _Time | None = None,
+    ) -> _AsyncContextCoroutine[Observer[MatchObservation[_V]]]:
+        """Observes all keys that match a pattern: an `Observer`. It reports a `MatchSet` for each key that exists, then `Complete`, also if
+        no key matches, and from then on a `MatchSet` or `MatchDeleted` for each change. The pattern is that of `scan`.
+
+        `Resync` means that changes may have been missed. The differences follow, and then `Resynced`, or `Complete` if that was not
+        reported before. A slow reader gets only the newest state of each key. If more than ``max_keys`` keys match, the observer ends
+        with `TooLargeError`. A ``callback`` is called as that of `observe`.
+
+        On a store without `Capabilities.observe_matching`, the client watches each key, and scans for new ones once per ``refresh``
+        interval. With ``refresh=None``, such a store raises `UnsupportedError`.
+
+            >>> _ = await client.set("line/1", "fast")
+            >>> async with client.observe_matching("line/*") as changes:
+            ...     await anext(changes), await anext(changes)  # doctest: +ELLIPSIS
+            (MatchSet(key=b'line/1', value=b'fast', version=Hlc('...')), Complete())
         """
     async def update(
         self,
@@ -339,7 +381,7 @@ class Observer(Generic[_O]):
     """Observations, one after the other."""
     @property
     def key(self) -> bytes | str | None:
-        """The key, or the name of the lease or election; ``None`` for the states of a connection."""
+        """The key, the pattern, or the name of the lease or election; ``None`` for the states of a connection."""
     async def next(self, *, timeout: _Time | None = None) -> _O | None:
         """The next observation, or ``None`` when there will be none any more: see `lost_reason`.
 
@@ -356,17 +398,17 @@ class Observer(Generic[_O]):
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
 
-class Scan(Generic[_V]):
-    """The keys that match a pattern, page by page."""
-    async def next_page(self) -> list[_V] | None:
+class Scan(Generic[_I]):
+    """The keys that match a pattern, or their entries, page by page."""
+    async def next_page(self) -> list[_I] | None:
         """The next page, which may be empty although others follow; ``None`` after the last one. After an error the same
         page can be asked for again.
 
-        A key that is not text of the client's ``encoding`` is a `UnicodeDecodeError`, whose ``object`` has its bytes. The
+        A key or value that is not text of the client's ``encoding`` is a `UnicodeDecodeError`, whose ``object`` has its bytes. The
         page ends before it, the next call raises, and the one after that goes on behind it.
         """
-    def __aiter__(self) -> AsyncIterator[_V]: ...
-    async def __anext__(self) -> _V: ...
+    def __aiter__(self) -> AsyncIterator[_I]: ...
+    async def __anext__(self) -> _I: ...
 
 class Pipeline(Generic[_V]):
     """Requests that are sent together, by `execute`."""
