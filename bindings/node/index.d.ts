@@ -128,6 +128,10 @@ export interface Capabilities {
   eventual: boolean;
   /** Maximum number of keys that the store returns in one response to {@link Client.getMany}; `null` if it takes one key at a time. */
   maxGetKeys: number | null;
+  /** {@link Client.scanEntries} needs no `fallback`. */
+  scanValues: boolean;
+  /** {@link Client.observeMatching} watches the pattern at the store, and needs no `refresh`. */
+  observeMatching: boolean;
 }
 
 /** The versions are those of the changes, `null` for the deletion of an absent key; or that of the key of the first operation whose condition was not met. */
@@ -208,6 +212,15 @@ export interface GetOptions extends TimeoutOptions {
   eventual?: boolean | undefined;
 }
 
+/** Options of {@link Client.scanEntries}. The time-out is that of each page. */
+export interface ScanEntriesOptions extends TimeoutOptions {
+  /**
+   * Whether the values are read by {@link Client.getMany} on a store without {@link Capabilities.scanValues}; the remaining times are
+   * `"unknown"` then. Without this option, such a store rejects with {@link UnsupportedError}.
+   */
+  fallback?: boolean | undefined;
+}
+
 /** Options of {@link Client.transact}. */
 export interface TransactOptions extends TimeoutOptions {
   /** Asks the store to keep the keys on disk. */
@@ -262,6 +275,25 @@ export interface ObserveOptions extends TimeoutOptions {
         all: number;
       }
     | undefined;
+  /** Whether the first observation is the present state of the key: `set`, or `deleted` without a version if the key is absent. */
+  initial?: boolean | undefined;
+}
+
+/**
+ * Options of {@link Client.observeMatching}. The signal ends the observer too, once it has begun: `for await` rejects with
+ * {@link CancelledError} then.
+ */
+export interface ObserveMatchingOptions extends TimeoutOptions {
+  /**
+   * Interval at which the client scans for new keys on a store without {@link Capabilities.observeMatching} (default: 10 s). With `null`,
+   * such a store rejects with {@link UnsupportedError}.
+   */
+  refresh?: number | null | undefined;
+  /**
+   * Maximum number of keys (default: 1,000,000). The observer keeps each matching key and its version in memory. With more keys it ends
+   * with {@link TooLargeError}.
+   */
+  maxKeys?: number | undefined;
 }
 
 /**
@@ -287,7 +319,7 @@ export type Observation<V extends Bytes = Buffer> =
     }
   | {
       is: "deleted";
-      /** Version of the deletion; `null` if it was found out after a reconnect. */
+      /** Version of the deletion; `null` if a read found the key absent: after a reconnect, or for `initial`. */
       version: Hlc | null;
     }
   /** The connection was lost, and changes may have been missed; the present state follows. */
@@ -297,6 +329,35 @@ export type Observation<V extends Bytes = Buffer> =
       /** Number of dropped observations. */
       count: number;
     };
+
+/**
+ * An event that an observer reports about the keys that match its pattern. First comes a `set` for each key that exists, then `complete`,
+ * then each later change. After a gap come `resync`, the differences with later changes among them, and `resynced`. A gap that begins
+ * before `complete` ends with `complete`.
+ */
+export type MatchObservation<V extends Bytes = Buffer> =
+  | {
+      is: "set";
+      /** The key. */
+      key: V;
+      /** The new value. */
+      value: V;
+      /** Version of the new value. It is higher than that of any earlier event of the key, unless a `resync` lies between. */
+      version: Hlc;
+    }
+  | {
+      is: "deleted";
+      /** The key. */
+      key: V;
+      /** Version of the deletion; `null` if a read found the key absent. */
+      version: Hlc | null;
+    }
+  /** The present state was reported. This comes once, also if no key matches. */
+  | { is: "complete" }
+  /** Changes may have been missed; the differences follow, including the deletions. */
+  | { is: "resync" }
+  /** The differences since the gap were reported. */
+  | { is: "resynced" };
 
 /** A sequence of observations. Leaving `for await` ends it; `for await` throws {@link error} if that ended the sequence. */
 export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
@@ -319,6 +380,15 @@ export interface Follower<T> extends AsyncIterable<T>, AsyncDisposable {
 export interface Observer<V extends Bytes = Buffer> extends Follower<Observation<V>> {
   /** The observed key. */
   readonly key: V;
+}
+
+/**
+ * The observations of all keys that match a pattern. The newest event of each key waits to be taken, and replaces an older one. If more
+ * than 16 MiB wait, they are dropped and read again: `resync`.
+ */
+export interface MatchObserver<V extends Bytes = Buffer> extends Follower<MatchObservation<V>> {
+  /** The observed pattern. */
+  readonly pattern: V;
 }
 
 /** Options of {@link Client.lease}, and of the lease behind a lock or an election. */
@@ -559,6 +629,11 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   transact(transaction: Transaction, options?: TransactOptions): Promise<TransactionOutcome>;
   /** The keys that match a glob pattern, in no particular order; the time-out is that of each page. */
   scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<V>;
+  /**
+   * The keys that match a glob pattern with their entries, whose remaining times are known. Not every store can do that
+   * ({@link Capabilities.scanValues}); `fallback` works on each.
+   */
+  scanEntries(pattern: Data, options?: ScanEntriesOptions): AsyncIterableIterator<[key: V, entry: Entry<V>]>;
   /** Follows a key from when this resolves. */
   observe(key: Data, options?: ObserveOptions): Promise<Observer<V>>;
   /**
@@ -567,6 +642,20 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
    * error ends the observer, the process emits a warning.
    */
   observe(key: Data, listener: (observation: Observation<V>) => unknown, options?: ObserveOptions): Promise<Observer<V>>;
+  /**
+   * Follows all keys that match a glob pattern: first their present state, then each change. {@link MatchObservation} has the order of the
+   * events. The observer continues over reconnects.
+   *
+   * On a store without {@link Capabilities.observeMatching}, the client watches each key and scans for new ones once per `refresh`. A new
+   * key is reported up to that much later, and not at all if it was deleted before.
+   */
+  observeMatching(pattern: Data, options?: ObserveMatchingOptions): Promise<MatchObserver<V>>;
+  /** The same for a function, which is called as that of {@link observe}. */
+  observeMatching(
+    pattern: Data,
+    listener: (observation: MatchObservation<V>) => unknown,
+    options?: ObserveMatchingOptions,
+  ): Promise<MatchObserver<V>>;
   /**
    * Changes a key by its present value, without a lock. `change` may be called several times; it returns the new value, or nothing to
    * leave the key as it is. An exception of `change` ends the update. The key keeps the time that it has left, unless the options say otherwise.

@@ -7,7 +7,7 @@ import type { Retry, StateStoreError } from "../index.js";
 import { InvalidArgumentError } from "./errors.js";
 import { Hlc } from "./hlc.js";
 import { KNOWN, known, type Call } from "./known.js";
-import type { DelInput, LockInput, SetInput, TransactInput, UpdateInput } from "./native.js";
+import type { DelInput, LockInput, ObserveMatchingInput, SetInput, TransactInput, UpdateInput } from "./native.js";
 import { isAbortSignal, isUint8Array } from "./realm.js";
 
 /** Words of conditions and retries as they are in every language. */
@@ -16,6 +16,8 @@ const RETRIES: Retry[] = ["safe", "always", "never"];
 /** Observations that an observer of `all` keeps unless told otherwise. */
 const KEPT = 1024;
 const MOST_KEPT = 2 ** 32 - 1;
+/** Maximum of `maxKeys`. */
+const MOST_KEYS = 2 ** 32 - 1;
 
 export function wrongType(name: string, expected: string, value: unknown): TypeError {
   const found = value === null ? "null" : Array.isArray(value) ? "an array" : typeof value;
@@ -256,6 +258,14 @@ export function updateInput(from: Options): UpdateInput {
   });
 }
 
+export function observeMatchingInput(from: Options): ObserveMatchingInput {
+  return present<ObserveMatchingInput>({
+    refresh: from.refresh === null ? 0 : interval(from, "refresh"),
+    maxKeys: integer(from, "maxKeys", MOST_KEYS),
+    timeout: time(from, "timeout"),
+  });
+}
+
 export function lockInput(from: Options): LockInput {
   return present<LockInput>({
     duration: time(from, "duration"),
@@ -279,9 +289,14 @@ function renewal(from: Options): number | undefined {
   if (typeof from.renewal === "string") {
     throw badValue("renewal", "must be third, manual or a number of milliseconds", from.renewal);
   }
-  const every = time(from, "renewal");
+  return interval(from, "renewal");
+}
+
+/** A time between two repetitions. */
+function interval(from: Options, name: string): number | undefined {
+  const every = time(from, name);
   if (every === 0) {
-    throw badValue("renewal", "must be more than 0 ms", every);
+    throw badValue(name, "must be more than 0 ms", every);
   }
   return every;
 }

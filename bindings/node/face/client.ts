@@ -18,10 +18,14 @@ import type {
   Lease as DeclaredLease,
   LeaseOptions,
   LockOptions,
+  MatchObservation,
+  MatchObserver as DeclaredMatchObserver,
   Observation,
+  ObserveMatchingOptions,
   ObserveOptions,
   Observer as DeclaredObserver,
   Pairs,
+  ScanEntriesOptions,
   SetOptions,
   SetOutcome,
   TimeoutOptions,
@@ -37,13 +41,13 @@ import type { Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { Election } from "./election.js";
 import { ClosedError, direct } from "./errors.js";
-import { Follower, Observer, rethrow, tell } from "./follower.js";
+import { Follower, MatchObserver, Observer, rethrow, tell } from "./follower.js";
 import { Guard, finish } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
-import { native, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
-import { Operations, type ResultOptions } from "./operations.js";
+import { native, type BeginResult, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
+import { Operations, type ResultOptions, type Subject } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
 import { Transaction } from "./transaction.js";
@@ -180,7 +184,17 @@ export class Client extends EventEmitter implements Declared {
     const [bytes, from] = [args.data("pattern", pattern), args.options("scan", options)];
     const timeout = args.time(from, "timeout");
     const pages = direct(() => this.#native.scan(bytes, timeout));
-    return scan(this.#operations, pages, args.signal(from), () => `a key that matches ${args.quoted(bytes)}`);
+    return scan(this.#operations, pages, results.page, args.signal(from), () => `a key that matches ${args.quoted(bytes)}`);
+  }
+
+  scanEntries(pattern: Data, options?: ScanEntriesOptions): AsyncIterableIterator<[key: Buffer, entry: Entry]> {
+    const [bytes, from] = [args.data("pattern", pattern), args.options("scanEntries", options)];
+    const [timeout, fallback] = [args.time(from, "timeout"), args.flag(from, "fallback")];
+    const pages = direct(() => this.#native.scanEntries(bytes, timeout, fallback));
+    // Three places for each entry, of which the first is the key.
+    const subject: Subject = (place = 0, list = []) =>
+      place % 3 === 0 ? `a key that matches ${args.quoted(bytes)}` : `the value of ${args.quoted(list[place - 1])}`;
+    return scan(this.#operations, pages, results.entryPage, args.signal(from), subject);
   }
 
   async observe(
@@ -188,27 +202,51 @@ export class Client extends EventEmitter implements Declared {
     listener?: ((observation: Observation) => unknown) | ObserveOptions,
     options?: ObserveOptions,
   ): Promise<DeclaredObserver> {
+    const bytes = args.data("key", key);
+    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
+    const begin = (from: Options) =>
+      this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"), args.flag(from, "initial"));
+    return await this.#beginObserver("observe", listener, options, begin, (stream) => new Observer(this.#operations, stream, shown));
+  }
+
+  async observeMatching(
+    pattern: Data,
+    listener?: ((observation: MatchObservation) => unknown) | ObserveMatchingOptions,
+    options?: ObserveMatchingOptions,
+  ): Promise<DeclaredMatchObserver> {
+    const bytes = args.data("pattern", pattern);
+    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
+    const begin = (from: Options) => this.#native.observeMatching(bytes, args.observeMatchingInput(from));
+    return await this.#beginObserver("observeMatching", listener, options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
+  }
+
+  /** Begins an observer. `listener` may be its function, or its options. */
+  async #beginObserver<F extends Follower<unknown>>(
+    call: Call,
+    listener: unknown,
+    options: object | undefined,
+    begin: (from: Options) => BeginResult,
+    create: (stream: NativeEventStream) => F,
+  ): Promise<F> {
     const isCalled = typeof listener === "function" || options !== undefined;
     if (isCalled) {
       args.callback("listener", listener);
     }
-    const bytes = args.data("key", key);
-    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     let signal: AbortSignal | undefined;
     const observer = await this.#operations.run(
-      "observe",
-      isCalled ? options : listener,
+      call,
+      isCalled ? options : (listener as object | undefined),
       (from) => {
         signal = args.signal(from);
-        return this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"));
+        return begin(from);
       },
-      (stream) => new Observer(this.#operations, stream as NativeEventStream, shown),
+      (stream) => create(stream as NativeEventStream),
     );
     if (signal !== undefined) {
       observer.endWith(signal);
     }
     if (isCalled) {
-      void tell(observer, listener as (observation: Observation) => unknown);
+      void tell(observer, listener as (observation: unknown) => unknown);
     }
     return observer;
   }

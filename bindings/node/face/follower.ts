@@ -1,5 +1,14 @@
 /** Feeds as async iterables. */
-import type { Follower as Declared, LostReason, Observation, Observer as DeclaredObserver, StateStoreError, TimeoutOptions } from "../index.js";
+import type {
+  Follower as Declared,
+  LostReason,
+  MatchObservation,
+  MatchObserver as DeclaredMatchObserver,
+  Observation,
+  Observer as DeclaredObserver,
+  StateStoreError,
+  TimeoutOptions,
+} from "../index.js";
 import { quoted, time } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { CancelledError, InvalidArgumentError, QueueFullError } from "./errors.js";
@@ -127,6 +136,22 @@ export class Observer extends Follower<Observation> implements DeclaredObserver 
 
   [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
     return shown("Observer", options, inspect, { key: this.key, lostReason: this.lostReason() });
+  }
+}
+
+export class MatchObserver extends Follower<MatchObservation> implements DeclaredMatchObserver {
+  readonly pattern: Buffer;
+
+  /** `pattern` is as it is shown. */
+  constructor(operations: Operations, stream: NativeEventStream, pattern: Buffer) {
+    // The key is before its value.
+    const subject: Subject = (index, list) => (index === 1 ? `the value of ${quoted(list?.[0])}` : `a key that matches ${quoted(pattern)}`);
+    super(operations, stream, results.matchObservation, subject);
+    this.pattern = pattern;
+  }
+
+  [inspected](_: number, options: InspectOptions, inspect: Inspect): string {
+    return shown("MatchObserver", options, inspect, { pattern: this.pattern, lostReason: this.lostReason() });
   }
 }
 

@@ -55,6 +55,13 @@ export interface UpdateInput {
   timeout?: number;
 }
 
+export interface ObserveMatchingInput {
+  /** Between two scans; 0 for none. */
+  refresh?: number;
+  maxKeys?: number;
+  timeout?: number;
+}
+
 export interface LockInput {
   duration?: number;
   /** Between two renewals; 0 for none. */
@@ -144,7 +151,9 @@ export interface NativeClient {
   vdel(key: Uint8Array, value: Uint8Array, options?: DelInput): BeginResult;
   update(key: Uint8Array, options?: UpdateInput): BeginResult;
   scan(pattern: Uint8Array, timeout?: number): NativeScan;
-  observe(key: Uint8Array, kept?: number, timeout?: number): BeginResult;
+  scanEntries(pattern: Uint8Array, timeout?: number, fallback?: boolean): NativeScan;
+  observe(key: Uint8Array, kept?: number, timeout?: number, initial?: boolean): BeginResult;
+  observeMatching(pattern: Uint8Array, options?: ObserveMatchingInput): BeginResult;
   lease(name: Uint8Array, options?: LockInput): NativeLease;
   lock(name: Uint8Array, options?: LockInput): BeginResult;
   election(name: Uint8Array, options?: LockInput): NativeElection;

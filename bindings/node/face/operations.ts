@@ -14,8 +14,8 @@ const RESULT_SLOTS = 4;
 /** Makes a result of the two values that the native half gives. */
 export type ResultReader<T> = (a: unknown, b: unknown) => T;
 
-/** Names the bytes of a result in errors about them, by their index if there are several. */
-export type Subject = (index?: number) => string;
+/** Names the bytes of a result in errors about them, by their index if there are several; `list` is where they are then. */
+export type Subject = (index?: number, list?: unknown[]) => string;
 
 /** How the operations of a client come out. */
 export interface ResultOptions {
@@ -87,11 +87,11 @@ export class Operations {
     if (isUint8Array(value)) {
       return text(value, subject());
     }
-    return Array.isArray(value) ? value.map((item, index) => this.#item(item, subject, index)) : value;
+    return Array.isArray(value) ? value.map((item, index) => this.#item(item, subject, index, value)) : value;
   }
 
-  #item(value: unknown, subject: Subject, index: number): unknown {
-    return this.shown(value, () => subject(index));
+  #item(value: unknown, subject: Subject, index: number, list: unknown[]): unknown {
+    return this.shown(value, () => subject(index, list));
   }
 
   /**

@@ -9,6 +9,7 @@ import type {
   Holding,
   Leader,
   LostReason,
+  MatchObservation,
   Observation,
   Release,
   SetOutcome,
@@ -57,8 +58,17 @@ export function remaining(found: unknown, version: unknown): Entry | null {
 
 export function capabilities(list: unknown): Capabilities {
   type Limit = number | null | undefined;
-  const [conditions, remainingTime, transactions, eventual, maxGetKeys] = list as [boolean, boolean, Limit, boolean, Limit];
-  return { conditions, remainingTime, transactions: transactions ?? null, eventual, maxGetKeys: maxGetKeys ?? null };
+  type List = [boolean, boolean, Limit, boolean, Limit, boolean, boolean];
+  const [conditions, remainingTime, transactions, eventual, maxGetKeys, scanValues, observeMatching] = list as List;
+  return {
+    conditions,
+    remainingTime,
+    transactions: transactions ?? null,
+    eventual,
+    maxGetKeys: maxGetKeys ?? null,
+    scanValues,
+    observeMatching,
+  };
 }
 
 export function transaction(found: unknown, version: unknown): TransactionOutcome {
@@ -130,6 +140,19 @@ export function page(keys: unknown): Buffer[] | null {
   return keys as Buffer[] | null;
 }
 
+/** Three places for each entry. */
+export function entryPage(list: unknown): [Buffer, Entry][] | null {
+  if (list === null) {
+    return null;
+  }
+  const flat = list as unknown[];
+  const found: [Buffer, Entry][] = [];
+  for (let place = 0; place < flat.length; place += 3) {
+    found.push([flat[place] as Buffer, remaining(flat[place + 1], flat[place + 2]) as Entry]);
+  }
+  return found;
+}
+
 /** `undefined` at the end. */
 export function observation(is: unknown, detail: unknown): Observation | undefined {
   switch (is) {
@@ -143,6 +166,27 @@ export function observation(is: unknown, detail: unknown): Observation | undefin
       return { is, version: optional(detail) };
     case "lagged":
       return { is, count: detail as number };
+    default:
+      return { is: "resync" };
+  }
+}
+
+/** `undefined` at the end. */
+export function matchObservation(is: unknown, detail: unknown): MatchObservation | undefined {
+  switch (is) {
+    case null:
+      return undefined;
+    case "set": {
+      const [key, value, version] = detail as [Buffer, Buffer, string];
+      return { is, key, value, version: hlc(version) };
+    }
+    case "deleted": {
+      const [key, version] = detail as [Buffer, string | null];
+      return { is, key, version: optional(version) };
+    }
+    case "complete":
+    case "resynced":
+      return { is };
     default:
       return { is: "resync" };
   }

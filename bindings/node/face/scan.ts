@@ -1,48 +1,48 @@
 /** Scans as async iterators. */
 import { InterruptibleIterator } from "./iteration.js";
 import type { BeginResult, NativeScan } from "./native.js";
-import type { Operations, Subject } from "./operations.js";
-import * as results from "./results.js";
+import type { Operations, ResultReader, Subject } from "./operations.js";
 
-/** Key by key; a page is fetched when the one before is used up. */
-export function scan(
+/** Item by item; a page is fetched when the one before is used up. `read` reads a page, which is `null` at the end. */
+export function scan<T>(
   operations: Operations,
   pages: NativeScan,
+  read: ResultReader<T[] | null>,
   signal: AbortSignal | undefined,
   subject: Subject,
-): AsyncIterableIterator<Buffer> {
-  let keys: Iterator<Buffer> = [][Symbol.iterator]();
+): AsyncIterableIterator<T> {
+  let items: Iterator<T> = [][Symbol.iterator]();
   let isOver = false;
   /** The page under way. */
   let fetching: BeginResult | undefined;
 
-  const fetch = async (): Promise<Buffer[] | null> => {
+  const fetch = async (): Promise<T[] | null> => {
     try {
-      return await operations.run("nextPage", { signal }, () => (fetching = pages.nextPage()), results.page, { subject });
+      return await operations.run("nextPage", { signal }, () => (fetching = pages.nextPage()), read, { subject });
     } finally {
       fetching = undefined;
     }
   };
 
-  const next = async (): Promise<Buffer | undefined> => {
+  const next = async (): Promise<T | undefined> => {
     for (;;) {
-      const key = keys.next();
-      if (key.done !== true) {
-        return key.value;
+      const item = items.next();
+      if (item.done !== true) {
+        return item.value;
       }
       const page = isOver ? null : await fetch();
       if (page === null || isOver) {
         isOver = true;
         return undefined;
       }
-      keys = page[Symbol.iterator]();
+      items = page[Symbol.iterator]();
     }
   };
 
-  /** Keys are given one after the other, in the order in which they were asked for. */
+  /** Items are given one after the other, in the order in which they were asked for. */
   let last: Promise<unknown> | undefined;
   let waiting = 0;
-  const turn = async (): Promise<Buffer | undefined> => {
+  const turn = async (): Promise<T | undefined> => {
     try {
       return await next();
     } finally {
@@ -52,7 +52,7 @@ export function scan(
       }
     }
   };
-  const nextPageInOrder = (): Promise<Buffer | undefined> => {
+  const nextInOrder = (): Promise<T | undefined> => {
     waiting += 1;
     // Nothing else waits for this promise: V8 follows such a chain to the line of the caller.
     const mine = last === undefined ? turn() : last.then(turn, turn);
@@ -60,9 +60,9 @@ export function scan(
     return mine;
   };
 
-  return new InterruptibleIterator(nextPageInOrder, () => {
+  return new InterruptibleIterator<T>(nextInOrder, () => {
     isOver = true;
-    keys = [][Symbol.iterator]();
+    items = [][Symbol.iterator]();
     if (typeof fetching === "number") {
       operations.native.cancel(fetching);
     }

@@ -6,16 +6,18 @@ use crate::event_stream::NativeEventStream;
 use crate::failure::throw;
 use crate::lease::NativeLease;
 use crate::operation_table::{BeginResult, OperationTable};
-use crate::options::{self, DelInput, LockInput, SetInput, TransactInput, UpdateInput};
+use crate::options::{
+    self, DelInput, LockInput, ObserveMatchingInput, SetInput, TransactInput, UpdateInput,
+};
 use crate::reply::{Reply, TypedStream};
 use crate::result_batch;
-use crate::scan::NativeScan;
+use crate::scan::{NativeScan, TypedScan};
 use crate::settings::SettingsInput;
 use bytes::Bytes;
 use napi::bindgen_prelude::{Array, Either, Function, Uint8Array};
 use napi::{CleanupEnvHook, Env, Result};
 use napi_derive::napi;
-use statestore::{ScanOptions, Transaction};
+use statestore::Transaction;
 use statestore_embed::{Client, Error, OperationDescriptor};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -343,22 +345,58 @@ impl NativeClient {
 
     #[napi]
     pub fn scan(&self, env: &Env, pattern: &[u8], timeout: Option<f64>) -> Result<NativeScan> {
-        let options = ScanOptions::new().timeout(timeout.map(options::time));
+        let options = options::scan(timeout, false);
         let scan = self.operations.client.scan(pattern, options);
         let scan = scan.map_err(|error| throw(env, error))?;
-        Ok(NativeScan::new(Rc::clone(&self.operations), scan))
+        let operations = Rc::clone(&self.operations);
+        Ok(NativeScan::new(operations, TypedScan::Keys(scan)))
+    }
+
+    #[napi]
+    pub fn scan_entries(
+        &self,
+        env: &Env,
+        pattern: &[u8],
+        timeout: Option<f64>,
+        fallback: Option<bool>,
+    ) -> Result<NativeScan> {
+        let options = options::scan(timeout, fallback.unwrap_or_default());
+        let scan = self.operations.client.scan_entries(pattern, options);
+        let scan = scan.map_err(|error| throw(env, error))?;
+        let operations = Rc::clone(&self.operations);
+        Ok(NativeScan::new(operations, TypedScan::Entries(scan)))
     }
 
     /// Keeps up to `kept` observations; only the latest without it.
     #[napi]
-    pub fn observe(&self, key: &[u8], kept: Option<u32>, timeout: Option<f64>) -> BeginResult {
-        let options = options::observe(kept, timeout);
+    pub fn observe(
+        &self,
+        key: &[u8],
+        kept: Option<u32>,
+        timeout: Option<f64>,
+        initial: Option<bool>,
+    ) -> BeginResult {
+        let options = options::observe(kept, timeout, initial.unwrap_or_default());
         let observe = self
             .operations
             .client
             .observe(Bytes::copy_from_slice(key), options);
         self.operations.submit("observing", observe, |stream| {
             Reply::Stream(TypedStream::Observations(stream))
+        })
+    }
+
+    #[napi]
+    pub fn observe_matching(
+        &self,
+        pattern: &[u8],
+        options: Option<ObserveMatchingInput>,
+    ) -> BeginResult {
+        let options = options::observe_matching(options);
+        let pattern = Bytes::copy_from_slice(pattern);
+        let observe = self.operations.client.observe_matching(pattern, options);
+        self.operations.submit("observing", observe, |stream| {
+            Reply::Stream(TypedStream::MatchObservations(stream))
         })
     }
 

@@ -5,7 +5,7 @@ use napi::bindgen_prelude::{Array, BufferSlice, Null, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::{
-    ConnectionState, DelOutcome, Entries, Entry, Expiry, Hlc, Holder, Holding, Leader,
+    Capabilities, ConnectionState, DelOutcome, Entries, Entry, Expiry, Hlc, Holder, Holding, Leader,
 };
 use statestore_embed::{Error, WriteResults};
 
@@ -43,6 +43,18 @@ impl From<ConnectionState> for StateOutput {
 )]
 pub(crate) fn number(count: u64) -> f64 {
     count as f64
+}
+
+pub(crate) fn capabilities(env: &Env, store: Capabilities) -> Result<Array<'_>> {
+    let mut list = env.create_array(0)?;
+    list.insert(store.conditions)?;
+    list.insert(store.remaining_time)?;
+    list.insert(store.transactions.map(number))?;
+    list.insert(store.eventual)?;
+    list.insert(store.max_get_keys.map(number))?;
+    list.insert(store.scan_values)?;
+    list.insert(store.observe_matching)?;
+    Ok(list)
 }
 
 /// Returns the name of a holder, and its client id if the library made the name.
@@ -98,6 +110,17 @@ pub(crate) fn entry_list(env: &Env, entries: Entries) -> Result<Array<'_>> {
             list.insert(Null)?;
             list.insert(Null)?;
         }
+    }
+    Ok(list)
+}
+
+/// Returns the entries of a page, each with its key.
+pub(crate) fn entry_page<'env>(env: &'env Env, entries: &[(Bytes, Entry)]) -> Result<Array<'env>> {
+    let mut list = env.create_array(0)?;
+    for (key, entry) in entries {
+        list.insert(buffer(env, key)?)?;
+        list.insert(remaining(env, entry)?)?;
+        list.insert(entry.version.to_string())?;
     }
     Ok(list)
 }

@@ -62,6 +62,9 @@ impl NativeEventStream {
             TypedStream::Observations(stream) => {
                 self.wait(stream.next(), timeout, Reply::Observation)
             }
+            TypedStream::MatchObservations(stream) => {
+                self.wait(stream.next(), timeout, Reply::MatchObservation)
+            }
             TypedStream::States(stream) => self.wait(stream.next(), timeout, Reply::State),
             TypedStream::Holders(stream) => self.wait(stream.next(), timeout, Reply::HolderEvent),
             TypedStream::Leaders(stream) => self.wait(stream.next(), timeout, Reply::LeaderEvent),
@@ -73,6 +76,7 @@ impl NativeEventStream {
     pub fn lost_reason(&self) -> Option<&'static str> {
         let reason = match &self.source {
             TypedStream::Observations(stream) => stream.lost_reason(),
+            TypedStream::MatchObservations(stream) => stream.lost_reason(),
             TypedStream::States(stream) => stream.lost_reason(),
             TypedStream::Holders(stream) => stream.lost_reason(),
             TypedStream::Leaders(stream) => stream.lost_reason(),
@@ -87,6 +91,7 @@ impl NativeEventStream {
     pub fn error(&self) -> Option<Failure> {
         let error = match &self.source {
             TypedStream::Observations(stream) => stream.error(),
+            TypedStream::MatchObservations(stream) => stream.error(),
             TypedStream::States(_) => Ok(None),
             TypedStream::Holders(stream) => stream.error(),
             TypedStream::Leaders(stream) => stream.error(),
@@ -101,6 +106,7 @@ impl NativeEventStream {
         // In a forked process there is nothing to end.
         let _ = match &self.source {
             TypedStream::Observations(stream) => stream.stop(),
+            TypedStream::MatchObservations(stream) => stream.stop(),
             TypedStream::States(stream) => stream.stop(),
             TypedStream::Holders(stream) => stream.stop(),
             TypedStream::Leaders(stream) => stream.stop(),

@@ -3,8 +3,9 @@ use bytes::Bytes;
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use statestore::{
-    Condition, DelOptions, GetOptions, Hlc, LeaseOptions, LockOptions, ObserveOptions, Outcome,
-    Overflow, Renewal, Retry, SetOptions, TransactOptions, UpdateOptions, Version,
+    Condition, DelOptions, GetOptions, Hlc, LeaseOptions, LockOptions, ObserveMatchingOptions,
+    ObserveOptions, Outcome, Overflow, Renewal, Retry, ScanOptions, SetOptions, TransactOptions,
+    UpdateOptions, Version,
 };
 use statestore_embed::{Error, ErrorKind};
 use std::time::Duration;
@@ -62,6 +63,16 @@ pub struct TransactInput {
 pub struct UpdateInput {
     pub expires_in: Option<f64>,
     pub persist: Option<bool>,
+    pub timeout: Option<f64>,
+}
+
+/// Options of `observe_matching`.
+#[napi(object, object_to_js = false)]
+#[derive(Debug, Default)]
+pub struct ObserveMatchingInput {
+    /// Zero for none.
+    pub refresh: Option<f64>,
+    pub max_keys: Option<u32>,
     pub timeout: Option<f64>,
 }
 
@@ -126,11 +137,31 @@ pub(crate) fn update(input: Option<UpdateInput>) -> UpdateOptions {
         .timeout(input.timeout.map(time))
 }
 
+pub(crate) fn scan(timeout: Option<f64>, fallback: bool) -> ScanOptions {
+    ScanOptions::new()
+        .timeout(timeout.map(time))
+        .fallback(fallback)
+}
+
 /// Observations of `kept` are kept; only the latest without it.
-pub(crate) fn observe(kept: Option<u32>, timeout: Option<f64>) -> ObserveOptions {
+pub(crate) fn observe(kept: Option<u32>, timeout: Option<f64>, initial: bool) -> ObserveOptions {
     ObserveOptions::new()
         .overflow(kept.map_or(Overflow::Latest, |kept| Overflow::All(kept as usize)))
         .timeout(timeout.map(time))
+        .initial(initial)
+}
+
+pub(crate) fn observe_matching(input: Option<ObserveMatchingInput>) -> ObserveMatchingOptions {
+    let input = input.unwrap_or_default();
+    let default = ObserveMatchingOptions::default();
+    ObserveMatchingOptions::new()
+        .refresh(match input.refresh {
+            None => default.refresh,
+            Some(0.0) => None,
+            Some(every) => Some(time(every)),
+        })
+        .max_keys(input.max_keys.map_or(default.max_keys, |max| max as usize))
+        .timeout(input.timeout.map(time))
 }
 
 pub(crate) fn lock(input: Option<LockInput>) -> LockOptions {

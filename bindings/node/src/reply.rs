@@ -2,7 +2,8 @@
 use bytes::Bytes;
 use statestore::{
     Capabilities, ConnectionState, DelOutcome, Entries, Entry, Hlc, Holding, Leader, LostReason,
-    Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome, VdelOutcome,
+    MatchObservation, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome,
+    VdelOutcome,
 };
 use statestore_embed::{Acquisition, Error, EventStream, Guard, WriteResults};
 
@@ -18,7 +19,8 @@ pub(crate) enum Reply {
     Remaining(Option<Entry>),
     /// A list with the two places of [`Remaining`](Self::Remaining) for each; whether the entries are a snapshot.
     AllRemaining(Entries),
-    /// A list: conditions, remaining times, the most operations or null, eventual reads, the most keys or null.
+    /// A list: conditions, remaining times, the most operations or null, eventual reads, the most keys or null, values of scans,
+    /// watches of patterns.
     Capabilities(Capabilities),
     /// A list of versions or null; or the operation, and the version or null.
     Transaction(TransactionOutcome),
@@ -34,9 +36,14 @@ pub(crate) enum Reply {
     Update(UpdateOutcome),
     /// A list of keys, or null.
     Page(Option<Vec<Bytes>>),
+    /// A list with three places for each: the key, and the two of [`Remaining`](Self::Remaining). Or null.
+    EntryPage(Option<Vec<(Bytes, Entry)>>),
     Stream(TypedStream),
     /// A word and the value, the version or the count; and the version of the value. Or null.
     Observation(Option<Observation>),
+    /// A word and a list of the key, the value if the key is set, and the version or null. The word alone for an event without a
+    /// key. Or null.
+    MatchObservation(Option<MatchObservation>),
     /// A word and the [state](crate::convert::StateOutput), or null.
     State(Option<ConnectionState>),
     Guard(Guard),
@@ -59,6 +66,7 @@ pub(crate) enum Reply {
 /// A stream of events.
 pub(crate) enum TypedStream {
     Observations(EventStream<Observation>),
+    MatchObservations(EventStream<MatchObservation>),
     States(EventStream<ConnectionState>),
     Holders(EventStream<Result<Option<Holding>, Error>>),
     Leaders(EventStream<Result<Option<Leader>, Error>>),

@@ -1,8 +1,8 @@
 //! Batches of results for JavaScript, with two slots of an array for each. The flat form is the cheapest for hundreds of
 //! thousands of results.
 use crate::convert::{
-    StateOutput, buffer, buffers, deleted, entry_list, holding, leader, number, remaining,
-    result_list, text,
+    StateOutput, buffer, buffers, capabilities, deleted, entry_list, entry_page, holding, leader,
+    number, remaining, result_list, text,
 };
 use crate::event_stream::NativeEventStream;
 use crate::failure::Failure;
@@ -12,8 +12,8 @@ use crate::reply::Reply;
 use napi::bindgen_prelude::{Array, ClassInstance, JavaScriptClassExt, Null, ToNapiValue};
 use napi::{Env, Result};
 use statestore::{
-    ConnectionState, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome,
-    VdelOutcome,
+    ConnectionState, MatchObservation, Observation, Release, SetOutcome, TransactionOutcome,
+    UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Guard};
 use std::rc::Rc;
@@ -113,15 +113,7 @@ impl SlotWriter<'_, '_> {
                 }
                 self.put(list, is_snapshot)
             }
-            Reply::Capabilities(store) => {
-                let mut list = env.create_array(0)?;
-                list.insert(store.conditions)?;
-                list.insert(store.remaining_time)?;
-                list.insert(store.transactions.map(number))?;
-                list.insert(store.eventual)?;
-                list.insert(store.max_get_keys.map(number))?;
-                self.put(list, ())
-            }
+            Reply::Capabilities(store) => self.put(capabilities(env, store)?, ()),
             Reply::Transaction(TransactionOutcome::Applied(versions)) => {
                 let versions: Vec<_> = versions.iter().map(|at| text(at.as_ref())).collect();
                 self.put(versions, ())
@@ -129,7 +121,10 @@ impl SlotWriter<'_, '_> {
             Reply::Transaction(TransactionOutcome::NotApplied { operation, version }) => {
                 self.put(number(operation as u64), text(version.as_ref()))
             }
-            Reply::Entry(None) | Reply::Remaining(None) | Reply::Page(None) => self.put(Null, Null),
+            Reply::Entry(None)
+            | Reply::Remaining(None)
+            | Reply::Page(None)
+            | Reply::EntryPage(None) => self.put(Null, Null),
             Reply::Entries(entries) => {
                 let is_snapshot = entries.is_snapshot();
                 self.put(entry_list(env, entries)?, is_snapshot)
@@ -154,11 +149,13 @@ impl SlotWriter<'_, '_> {
                 UpdateOutcome::Unchanged => self.put("unchanged", Null),
             },
             Reply::Page(Some(keys)) => self.put(buffers(env, &keys)?, ()),
+            Reply::EntryPage(Some(entries)) => self.put(entry_page(env, &entries)?, ()),
             Reply::Stream(source) => {
                 let stream = NativeEventStream::new(Rc::clone(operations), source);
                 self.put(stream.into_instance(env)?, ())
             }
             Reply::Observation(observation) => self.observation(observation),
+            Reply::MatchObservation(observation) => self.match_observation(observation),
             Reply::State(state) => self.state(state),
             Reply::Guard(guard) => self.put(guard_instance(env, operations, guard)?, ()),
             Reply::Acquisition(Acquisition::Acquired(guard)) => {
@@ -195,6 +192,33 @@ impl SlotWriter<'_, '_> {
             Some(Observation::Deleted { version }) => self.put("deleted", text(version.as_ref())),
             Some(Observation::Lagged(count)) => self.put("lagged", number(count)),
             // Unknown observations of later versions mean, like this one, that changes were missed.
+            Some(_) => self.put("resync", Null),
+            None => self.put(Null, Null),
+        }
+    }
+
+    fn match_observation(&mut self, observation: Option<MatchObservation>) -> Result<()> {
+        match observation {
+            Some(MatchObservation::Set {
+                key,
+                value,
+                version,
+            }) => {
+                let mut parts = self.env.create_array(3)?;
+                parts.set(0, buffer(self.env, &key)?)?;
+                parts.set(1, buffer(self.env, &value)?)?;
+                parts.set(2, version.to_string())?;
+                self.put("set", parts)
+            }
+            Some(MatchObservation::Deleted { key, version }) => {
+                let mut parts = self.env.create_array(2)?;
+                parts.set(0, buffer(self.env, &key)?)?;
+                parts.set(1, text(version.as_ref()))?;
+                self.put("deleted", parts)
+            }
+            Some(MatchObservation::Complete) => self.put("complete", Null),
+            Some(MatchObservation::Resynced) => self.put("resynced", Null),
+            // Unknown events of later versions mean, like this one, that changes were missed.
             Some(_) => self.put("resync", Null),
             None => self.put(Null, Null),
         }

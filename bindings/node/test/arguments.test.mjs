@@ -30,6 +30,12 @@ test("arguments of calls", async (t) => {
     signal: [() => client.get("k", { signal: {} }), () => client.del("k", { signal: 1 })],
     overflow: [() => client.observe("k", { overflow: 7 })],
     all: [() => client.observe("k", { overflow: { all: "7" } })],
+    initial: [() => client.observe("k", { initial: 1 })],
+    pattern: [() => client.observeMatching(7), async () => client.scanEntries(null)],
+    refresh: [() => client.observeMatching("*", { refresh: "none" })],
+    maxKeys: [() => client.observeMatching("*", { maxKeys: "7" })],
+    fallback: [async () => client.scanEntries("*", { fallback: 1 })],
+    listener: [() => client.observeMatching("*", undefined, { maxKeys: 7 })],
     holder: [() => client.lock("l", { holder: 7 })],
     options: [() => client.get("k", 7), () => client.set("k", "v", "always"), () => client.del("k", [])],
   };
@@ -46,6 +52,8 @@ test("arguments of calls", async (t) => {
     renewal: [() => client.lock("l", { renewal: "half" }), () => client.lock("l", { renewal: 0 })],
     overflow: [() => client.observe("k", { overflow: "most" }), () => client.observe("k", { overflow: { all: 0 } })],
     all: [() => client.observe("k", { overflow: { all: 1.5 } }), () => client.observe("k", { overflow: { all: 2 ** 32 } })],
+    refresh: [() => client.observeMatching("*", { refresh: 0 }), () => client.observeMatching("*", { refresh: Infinity })],
+    maxKeys: [() => client.observeMatching("*", { maxKeys: 1.5 }), () => client.observeMatching("*", { maxKeys: 2 ** 32 })],
   };
   for (const [name, calls] of Object.entries(bad)) {
     for (const call of calls) {
@@ -79,7 +87,9 @@ test("an option that does not exist is refused, with the name of the nearest one
       delMany: [(options) => client.delMany(["k"], options), "fencing", "fencingToken"],
       vdel: [(options) => client.vdel("k", "v", options), "retries", "retry"],
       scan: [async (options) => client.scan("*", options), "tiemout", "timeout"],
+      scanEntries: [async (options) => client.scanEntries("*", options), "fall_back", "fallback"],
       observe: [(options) => client.observe("k", () => {}, options), "overFlow", "overflow"],
+      observeMatching: [(options) => client.observeMatching("*", () => {}, options), "max_keys", "maxKeys"],
       update: [(options) => client.update("k", () => "v", options), "persistent", "persist"],
       capabilities: [(options) => client.capabilities(options), "timeout", "signal"],
       transact: [(options) => client.transact(client.transaction(), options), "persists", "persist"],

@@ -118,6 +118,7 @@ test("an error about text names the key, and the place among several", async (t)
   await bytes.setMany([["fine", "text"], ["room/7", Buffer.from([0xff])], [Buffer.from([0xfe]), "text"]]);
   const observer = await text.observe("room/7");
   await bytes.set("room/7", Buffer.from([0xfd]));
+  const matching = await text.observeMatching("room/*");
   const calls = [
     [() => text.get("room/7"), /^the value of "room\/7" is not UTF-8/],
     [() => text.get("room/7", { remaining: true }), /^the value of "room\/7" is not UTF-8/],
@@ -126,6 +127,9 @@ test("an error about text names the key, and the place among several", async (t)
     [() => text.update("room/7", () => "new"), /^the value of "room\/7" is not UTF-8/],
     [() => observer.next(), /^the value of "room\/7" is not UTF-8/],
     [() => consume(text.scan("*")), /^a key that matches "\*" is not UTF-8/],
+    [() => matching.next(), /^the value of "room\/7" is not UTF-8/],
+    [() => consume(text.scanEntries("room/*")), /^the value of "room\/7" is not UTF-8/],
+    [() => consume(text.scanEntries("[!fr]*")), /^a key that matches "\[!fr\]\*" is not UTF-8/],
   ];
   for (const [call, message] of calls) {
     await assert.rejects(call(), (error) => {

@@ -1,10 +1,11 @@
 /** What not every store can do: how JavaScript has it. What it does is in the scenarios. */
 import assert from "node:assert/strict";
-import { createConnection, createServer } from "node:net";
 import { inspect } from "node:util";
 import { after, before, test } from "node:test";
 import { connect, Hlc, InvalidArgumentError, UnsupportedError } from "statestore";
 import { startServer } from "statestore/testing";
+import { proxyOf, withoutExtensions } from "./proxy.mjs";
+import { clientOf } from "./system.mjs";
 
 const VERSION = Hlc.parse("000000000000007:00001:StateStore");
 let server;
@@ -51,27 +52,33 @@ test("a transaction can be sent again and continued, and keeps what it was given
   assert.equal(await client.get("a"), null);
 });
 
-/** Where the server does not understand what its extensions are asked for. */
-async function plainServer() {
-  const { hostname, port } = new URL(server.url);
-  const hide = (data) => Buffer.from(data.toString("latin1").replaceAll("$4\r\nCAPS\r\n", "$4\r\nNONE\r\n"), "latin1");
-  const proxy = createServer((near) => {
-    const far = createConnection({ host: hostname, port: Number(port) });
-    near.on("data", (data) => far.write(hide(data)));
-    far.on("data", (data) => near.write(data));
-    near.on("close", () => far.destroy()).on("error", () => far.destroy());
-    far.on("close", () => near.destroy()).on("error", () => near.destroy());
-  });
-  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-  return proxy;
-}
-
-test("a store without transactions refuses them", async () => {
-  const proxy = await plainServer();
-  const plain = await connect(`mqtt://127.0.0.1:${proxy.address().port}`);
+test("a store without transactions refuses them", async (t) => {
+  const plain = await clientOf(t, await proxyOf(t, server, withoutExtensions));
   await assert.rejects(plain.transact(plain.transaction().set("p", "1")), UnsupportedError);
-  await plain.close();
-  proxy.close();
+});
+
+test("a scan returns entries with their remaining times", async () => {
+  await client.set("scan/a", "1", { expiresIn: 60_000 });
+  const { version } = await client.set("scan/b", "2");
+  assert.equal((await client.capabilities()).scanValues, true);
+  const found = new Map();
+  for await (const [key, entry] of client.scanEntries("scan/*")) {
+    found.set(String(key), entry);
+  }
+  assert.deepEqual([...found.keys()].sort(), ["scan/a", "scan/b"]);
+  assert.deepEqual(found.get("scan/b"), { value: Buffer.from("2"), version, expiresIn: Infinity });
+  const { expiresIn } = found.get("scan/a");
+  assert(expiresIn > 0 && expiresIn <= 60_000);
+});
+
+test("on a store that returns no values, a scan for entries needs the fallback", async (t) => {
+  const plain = await clientOf(t, await proxyOf(t, server, withoutExtensions));
+  const { version } = await plain.set("plain/a", "1", { expiresIn: 60_000 });
+  assert.equal((await plain.capabilities()).scanValues, false);
+  await assert.rejects(plain.scanEntries("plain/*").next(), UnsupportedError);
+  const entries = plain.scanEntries("plain/*", { fallback: true });
+  assert.deepEqual((await entries.next()).value, [Buffer.from("plain/a"), { value: Buffer.from("1"), version, expiresIn: "unknown" }]);
+  assert.equal((await entries.next()).done, true);
 });
 
 test("an invalid operation is named", async () => {

@@ -19,6 +19,10 @@ async function useEverything(server) {
   for await (const key of client.scan("key*")) {
     assert.equal(String(key), "key");
   }
+  for await (const [key] of client.scanEntries("key*")) {
+    assert.equal(String(key), "key");
+  }
+  assert.equal((await (await client.observeMatching("key*")).next()).is, "set");
   const guard = await client.lock("door");
   await guard.release();
   assert(guard.signal.aborted);

@@ -15,9 +15,10 @@ async function idle(client) {
     await client.observe("key", { overflow: "all" }),
     await client.lease("door").observe(),
     await client.election("chief").observe(),
+    await client.observeMatching("none/*"),
   ];
   for (const follower of followers.slice(2)) {
-    // At first the present holder.
+    // At first the present holder, or that no key matches.
     await follower.next();
   }
   return followers;
@@ -96,9 +97,10 @@ test("return() of a scan ends at once, while its first page is awaited too", asy
   const keys = await Promise.all([parallel.next(), parallel.next(), parallel.next(), parallel.next()]);
   assert.deepEqual(keys.map(({ value }) => value && String(value)).sort(), ["a", "b", "c", undefined]);
   await server.kill();
-  const waits = client.scan("*", { timeout: 600_000 });
-  const [first, second] = [waits.next(), waits.next()];
-  assert.deepEqual(await waits.return(), OVER);
-  assert.deepEqual(await Promise.all([first, second]), [OVER, OVER]);
+  for (const waits of [client.scan("*", { timeout: 600_000 }), client.scanEntries("*", { timeout: 600_000 })]) {
+    const [first, second] = [waits.next(), waits.next()];
+    assert.deepEqual(await waits.return(), OVER);
+    assert.deepEqual(await Promise.all([first, second]), [OVER, OVER]);
+  }
   await assert.rejects(client.scan("*", { timeout: 600_000 }).throw(new Error("left")), { message: "left" });
 });

@@ -10,11 +10,13 @@ test("util.inspect shows every object", async (t) => {
   const client = await clientOf(t, await serverOf(t), { clientId: "me", encoding: "utf8" });
   const guard = await client.lock("door");
   const observer = await client.observe("key");
+  const matching = await client.observeMatching("line1/*");
   const lead = await client.election("chief").campaign("ann");
   const shown = [
     [client, "Client { clientId: 'me', state: 'connected' }"],
     [guard, `Guard { name: 'door', token: Hlc ${guard.token}, isValid: true }`],
     [observer, "Observer { key: 'key' }"],
+    [matching, "MatchObserver { pattern: 'line1/*' }"],
     [client.lease("door"), "Lease { name: 'door' }"],
     [client.election("chief"), "Election { name: 'chief' }"],
     [{ lead }, `{\n  lead: Leadership {\n    guard: Guard { name: 'chief', token: Hlc ${lead.guard.token}, isValid: true }\n  }\n}`],
@@ -55,6 +57,11 @@ test("with an encoding, keys, values and names come out as text", async (t) => {
     keys.push(key);
   }
   assert.deepEqual(keys, ["schlüssel"]);
+  const [key, entry] = (await client.scanEntries("*").next()).value;
+  assert.deepEqual([key, entry.value], ["schlüssel", "\ufeffgröße"]);
+  const matching = await client.observeMatching("schl*");
+  const event = await matching.next();
+  assert.deepEqual([matching.pattern, event.key, event.value], ["schl*", "schlüssel", "\ufeffgröße"]);
   assert.equal((await client.update("schlüssel", (old) => `${old.value}!`)).is, "applied");
   assert.equal((await client.get("schlüssel")).value, "\ufeffgröße!");
 

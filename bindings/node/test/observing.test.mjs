@@ -51,6 +51,16 @@ test("a slow consumer of the latest sees the latest each time it looks", async (
   assert.deepEqual(seen, [10, 20, 30, 40]);
 });
 
+test("the present state is the first observation if the caller asks for it", async (t) => {
+  const client = await clientOf(t, await serverOf(t));
+  const { version } = await client.set("key", "one");
+  const [present, absent] = [await client.observe("key", { initial: true, overflow: "all" }), await client.observe("none", { initial: true })];
+  assert.deepEqual(await present.next(), { is: "set", value: Buffer.from("one"), version });
+  assert.deepEqual(await absent.next(), { is: "deleted", version: null });
+  await client.set("key", "two");
+  assert.equal(String((await present.next()).value), "two");
+});
+
 test("leaving the loop ends the watch at the store", async (t) => {
   const server = await serverOf(t);
   const [client, writer] = [await clientOf(t, server), await clientOf(t, server)];

@@ -1,5 +1,5 @@
 /** What the types promise and refuse; compiled, never run. */
-import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type Observation, type SetOutcome } from "statestore";
+import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type MatchObservation, type MatchObserver, type Observation, type SetOutcome } from "statestore";
 import { startServer, type Server } from "statestore/testing";
 
 export async function promises(client: Client): Promise<void> {
@@ -32,6 +32,22 @@ export async function promises(client: Client): Promise<void> {
   for await (const observation of await client.observe("key", { overflow: { all: 10 } })) {
     observation satisfies Observation;
   }
+  for await (const [key, entry] of client.scanEntries("*", { fallback: true })) {
+    key satisfies Buffer;
+    entry satisfies Entry;
+  }
+  (await client.capabilities()).observeMatching satisfies boolean;
+  const matching: MatchObserver = await client.observeMatching("*", { refresh: null, maxKeys: 10 });
+  for await (const observation of matching) {
+    observation satisfies MatchObservation;
+    if (observation.is === "set" || observation.is === "deleted") {
+      observation.key satisfies Buffer;
+    } else {
+      observation.is satisfies "complete" | "resync" | "resynced";
+    }
+  }
+  await client.observeMatching("*", (observation) => observation.is, { refresh: 1_000 });
+  await client.observe("key", { initial: true });
   const result: number = await client.withLock("lock", async (guard) => (guard.isValid() ? 1 : 0), { wait: 0 });
   client.on("state", (state) => state.is === "reconnecting" && state.reason.code satisfies ErrorCode).unref();
   const [first, second] = await client.setMany({ key: "value", other: new Uint8Array(1) }, { persist: true });
@@ -52,6 +68,10 @@ export async function texts(): Promise<void> {
   for await (const key of client.scan("*")) {
     key satisfies string;
   }
+  for await (const [key, entry] of client.scanEntries("*")) {
+    [key, entry.value] satisfies [string, string];
+  }
+  (await client.observeMatching("*")).pattern satisfies string;
   const observation = await (await client.observe("key")).next({ timeout: 100 });
   if (observation?.is === "set") {
     observation.value satisfies string;
