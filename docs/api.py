@@ -24,7 +24,11 @@ SOURCES = {
 TEXTS = {name: "\n".join(path.read_text(encoding="utf-8") for glob in globs for path in sorted(ROOT.glob(glob))) for name, globs in SOURCES.items()}
 # Calls that take the options of another one.
 OPTIONS = {"get_many": "get", "set_many": "set", "del_many": "del", "vdel": "del", "with_lock": "lock", "election": "lock"}
-ALIASES = {("C++", "counters"): ("C", "counters"), ("Node", "scan_options"): ("Node", "timeout_options")}
+ALIASES = {
+    ("C++", "counters"): ("C", "counters"),
+    ("Node", "scan_options"): ("Node", "timeout_options"),
+    **{(language, "scan_entries_options"): (language, "scan_options") for language in ("Rust", "C", "C++")},
+}
 # Variants of a call that the page does not name.
 VARIANT = re.compile(r"(_async)?(_with|_within)?$")
 # Handles and sizes; `sst_client_id` is the call `client_id`. In Rust, what `statestore-intents` needs of a client.
