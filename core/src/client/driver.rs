@@ -322,15 +322,15 @@ async fn connect_and_run(
                     tracing::warn!(address = %addresses.current(), "connected to the broker again");
                 }
                 shared.capabilities.connected();
-                // After the line above, so that a task that sees the state `Connected` queries the new store.
+                // After the line above, so that a task that sees the connection queries the new store.
                 shared.state.send_replace(ConnectionState::Connected);
+                shared.patterns.connected();
                 if let Some(first) = first.take() {
                     // The receiver is gone if the caller gave up connecting.
                     let _ = first.send(Ok(()));
                 } else {
                     shared.lock_state().exchange.counters.reconnects += 1;
                     shared.watches.resync();
-                    shared.patterns.reconnected();
                 }
                 connection.deliver();
                 match connection.run(false).await {

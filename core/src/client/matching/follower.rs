@@ -101,11 +101,8 @@ impl Follower {
     /// Starts the watch on the present connection.
     async fn start(&mut self) -> Result<(), Error> {
         self.keys = None;
-        let mut connection_state = self.client.state();
-        // The sender lives as long as the client.
-        let _ = connection_state
-            .wait_for(|state| state.is_connected() || state.is_closed())
-            .await;
+        // The client may still know the capabilities of the former connection.
+        self.state.connected().await;
         let connection = self.state.connection();
         let pattern = self.state.pattern().clone();
         let command = CommandRef::WatchPattern { pattern: &pattern };

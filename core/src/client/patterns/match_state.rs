@@ -50,7 +50,7 @@ impl MatchState {
     pub(in super::super) fn new(
         pattern: Bytes,
         max_keys: usize,
-        connection: u64,
+        connection: Option<u64>,
         order: Arc<tokio::sync::Mutex<()>>,
     ) -> Self {
         Self {
@@ -162,12 +162,14 @@ impl MatchState {
     /// Ignores notifications until the watch has started again.
     pub(in super::super) fn disconnected(&self) {
         let mut inner = self.lock();
+        inner.is_connected = false;
         inner.is_notified = false;
     }
 
-    /// Handles a new connection: the store has dropped the watch, and changes may have been missed.
-    pub(in super::super) fn reconnected(&self, connection: u64) {
+    /// Handles a new connection: the store has no watch of it, and changes may have been missed.
+    pub(in super::super) fn connected_anew(&self, connection: u64) {
         let mut inner = self.lock();
+        inner.is_connected = true;
         inner.connection = connection;
         inner.is_live = false;
         inner.is_notified = false;
@@ -309,6 +311,19 @@ impl MatchState {
         poll_fn(|context| {
             let mut inner = self.lock();
             if inner.has_room() || inner.end.is_some() {
+                return Poll::Ready(());
+            }
+            set_waker(&mut inner.task, context);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until the client is connected, or the observer has ended.
+    pub(in super::super) async fn connected(&self) {
+        poll_fn(|context| {
+            let mut inner = self.lock();
+            if inner.is_connected || inner.end.is_some() {
                 return Poll::Ready(());
             }
             set_waker(&mut inner.task, context);

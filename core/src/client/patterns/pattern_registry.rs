@@ -16,7 +16,8 @@ pub(in super::super) struct PatternRegistry {
 #[derive(Debug, Default)]
 struct Registry {
     observers: Vec<Arc<MatchState>>,
-    /// Number of the connection, from 0.
+    is_connected: bool,
+    /// Number of the last connection, from 1.
     connection: u64,
     closed: Option<EndReason>,
 }
@@ -28,7 +29,8 @@ impl PatternRegistry {
         let mut others = registry.observers.iter();
         let other = others.find(|other| *other.pattern() == pattern);
         let order = other.map(|other| other.order.clone()).unwrap_or_default();
-        let state = MatchState::new(pattern, max_keys, registry.connection, order);
+        let connection = registry.is_connected.then_some(registry.connection);
+        let state = MatchState::new(pattern, max_keys, connection, order);
         let state = Arc::new(state);
         if let Some(reason) = &registry.closed {
             state.close(reason.clone());
@@ -77,20 +79,22 @@ impl PatternRegistry {
 
     /// Ignores notifications until the watches have started again.
     pub(in super::super) fn disconnected(&self) {
+        self.lock().is_connected = false;
         for observer in self.observers() {
             observer.disconnected();
         }
     }
 
-    /// Handles a new connection: the store has dropped the watches, and changes may have been missed.
-    pub(in super::super) fn reconnected(&self) {
+    /// Handles a new connection: the store has no watches of it, and changes may have been missed.
+    pub(in super::super) fn connected(&self) {
         let (connection, observers) = {
             let mut registry = self.lock();
+            registry.is_connected = true;
             registry.connection += 1;
             (registry.connection, registry.observers.clone())
         };
         for observer in observers {
-            observer.reconnected(connection);
+            observer.connected_anew(connection);
         }
     }
 

@@ -39,7 +39,8 @@ pub(super) struct StateGuard<'a>(Option<MutexGuard<'a, Inner>>);
 pub(super) struct Inner {
     pub(super) keys: KeyStates,
     pub(super) queue: ChangeQueue,
-    /// Number of the connection, from 0.
+    pub(super) is_connected: bool,
+    /// Number of the last connection, from 1.
     pub(super) connection: u64,
     /// Whether the observer has started on this connection.
     pub(super) is_live: bool,
@@ -64,9 +65,11 @@ pub(super) struct Inner {
 }
 
 impl StateLock {
-    pub(super) fn new(connection: u64) -> Self {
+    /// Creates the state for the present connection, or for the time without one.
+    pub(super) fn new(connection: Option<u64>) -> Self {
         Self(Mutex::new(Inner {
-            connection,
+            is_connected: connection.is_some(),
+            connection: connection.unwrap_or(0),
             ..Inner::default()
         }))
     }
