@@ -87,8 +87,8 @@ impl Follower {
         while !self.state.is_ended() {
             match self.follow_until_gap().await {
                 Ok(()) => {}
-                // The observer ends for the same reason.
-                Err(error) if error.kind() == ErrorKind::Closed => return,
+                // The client ends the observer, with its reason.
+                Err(error) if error.kind() == ErrorKind::Closed => self.state.ended().await,
                 Err(error) if is_transient(&error) => {
                     self.state.open_gap();
                     self.sleep(RETRY_DELAY).await;

@@ -332,6 +332,19 @@ impl MatchState {
         .await;
     }
 
+    /// Waits until the observer has ended.
+    pub(in super::super) async fn ended(&self) {
+        poll_fn(|context| {
+            let mut inner = self.lock();
+            if inner.end.is_some() {
+                return Poll::Ready(());
+            }
+            set_waker(&mut inner.task, context);
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Waits until the observer was dropped.
     pub(in super::super) async fn abandoned(&self) {
         poll_fn(|context| {
