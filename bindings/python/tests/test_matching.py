@@ -45,7 +45,7 @@ def test_the_present_state_comes_first_then_complete_then_the_changes(face, conn
     assert next_of(face, observer) == MatchSet(b"line/3", b"new", version)
     face.run(client.delete("line/1"))
     deleted = next_of(face, observer)
-    assert deleted == MatchDeleted(b"line/1", deleted.version) and deleted.version > version
+    assert deleted == MatchDeleted(b"line/1", deleted.version) and deleted.version > versions[b"line/1"]
     with pytest.raises(TimeoutError):
         face.run(observer.next(timeout=0))
 
