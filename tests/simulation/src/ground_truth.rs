@@ -46,7 +46,7 @@ pub(crate) struct StoredChange {
 #[derive(Debug, Clone)]
 pub(crate) struct KeyContent {
     pub(crate) value: Bytes,
-    version: Version,
+    pub(crate) version: Version,
     /// Expiry time.
     pub(crate) expires_ms: Option<u64>,
 }

@@ -1,6 +1,7 @@
 //! Observers of patterns, and a model of what a reader knows: written from the documentation of the events, not from the client.
 use super::Simulation;
 use super::client_platform;
+use crate::ground_truth::KeyContent;
 use crate::history::{Version, version};
 use bytes::Bytes;
 use statestore::MatchObservation;
@@ -29,6 +30,8 @@ pub(crate) struct PatternObserver {
     client: usize,
     pattern: &'static str,
     matches: fn(&[u8]) -> bool,
+    /// Versions of the matching keys without expiry time when the observer was created.
+    initial: BTreeMap<Bytes, Version>,
     entries: BTreeMap<Bytes, (Bytes, Version)>,
     /// The highest version of each key since the last gap.
     versions: BTreeMap<Bytes, Version>,
@@ -89,6 +92,19 @@ impl PatternObserver {
         Ok(())
     }
 
+    /// Checks that the reader knows each key that has not changed since the observer was created.
+    fn check_complete(&self, present: &BTreeMap<Bytes, KeyContent>) -> Result<(), String> {
+        let mut initial = self.initial.iter();
+        let missing = initial.find(|(key, version)| {
+            let content = present.get(*key);
+            content.is_some_and(|it| it.version == **version) && !self.entries.contains_key(*key)
+        });
+        match missing {
+            Some((key, version)) => Err(format!("Complete without {key:?} of {version:?}")),
+            None => Ok(()),
+        }
+    }
+
     fn check_key(&self, key: &Bytes) -> Result<(), String> {
         if (self.matches)(key) {
             Ok(())
@@ -120,10 +136,14 @@ impl Simulation {
         let is_slow = self.chance.percent(30);
         let number = self.pattern_observers.len();
         self.trace_event(|| format!("c{client} p{number}: observes {pattern}, slow: {is_slow}"));
+        let present = self.ground_truth.present.iter();
+        let lasting = present.filter(|(key, it)| matches(key) && it.expires_ms.is_none());
+        let initial = lasting.map(|(key, it)| (key.clone(), it.version)).collect();
         self.pattern_observers.push(PatternObserver {
             client,
             pattern,
             matches,
+            initial,
             entries: BTreeMap::new(),
             versions: BTreeMap::new(),
             events: 0,
@@ -177,8 +197,12 @@ impl Simulation {
         {
             self.violated(format!("p{number}: {key:?} never was {value:?} at {it}"));
         }
+        let is_complete = matches!(event, MatchObservation::Complete);
         let observer = &mut self.pattern_observers[number];
-        let result = observer.apply(event);
+        let mut result = observer.apply(event);
+        if is_complete && result.is_ok() {
+            result = observer.check_complete(&self.ground_truth.present);
+        }
         let pattern = observer.pattern;
         self.expect(result.map_err(|why| format!("p{number} of {pattern}: {why}")));
         if is_slow && !self.is_healed {
