@@ -14,6 +14,7 @@ mod etcd;
 mod flat;
 mod fragmentation;
 mod idle;
+mod initial_state;
 mod load;
 mod memory;
 mod million;
@@ -84,7 +85,7 @@ enum Benchmark {
     Memory,
     /// Resident bytes while ever larger values are set and most of them deleted, with Redis as peer.
     Fragmentation,
-    /// SCAN of one million keys while SETs go on.
+    /// One million keys: SCAN while SETs go on, and the time to read all with their values, with Redis as peer.
     Million,
     /// Client and server of the build in --before against those of this one, by `statestore bench`.
     Builds,

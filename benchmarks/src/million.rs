@@ -1,6 +1,7 @@
-//! SCAN of one million keys during SETs. A single run.
+//! One million keys: SCAN during SETs in a single run, and the time to read all keys with their values.
 
 use crate::{
+    initial_state,
     load::{self, Workload},
     own_client::OwnClient,
     plan::{BenchmarkPlan, thread_per_core},
@@ -23,6 +24,7 @@ pub fn measure(plan: &BenchmarkPlan) {
         load::fill(&client, 0..KEYS).await;
         scan(client).await;
     });
+    initial_state::measure(plan, &runtime, &server, KEYS);
 }
 
 async fn scan(client: Arc<OwnClient>) {
