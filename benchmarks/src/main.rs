@@ -22,6 +22,8 @@ mod mqtt;
 #[cfg(feature = "engines")]
 mod over_redis;
 mod own_client;
+#[cfg(feature = "engines")]
+mod patterns;
 mod plan;
 mod process;
 mod raw_load;
@@ -95,6 +97,9 @@ enum Benchmark {
     /// One and two servers over a Redis, with bare sockets to that Redis as peer. Only if it is named.
     #[cfg(feature = "engines")]
     Redis,
+    /// 1,000 watchers of 100 keys each by prefix, with etcd, Redis and NATS KV as peers. Only if it is named.
+    #[cfg(feature = "engines")]
+    Patterns,
 }
 
 impl Benchmark {
@@ -104,7 +109,7 @@ impl Benchmark {
             Self::Builds => plan.before.is_some(),
             Self::Attached => false,
             #[cfg(feature = "engines")]
-            Self::Etcd | Self::Redis => false,
+            Self::Etcd | Self::Redis | Self::Patterns => false,
             _ => true,
         }
     }
@@ -136,6 +141,8 @@ fn main() {
         (Benchmark::Etcd, etcd::measure),
         #[cfg(feature = "engines")]
         (Benchmark::Redis, over_redis::measure),
+        #[cfg(feature = "engines")]
+        (Benchmark::Patterns, patterns::measure),
     ];
     for (what, measure) in measurements {
         let is_named = arguments.what.contains(what);

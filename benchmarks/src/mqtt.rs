@@ -36,7 +36,7 @@ impl Mqtt {
     /// Creates a client; its id contains `name` and `number`.
     pub fn new(name: &str, number: usize) -> Self {
         let client_id = format!("{name}-{number:016x}");
-        let command = |command: CommandRef<'_>| Template::new(&client_id, command);
+        let command = |command: CommandRef<'_>| Template::new(&client_id, command, &NO_KEY);
         let set = CommandRef::Set {
             key: &NO_KEY,
             value: &VALUE,
@@ -59,7 +59,15 @@ impl Mqtt {
     /// Appends a request to watch a key.
     pub fn watch(&mut self, key: [u8; 16], out: &mut Vec<u8>) {
         let numbers = self.next();
-        self.watch.send(key, numbers, out);
+        self.watch.send(&key, numbers, out);
+    }
+
+    /// Appends a request to watch the keys that match a pattern.
+    #[cfg(feature = "engines")]
+    pub fn watch_pattern(&mut self, pattern: &[u8], out: &mut Vec<u8>) {
+        let numbers = self.next();
+        let command = CommandRef::WatchPattern { pattern };
+        Template::new(&self.client_id, command, pattern).send(pattern, numbers, out);
     }
 
     /// Returns the packet identifier and the number of the next request.
@@ -108,7 +116,7 @@ impl Wire for Mqtt {
         } else {
             &mut self.get
         };
-        template.send(request.key, numbers, out);
+        template.send(&request.key, numbers, out);
     }
 
     fn message(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<(Message, usize)> {
@@ -178,7 +186,8 @@ struct Template {
 }
 
 impl Template {
-    fn new(client_id: &str, command: CommandRef<'_>) -> Self {
+    /// Creates the request for a command that contains this key.
+    fn new(client_id: &str, command: CommandRef<'_>, key: &[u8]) -> Self {
         let mut payload = BytesMut::new();
         command.encode(&mut payload);
         let now = SystemTime::now()
@@ -218,17 +227,18 @@ impl Template {
         Self {
             packet_id: find(topic::REQUEST.as_bytes()) + topic::REQUEST.len(),
             correlation: find(&NO_CORRELATION),
-            key: find(&NO_KEY),
+            key: find(key),
             bytes: packet.to_vec(),
         }
     }
 
-    fn send(&mut self, key: [u8; 16], (packet_id, number): (u16, u64), out: &mut Vec<u8>) {
+    /// Appends the request with a key of the same length.
+    fn send(&mut self, key: &[u8], (packet_id, number): (u16, u64), out: &mut Vec<u8>) {
         let mut put =
             |at: usize, bytes: &[u8]| self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         put(self.packet_id, &packet_id.to_be_bytes());
         put(self.correlation, &number.to_be_bytes());
-        put(self.key, &key);
+        put(self.key, key);
         out.extend_from_slice(&self.bytes);
     }
 }

@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit for the start of `redis-server` or `etcd`.
+/// Time limit for the start of `redis-server`, `etcd` or `nats-server`.
 const PEER_START: Duration = Duration::from_secs(10);
 
-/// A running `statestored`, `redis-server` or `etcd`.
+/// A running `statestored`, `redis-server`, `etcd` or `nats-server`.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -136,6 +136,24 @@ impl Server {
             .spawn()
             .expect("etcd is installed (apt-get install etcd-server)");
         Self { child, port }.wait_until_serving("etcd")
+    }
+
+    /// Starts `nats-server` with JetStream and its data in this folder. Returns `None` if it is not in PATH.
+    #[cfg(feature = "engines")]
+    pub fn nats(folder: &Path) -> Option<Self> {
+        let port = free_port();
+        let child = Command::new("nats-server")
+            .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--jetstream", "--store_dir"])
+            .arg(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match child {
+            Ok(child) => Some(Self { child, port }.wait_until_serving("nats-server")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => panic!("cannot start nats-server: {error}"),
+        }
     }
 
     /// Waits until the server accepts connections.
