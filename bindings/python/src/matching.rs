@@ -1,7 +1,7 @@
 //! Calls of a client about the keys that match a pattern.
 use crate::argument::{OptionalArgument, flag, time};
 use crate::error;
-use crate::observer::{check_callback, observer};
+use crate::observer::{check_callback, observer_with};
 use crate::options;
 use crate::outcome;
 use crate::scan::{Scan, ScanSource};
@@ -23,6 +23,34 @@ impl Matching {
         Self {
             shared: Arc::clone(shared),
         }
+    }
+
+    fn observe<'py>(
+        &self,
+        py: Python<'py>,
+        pattern: &Bound<'py, PyAny>,
+        callback: Option<Py<PyAny>>,
+        options: ObserveMatchingOptions,
+        reports_end: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let pattern = self.shared.codec.read("pattern", pattern)?;
+        let shared = Arc::clone(&self.shared);
+        let observe = self
+            .shared
+            .client
+            .observe_matching(pattern.clone(), options);
+        self.shared
+            .run(py, "KEYNOTIFY", observe, move |py, _, feed| {
+                observer_with(
+                    py,
+                    &shared,
+                    Some(&pattern),
+                    feed,
+                    callback,
+                    outcome::match_observation,
+                    reports_end,
+                )
+            })
     }
 }
 
@@ -108,24 +136,34 @@ impl Matching {
         max_keys: OptionalArgument<'_, 'py>,
         timeout: OptionalArgument<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let pattern = self.shared.codec.read("pattern", pattern)?;
         let callback = check_callback(callback)?;
         let options = options::observe_matching(refresh, max_keys, timeout)?;
-        let shared = Arc::clone(&self.shared);
-        let observe = self
-            .shared
-            .client
-            .observe_matching(pattern.clone(), options);
-        self.shared
-            .run(py, "KEYNOTIFY", observe, move |py, _, feed| {
-                observer(
-                    py,
-                    &shared,
-                    Some(&pattern),
-                    feed,
-                    callback,
-                    outcome::match_observation,
-                )
-            })
+        self.observe(py, pattern, callback, options, false)
+    }
+
+    /// Observes all keys that match a pattern for a mirror. The callback also gets each exception, and ``None`` after the last observation.
+    #[pyo3(name = "_mirror", signature = (pattern, callback, refresh, max_keys, timeout))]
+    fn mirror<'py>(
+        &self,
+        py: Python<'py>,
+        pattern: &Bound<'py, PyAny>,
+        callback: Py<PyAny>,
+        #[pyo3(from_py_with = options::refresh)] refresh: Option<Duration>,
+        max_keys: OptionalArgument<'_, 'py>,
+        timeout: OptionalArgument<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = options::observe_matching(refresh, max_keys, timeout)?;
+        self.observe(py, pattern, Some(callback), options, true)
+    }
+
+    /// Returns a key in the form in which this client returns keys.
+    #[pyo3(name = "_stored_key")]
+    fn stored_key<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = self.shared.codec.read("key", key)?;
+        self.shared.codec.write(py, &key)
     }
 }

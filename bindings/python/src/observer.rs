@@ -45,6 +45,8 @@ struct StreamSource<T> {
     callbacks: Arc<CallbackRegistry>,
     /// Whether the last item contains the reason of the end.
     last_item_has_reason: bool,
+    /// Whether a callback also gets each exception, and `None` after the last item.
+    reports_end: bool,
 }
 
 impl<T: Send + 'static> StreamSource<T> {
@@ -74,12 +76,19 @@ impl<T: Send + 'static> ObservationSource for StreamSource<T> {
         let callbacks = Arc::clone(&self.callbacks);
         let end = (!self.last_item_has_reason).then_some(self.feed.end()?.clone());
         let client = self.feed.client();
+        let reports_end = self.reports_end;
         let subscription = client.subscribe(&self.feed, move |item| {
             let make: ObjectFactory = match (item, end.as_ref().and_then(StreamEnd::error)) {
                 (Some(item), _) => maker(item),
                 // No other item reports an end for a reason other than a close.
                 (None, Some(error)) => Box::new(move |py| Err(error::to_python(py, &error))),
+                (None, None) if reports_end => Box::new(|py| Ok(py.None())),
                 (None, None) => return,
+            };
+            let make: ObjectFactory = if reports_end {
+                Box::new(|py| Ok(make(py).unwrap_or_else(|error| error.into_value(py).into_any())))
+            } else {
+                make
             };
             if NO_MORE_CALLBACKS.load(Ordering::Acquire) {
                 return;
@@ -155,6 +164,20 @@ pub(crate) fn observer<T: Send + 'static>(
     callback: Option<Py<PyAny>>,
     make: ItemConverter<T>,
 ) -> PyResult<Py<PyAny>> {
+    observer_with(py, shared, key, stream, callback, make, false)
+}
+
+/// Creates an observer like [`observer`]. If `reports_end` is set, its callback also gets each exception, and `None` after the last
+/// observation.
+pub(crate) fn observer_with<T: Send + 'static>(
+    py: Python<'_>,
+    shared: &Arc<Shared>,
+    key: Option<&[u8]>,
+    stream: EventStream<T>,
+    callback: Option<Py<PyAny>>,
+    make: ItemConverter<T>,
+    reports_end: bool,
+) -> PyResult<Py<PyAny>> {
     let codec = Arc::clone(&shared.codec);
     let source = StreamSource {
         feed: stream,
@@ -162,6 +185,7 @@ pub(crate) fn observer<T: Send + 'static>(
         make,
         callbacks: Arc::clone(&shared.callbacks),
         last_item_has_reason: key.is_none(),
+        reports_end,
     };
     let has_callback = callback.is_some();
     let callback = match (&shared.mode, callback) {

@@ -76,3 +76,11 @@ def plain_url(statestore_server):
     threading.Thread(target=serve, daemon=True).start()
     yield f"mqtt://127.0.0.1:{listener.getsockname()[1]}"
     listener.close()
+
+
+@pytest.fixture
+def plain_client(face, plain_url):
+    """A client of a store without extensions."""
+    client = face.run(face.module.connect(plain_url))
+    yield client
+    face.run(client.close())

@@ -13,17 +13,21 @@ import statestore
 from statestore import _errors, _results, _state, aio
 from statestore.options import LeaseOptions, LockOptions, Settings
 
-CLASSES = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction"]
+CLASSES = [
+    *("Client", "Election", "Guard", "Leadership", "Lease", "Mirror", "MirrorChanges", "Observer", "Pipeline", "Scan", "Transaction"),
+]
 # What waits in the one face and is awaited in the other.
 WAITING = {
     "Client": {
         *("get", "get_many", "set", "set_many", "delete", "delete_many", "vdel"),
-        *("capabilities", "transact", "observe", "observe_matching", "update", "lock", "with_lock", "close"),
+        *("capabilities", "transact", "observe", "observe_matching", "mirror", "update", "lock", "with_lock", "close"),
     },
     "Election": {"campaign", "leader", "observe"},
     "Guard": {"lost", "renew", "release", "leave", "set", "update", "delete", "vdel"},
     "Leadership": {"proclaim", "resign"},
     "Lease": {"acquire", "release", "holder", "observe"},
+    "Mirror": {"synced", "close"},
+    "MirrorChanges": {"next"},
     "Observer": {"next", "close"},
     "Pipeline": {"execute"},
     "Scan": {"next_page"},

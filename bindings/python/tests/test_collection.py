@@ -15,6 +15,7 @@ HANG_TIMEOUT = 30
 WAYS = {
     "observe": lambda client, callback: client.observe("key", callback),
     "observe_matching": lambda client, callback: client.observe_matching("key*", callback),
+    "mirror": lambda client, callback: (client.mirror("key*"), client.states(callback)),
     "states": lambda client, callback: client.states(callback),
     "lease": lambda client, callback: client.lease("lease").observe(callback),
     "election": lambda client, callback: client.election("election").observe(callback),

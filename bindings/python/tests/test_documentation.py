@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 def documented():
     results = [getattr(_results, name) for name in _results.__all__ if not name.endswith("Observation")]
     classes = [statestore.Hlc, statestore.State, *results]
-    for name in ("Client", "Observer", "Scan", "Lease", "Guard", "Election", "Leadership"):
+    for name in ("Client", "Mirror", "MirrorChanges", "Observer", "Scan", "Lease", "Guard", "Election", "Leadership"):
         cls = getattr(statestore, name)
         classes.append(cls)
         for member in dir(cls):

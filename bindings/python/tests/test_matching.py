@@ -10,14 +10,6 @@ import statestore
 from statestore import Complete, Deleted, Entry, MatchDeleted, MatchSet, Resync, Resynced, Set
 
 
-@pytest.fixture
-def plain_client(face, plain_url):
-    """A client of a store without extensions."""
-    client = face.run(face.module.connect(plain_url))
-    yield client
-    face.run(client.close())
-
-
 def next_of(face, observer):
     return face.run(observer.next(timeout=HANG_TIMEOUT))
 

@@ -66,6 +66,7 @@ def test_reprs(face, connect):
         guard: f'<Guard b"lock" {guard.token}>',
         observer: '<Observer b"key">',
         matching: '<Observer b"key*">',
+        face.run(client.mirror("key*")): "<Mirror b'key*'>",
         client.states(): "<Observer of states>",
         client.lease("lock"): '<Lease b"lock">',
         client.election("chief"): '<Election b"chief">',

@@ -28,6 +28,7 @@ def test_a_call_fails_at_once_while_the_connection_is_lost_if_that_is_set(face, 
             lambda: client.lease("lock").acquire(),
             lambda: client.observe("key"),
             lambda: client.observe_matching("key*"),
+            lambda: client.mirror("key*"),
         ]
         for call in calls:
             with pytest.raises(statestore.UnreachableError, match="fail_fast is set and the connection was lost") as raised:

@@ -68,6 +68,7 @@ WAITS = {
     "next": "begin(); observer.next()",
     "iteration": "begin(); next(observer)",
     "matching": "begin(); [None for _ in client.observe_matching('none/*')]",
+    "mirror": "mirror = client.mirror('none/*'); mirror.synced(); begin(); next(mirror.changes())",
     "states": "begin(); [None for _ in client.states()]",
     "lost": "begin(); held.lost()",
     "update": "client.update('key', lambda _: (begin(), time.sleep(HANG_TIMEOUT)))",
@@ -138,6 +139,7 @@ def test_a_fork(statestore_server):
         client = statestore.connect(url)
         observer = client.observe("key", print)
         matching = client.observe_matching("line/*")
+        mirror = client.mirror("line/*")
         entries = client.scan_entries("line/*")
         guard = client.lock("door")
         busy = threading.Thread(target=lambda: [client.get("key") for _ in range(2000)])
@@ -145,7 +147,7 @@ def test_a_fork(statestore_server):
         for _ in range(5):
             child = os.fork()
             if child == 0:
-                inherited = (guard.is_valid, observer.next, matching.next, entries.next_page, client.close)
+                inherited = (guard.is_valid, observer.next, matching.next, entries.next_page, mirror.synced, client.close)
                 observe = lambda: client.observe_matching("line/*")
                 for call in (lambda: client.get("key"), client.client_id, observe, *inherited):
                     try:
@@ -204,6 +206,7 @@ MATCHING = 'observe_matching("key*", callback)'
         ("endless", OBSERVE),
         ("stuck.acquire", OBSERVE),
         ("endless", MATCHING),
+        ("lambda _: None", 'mirror("key*")'),
     ],
 )
 def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, observe, statestore_server):
@@ -251,6 +254,7 @@ def test_the_interpreter_ends_with_an_open_client_of_asyncio(statestore_server):
             kept.append(client)
             await client.observe("key", print)
             await client.observe_matching("key*", print)
+            kept.append(await client.mirror("key*"))
             kept.append(asyncio.ensure_future(client.lock("door")))
             await client.set("key", "value")
 

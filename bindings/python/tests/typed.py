@@ -22,6 +22,11 @@ def of_bytes(client: statestore.Client) -> None:
     for change in client.observe_matching("*", refresh=None, max_keys=10):
         if isinstance(change, (MatchSet, MatchDeleted)):
             assert_type(change.key, bytes)
+    with client.mirror("*", max_bytes=1 << 20) as mirror:
+        assert_type(mirror.get("key"), Entry[bytes] | None)
+        assert_type(mirror.snapshot(), dict[bytes, Entry[bytes]])
+        for event in mirror.changes():
+            assert_type(event, MatchObservation[bytes])
     version = client.set("key", "value", condition=statestore.if_version(statestore.Hlc("7:1:StateStore"))).version
     client.delete("key", if_version=version)
     assert_type(client.transact(client.transaction().set("key", "value").delete(b"key")).applied, bool)
@@ -40,6 +45,7 @@ def of_text() -> None:
     for name, entry in client.scan_entries("*"):
         assert_type(name, str)
         assert_type(entry, Entry[str])
+    assert_type(client.mirror("*").snapshot(), dict[str, Entry[str]])
     statestore.connect("mqtt://localhost", client_id=7)  # type: ignore[call-overload]
 
 
@@ -53,6 +59,10 @@ async def of_asyncio(client: aio.Client) -> None:
     assert_type(await client.scan_entries("*").next_page(), list[tuple[bytes, Entry[bytes]]] | None)
     async with client.observe_matching("*") as changes:
         assert_type(changes, aio.Observer[MatchObservation[bytes]])
+    async with client.mirror("*") as mirror:
+        await mirror.synced(timeout=1)
+        assert_type(mirror.stale_since(), float | None)
+        assert_type(await mirror.changes().next(), MatchObservation[bytes] | None)
     pipeline = client.pipeline().get("key").set("key", "value")
     results = await pipeline.execute()
     assert_type(len(results), int)

@@ -22,8 +22,10 @@ PLAIN = {
     "key", "error", "name", "token", "is_valid", "reason", "lost_reason", "guard",  # of things
     "__bool__", "__del__", "__len__",
 }  # fmt: skip
+# Classes of which only these methods are awaited.
+AWAITED = {"Mirror": {"synced", "close"}, "MirrorChanges": {"next"}, "Pipeline": {"execute"}, "Transaction": set()}
 # What is awaited, or used in `async with`.
-OPENING = {"lock", "observe", "observe_matching", "campaign", "connect"}
+OPENING = {"lock", "observe", "observe_matching", "mirror", "campaign", "connect"}
 DUNDERS = {
     "    def __enter__": "    async def __aenter__",
     "    def __exit__": "    async def __aexit__",
@@ -35,7 +37,20 @@ HEAD = """\
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 """
 OPENING_CLASS = '''\
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
+__all__ = [
+    "Client",
+    "Election",
+    "Guard",
+    "Leadership",
+    "Lease",
+    "Mirror",
+    "MirrorChanges",
+    "Observer",
+    "Pipeline",
+    "Scan",
+    "Transaction",
+    "connect",
+]
 
 class _AsyncContextCoroutine(Coroutine[object, object, _T_co], Generic[_T_co]):
     """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
@@ -150,7 +165,7 @@ def convert(lines):
             indent, name = found.groups()
             is_opening = name in OPENING
             is_async = name not in PLAIN and not is_property and name != "__aiter__"
-            is_async = is_async and (of != "Pipeline" or name == "execute") and of != "Transaction"
+            is_async = is_async and name in AWAITED.get(of, {name})
             if is_async and not is_opening:
                 line = line.replace(f"{indent}def ", f"{indent}async def ", 1)
         is_property = line.strip() == "@property"

@@ -18,7 +18,20 @@ from statestore._native import check_interpreter as _check_interpreter
 
 _check_interpreter()
 
-from statestore._blocking import Client, Election, Guard, Leadership, Lease, Observer, Pipeline, Scan, Transaction, connect
+from statestore._blocking import (
+    Client,
+    Election,
+    Guard,
+    Leadership,
+    Lease,
+    Mirror,
+    MirrorChanges,
+    Observer,
+    Pipeline,
+    Scan,
+    Transaction,
+    connect,
+)
 from statestore._errors import *  # noqa: F403
 from statestore._errors import ConnectionRefusedError as BrokerRefusedError
 from statestore._errors import SyntaxError as RequestSyntaxError
@@ -71,6 +84,8 @@ __all__ = [
     "MatchDeleted",
     "MatchObservation",
     "MatchSet",
+    "Mirror",
+    "MirrorChanges",
     "Mismatch",
     "MissingTimestampError",
     "NoHolder",

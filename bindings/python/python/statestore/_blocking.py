@@ -1,10 +1,12 @@
 """The blocking face: calls wait on their thread, without the interpreter lock."""
 
 import sys
+from _thread import get_ident as _get_ident
 from types import GenericAlias
 
 from statestore import _exit, _log, _native
-from statestore._errors import StateStoreError
+from statestore._errors import StateStoreError, WrongThreadError
+from statestore._mirror import MAX_BYTES, MirrorBase, MirrorChangesBase, check_max_bytes, seconds
 
 
 def _destructor(end, count=sys.getrefcount):
@@ -68,6 +70,29 @@ class Client(_Generic, _native.Client):
         with self.lock(name, **options) as guard:
             return work(guard)
 
+    def mirror(self, pattern, *, refresh=10.0, max_keys=1_000_000, max_bytes=MAX_BYTES, timeout=None):
+        """Mirrors all entries whose keys match a pattern: a `Mirror`. It is empty at first; `Mirror.synced` waits until it has all entries.
+
+        It follows the store as `observe_matching` does, also on stores without that capability. Reads send no request. While the
+        connection is lost they return the last known state, and `Mirror.stale_since` returns since when. If more than ``max_keys`` keys
+        match, or keys and values have more than ``max_bytes`` bytes, the mirror ends with `TooLargeError`. A key or value that is not
+        text of the client's ``encoding`` ends it with `UnicodeDecodeError`.
+
+        With the blocking client, the events arrive on the thread that calls your callbacks, so a long callback delays them.
+
+        >>> _ = client.set("line/1", "fast")
+        >>> with client.mirror("line/*") as lines:
+        ...     lines.synced()
+        ...     lines.get("line/1").value
+        b'fast'
+        """
+        # The import takes long.
+        from threading import Event
+
+        check_max_bytes(max_bytes)
+        mirror = Mirror(self, max_keys, max_bytes, Event)
+        return mirror._start(self._mirror(pattern, mirror._on_event, refresh, max_keys, timeout))
+
     def __enter__(self):
         return self
 
@@ -94,6 +119,68 @@ class Observer(_Generic, _native.Observer):
 
     def __exit__(self, *_):
         self.close()
+
+
+def _wait(mirror, event, timeout):
+    """Waits for an event of a mirror."""
+    if mirror._client._callback_thread() == _get_ident():
+        raise WrongThreadError("waiting for a mirror: no event arrives while a callback of its client waits", "not_done", False)
+    if not event.wait(seconds(timeout)):
+        raise mirror._timed_out(timeout)
+
+
+class Mirror(_Generic, MirrorBase):
+    __doc__ = MirrorBase.__doc__
+
+    _close_observer = staticmethod(Observer.close)
+
+    def synced(self, *, timeout=None):
+        """Waits until the mirror has the state of the store: all entries at first, and all differences after a gap.
+
+        Raises the error that ended the mirror, `ClosedError` after a close, and `TimedOutError` after ``timeout``.
+        """
+        self._check_process()
+        _wait(self, self._is_settled, timeout)
+        self._check_end()
+
+    def close(self):
+        """Ends the mirror: waiting calls return. The entries remain."""
+        self._check_process()
+        self._end(None, "closed")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class MirrorChanges(_Generic, MirrorChangesBase):
+    __doc__ = MirrorChangesBase.__doc__
+
+    def next(self, *, timeout=None):
+        """Returns the next event: a `MatchObservation`; ``None`` after the last one.
+
+        If nothing happens for ``timeout``, this raises `TimedOutError`, and nothing is missed.
+        """
+        self._mirror._check_process()
+        while True:
+            is_found, event = self._take()
+            if is_found:
+                return event
+            _wait(self._mirror, self._is_ready, timeout)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        event = self.next()
+        if event is None:
+            raise StopIteration
+        return event
+
+
+Mirror._changes_class = MirrorChanges
 
 
 class Scan(_Generic, _native.Scan):

@@ -294,6 +294,30 @@ class Client(Generic[_V]):
             ...     next(changes), next(changes)  # doctest: +ELLIPSIS
             (MatchSet(key=b'line/1', value=b'fast', version=Hlc('...')), Complete())
         """
+    def mirror(
+        self,
+        pattern: _Data,
+        *,
+        refresh: _Time | None = 10.0,
+        max_keys: int = 1_000_000,
+        max_bytes: int = 268_435_456,
+        timeout: _Time | None = None,
+    ) -> Mirror[_V]:
+        """Mirrors all entries whose keys match a pattern: a `Mirror`. It is empty at first; `Mirror.synced` waits until it has all entries.
+
+        It follows the store as `observe_matching` does, also on stores without that capability. Reads send no request. While the
+        connection is lost they return the last known state, and `Mirror.stale_since` returns since when. If more than ``max_keys`` keys
+        match, or keys and values have more than ``max_bytes`` bytes, the mirror ends with `TooLargeError`. A key or value that is not
+        text of the client's ``encoding`` ends it with `UnicodeDecodeError`.
+
+        With the blocking client, the events arrive on the thread that calls your callbacks, so a long callback delays them.
+
+        >>> _ = client.set("line/1", "fast")
+        >>> with client.mirror("line/*") as lines:
+        ...     lines.synced()
+        ...     lines.get("line/1").value
+        b'fast'
+        """
     def update(
         self,
         key: _Data,
@@ -376,6 +400,71 @@ class Observer(Generic[_O]):
     def __next__(self) -> _O: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
+
+class Mirror(Generic[_V]):
+    """A local copy of all entries whose keys match a pattern, which follows the store. It continues until you close it or its client.
+
+    After an end for another reason, the mirror keeps its last state, and `error` returns the reason.
+    """
+    def get(self, key: _Data) -> Entry[_V] | None:
+        """Returns the `Entry` of a key, or ``None`` if it is absent. Its ``expires_in`` is unknown. No request is sent.
+
+        A key of the type that the client returns is found fastest: ``bytes``, or ``str`` with an ``encoding``.
+        """
+    def __contains__(self, key: _Data) -> bool: ...
+    def __len__(self) -> int: ...
+    def snapshot(self) -> dict[_V, Entry[_V]]:
+        """Returns all entries as of one moment: a new dictionary, whose keys are those that the client returns."""
+    def changes(self) -> MirrorChanges[_V]:
+        """Returns every change from now on: a `MirrorChanges`. To get the state before too, call this first and `snapshot` then.
+
+        >>> with client.mirror("line/*") as lines:
+        ...     lines.synced()
+        ...     changes = lines.changes()
+        ...     _ = client.set("line/1", "fast")
+        ...     next(changes)  # doctest: +ELLIPSIS
+        MatchSet(key=b'line/1', value=b'fast', version=Hlc('...'))
+        """
+    def synced(self, *, timeout: _Time | None = None) -> None:
+        """Waits until the mirror has the state of the store: all entries at first, and all differences after a gap.
+
+        Raises the error that ended the mirror, `ClosedError` after a close, and `TimedOutError` after ``timeout``.
+        """
+    def stale_since(self) -> float | None:
+        """Returns since when the mirror may differ from the store, as `time.monotonic` counts; ``None`` while it follows every change.
+
+        It may differ until it is first `synced`, while the connection is lost, until the differences after a gap have arrived, and
+        after its end.
+        """
+    @property
+    def pattern(self) -> _V:
+        """The pattern."""
+    def lost_reason(self) -> LostReason | None:
+        """Returns the reason why the mirror ended: a `LostReason`; ``None`` before. ``"refused"`` also means that the entries exceed a
+        limit, or that a key or value is not text of the client's ``encoding``.
+        """
+    def error(self) -> StateStoreError | UnicodeError | None:
+        """Returns the error that ended the mirror; ``None`` before, and if the client or the mirror was closed."""
+    def close(self) -> None:
+        """Ends the mirror: waiting calls return. The entries remain."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+class MirrorChanges(Generic[_V]):
+    """The changes of a `Mirror`, from the moment when this was created. They end with the mirror.
+
+    At most one event of each key waits. If you read slowly, you get the newest state of each key. The changes end if events of more
+    than twice ``max_keys`` keys wait; `is_lagging` reports that.
+    """
+    def next(self, *, timeout: _Time | None = None) -> MatchObservation[_V] | None:
+        """Returns the next event: a `MatchObservation`; ``None`` after the last one.
+
+        If nothing happens for ``timeout``, this raises `TimedOutError`, and nothing is missed.
+        """
+    def is_lagging(self) -> bool:
+        """Returns whether the changes have ended because too many events waited."""
+    def __iter__(self) -> Iterator[MatchObservation[_V]]: ...
+    def __next__(self) -> MatchObservation[_V]: ...
 
 class Scan(Generic[_I]):
     """The keys that match a pattern, or their entries, page by page."""

@@ -15,14 +15,29 @@ import collections.abc
 import contextlib
 import functools
 import inspect
-import re
 import sys
 
-from statestore import _exit, _log, _native
+from statestore import _blocking, _exit, _log, _native
+from statestore._aio_docs import asyncio_doc
+from statestore._aio_mirror import Mirror, MirrorChanges
 from statestore._blocking import _destructor, _client_destructor, _guard_destructor, _Generic, _suppress_after_error, _settings
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
+from statestore._mirror import MAX_BYTES, check_max_bytes
 
-__all__ = ["Client", "Election", "Guard", "Leadership", "Lease", "Observer", "Pipeline", "Scan", "Transaction", "connect"]
+__all__ = [
+    "Client",
+    "Election",
+    "Guard",
+    "Leadership",
+    "Lease",
+    "Mirror",
+    "MirrorChanges",
+    "Observer",
+    "Pipeline",
+    "Scan",
+    "Transaction",
+    "connect",
+]
 
 
 def _coroutine(method):
@@ -149,6 +164,14 @@ class Client(_Generic, _native.Client):
     @functools.wraps(_native.Client.observe_matching)
     async def observe_matching(self, pattern, callback=None, **options):
         return (await self._observe_matching(pattern, callback, **options))._start_callback(callback)
+
+    @_async_context
+    @functools.wraps(_blocking.Client.mirror)
+    async def mirror(self, pattern, *, refresh=10.0, max_keys=1_000_000, max_bytes=MAX_BYTES, timeout=None):
+        check_max_bytes(max_bytes)
+        mirror = Mirror(self, max_keys, max_bytes, asyncio.Event)
+        observer = await self._observe_matching(pattern, refresh=refresh, max_keys=max_keys, timeout=timeout)
+        return mirror._start(observer)._start_task(_next_item)
 
     @functools.wraps(_native.Client.states)
     def states(self, callback=None):
@@ -334,36 +357,6 @@ async def connect(*args, **kwargs):
     return client
 
 
-def _asyncio_doc(doc):
-    """A docstring of the blocking face with its examples as asyncio has them."""
-    lines = doc.split("\n")
-    for at, line in enumerate(lines):
-        if line.lstrip().startswith((">>> ", "... ")):
-            for pattern, replacement in _EXAMPLES:
-                line = pattern.sub(replacement, line)
-            lines[at] = line
-    return "\n".join(lines)
-
-
-_EXAMPLES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in [
-        (r"\bwith (client|election)\.", r"async with \1."),
-        (r"\bnext\(", "await anext("),
-        (r"sorted\((client\.scan\([^()]*\))\)", r"sorted([key async for key in \1])"),
-        (r"\bfor (key, entry in client\.scan_entries\()", r"async for \1"),
-        (r"\bclient\.pipeline\(\)", r"await client.pipeline()"),
-        # A call that is awaited: in brackets if an attribute of its result follows.
-        (
-            r"(?<!await )\b((?:client(?:\.lease\([^()]*\))?|lease|guard|election)\."
-            r"(?:get|get_many|set|set_many|delete|delete_many|vdel|update|capabilities|transact|acquire|release|leader)"
-            r"\((?:[^()]|\([^()]*\))*\))(\.\w+)?",
-            lambda found: f"(await {found[1]}){found[2]}" if found[2] else f"await {found[1]}",
-        ),
-    ]
-]
-
-
 def _plain(method):
     """A method that does not wait."""
 
@@ -374,14 +367,14 @@ def _plain(method):
     return call
 
 
-for _class in (Client, Observer, Scan, Pipeline, Transaction, Lease, Guard, Election, Leadership):
+for _class in (Client, Observer, Mirror, MirrorChanges, Scan, Pipeline, Transaction, Lease, Guard, Election, Leadership):
     for _name in dir(_class):
         _method = getattr(_class, _name)
         if not _name.startswith("_") and callable(_method) and ">>> " in (_method.__doc__ or ""):
             if _name not in vars(_class):
                 _method = _plain(_method)
                 setattr(_class, _name, _method)
-            _method.__doc__ = _asyncio_doc(_method.__doc__)
+            _method.__doc__ = asyncio_doc(_method.__doc__)
 
 # Where `inspect.signature` finds the arguments.
 connect.__wrapped__ = _native.Settings
