@@ -296,6 +296,12 @@ export interface ObserveMatchingOptions extends TimeoutOptions {
   maxKeys?: number | undefined;
 }
 
+/** Options of {@link Client.mirror}. The signal ends the mirror too, once it has begun, with a {@link CancelledError}. */
+export interface MirrorOptions extends ObserveMatchingOptions {
+  /** Maximum size of all keys and values in bytes (default: 256 MiB). Beyond that the mirror ends with {@link TooLargeError}. */
+  maxBytes?: number | undefined;
+}
+
 /**
  * Reason for the end of a follower, a guard or a connection; the words are the same in every language. The last three are of guards alone.
  * - `closed`: The client or the observer was closed, or the runtime that drove the client was shut down.
@@ -389,6 +395,73 @@ export interface Observer<V extends Bytes = Buffer> extends Follower<Observation
 export interface MatchObserver<V extends Bytes = Buffer> extends Follower<MatchObservation<V>> {
   /** The observed pattern. */
   readonly pattern: V;
+}
+
+/**
+ * A local copy of all entries whose keys match a pattern, which follows the store. It continues until you close it or its client. After an
+ * end for another reason it keeps its last state, and {@link error} returns the reason.
+ *
+ * ```ts
+ * const gateways = await client.mirror("gateways/*");
+ * await gateways.synced();
+ * for (const [key, entry] of gateways.snapshot()) {
+ *   console.log(`${key} is ${entry.value}`);
+ * }
+ * console.log("the gateway is present:", gateways.has("gateways/7"));
+ * gateways.close();
+ * ```
+ */
+export interface Mirror<V extends Bytes = Buffer> extends AsyncDisposable {
+  /** The pattern. */
+  readonly pattern: V;
+  /** Number of entries. */
+  readonly size: number;
+  /** Returns the entry of a key; `null` if it is absent. Its remaining time is unknown. No request is sent. */
+  get(key: Data): Readonly<Entry<V>> | null;
+  /** Returns whether the key exists. */
+  has(key: Data): boolean;
+  /** Returns all entries as of one moment, in a new array. */
+  snapshot(): [key: V, entry: Readonly<Entry<V>>][];
+  /** Returns every change from now on. To get the state before too, call {@link snapshot} right after this. */
+  changes(): MirrorChanges<V>;
+  /**
+   * Waits until the mirror has the state of the store: all entries at first, and all differences after a gap. Rejects with the error that
+   * ended the mirror, and with {@link ClosedError} after a close. There is no time limit by default.
+   */
+  synced(options?: TimeoutOptions): Promise<void>;
+  /**
+   * Returns since when the mirror may differ from the store, as `performance.now()` counts; `null` while it follows every change. It may
+   * differ until it is first {@link synced}, while the connection is lost, until the differences after a gap have arrived, and after its
+   * end.
+   */
+  staleSince(): number | null;
+  /**
+   * Returns the reason why the mirror ended; `null` before. `refused` also means that the entries exceed a limit, or that a key or value is
+   * not text of the client's `encoding`.
+   */
+  lostReason(): LostReason | null;
+  /** Returns the error that ended the mirror; `null` before, and if the client or the mirror was closed. */
+  error(): StateStoreError | TypeError | null;
+  /** Ends the mirror: waiting calls return. The entries remain. */
+  close(): void;
+}
+
+/**
+ * The changes of a mirror, from the moment when this was created. They end with the mirror. At most one event of each key waits: if you read
+ * slowly, you get the newest state of each key. The changes end if events of more than twice `maxKeys` keys wait.
+ */
+export interface MirrorChanges<V extends Bytes = Buffer> extends AsyncIterable<MatchObservation<V>>, AsyncDisposable {
+  /**
+   * Returns the next event; `undefined` after the last one. If none arrives within a `timeout`, this rejects with {@link TimedOutError}, and
+   * no event is lost. There is no time limit by default.
+   */
+  next(options?: TimeoutOptions): Promise<MatchObservation<V> | undefined>;
+  /** Returns whether the changes have ended because too many events waited. */
+  isLagging(): boolean;
+  /** Ends the changes. */
+  close(): void;
+  /** Returns an iterator over the events; leaving its loop ends the changes. */
+  [Symbol.asyncIterator](): AsyncIterator<MatchObservation<V>, void>;
 }
 
 /** Options of {@link Client.lease}, and of the lease behind a lock or an election. */
@@ -656,6 +729,13 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
     listener: (observation: MatchObservation<V>) => unknown,
     options?: ObserveMatchingOptions,
   ): Promise<MatchObserver<V>>;
+  /**
+   * Mirrors all entries whose keys match a glob pattern. The mirror is empty at first; {@link Mirror.synced} waits until it has all entries.
+   *
+   * The mirror follows the store as {@link observeMatching} does, also on stores without that capability. Reads send no request. While the
+   * connection is lost they return the last known state, and {@link Mirror.staleSince} returns since when.
+   */
+  mirror(pattern: Data, options?: MirrorOptions): Promise<Mirror<V>>;
   /**
    * Changes a key by its present value, without a lock. `change` may be called several times; it returns the new value, or nothing to
    * leave the key as it is. An exception of `change` ends the update. The key keeps the time that it has left, unless the options say otherwise.

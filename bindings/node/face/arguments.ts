@@ -18,6 +18,8 @@ const KEPT = 1024;
 const MOST_KEPT = 2 ** 32 - 1;
 /** Maximum of `maxKeys`. */
 const MOST_KEYS = 2 ** 32 - 1;
+/** The limits of a mirror unless the caller names others. */
+const MIRROR_LIMITS: MirrorLimits = { maxKeys: 1_000_000, maxBytes: 256 * 2 ** 20 };
 
 export function wrongType(name: string, expected: string, value: unknown): TypeError {
   const found = value === null ? "null" : Array.isArray(value) ? "an array" : typeof value;
@@ -264,6 +266,19 @@ export function observeMatchingInput(from: Options): ObserveMatchingInput {
     maxKeys: integer(from, "maxKeys", MOST_KEYS),
     timeout: time(from, "timeout"),
   });
+}
+
+/** The limits of a mirror. */
+export interface MirrorLimits {
+  maxKeys: number;
+  maxBytes: number;
+}
+
+export function mirrorLimits(from: Options): MirrorLimits {
+  return {
+    maxKeys: integer(from, "maxKeys", MOST_KEYS) ?? MIRROR_LIMITS.maxKeys,
+    maxBytes: integer(from, "maxBytes", Number.MAX_SAFE_INTEGER) ?? MIRROR_LIMITS.maxBytes,
+  };
 }
 
 export function lockInput(from: Options): LockInput {

@@ -20,6 +20,8 @@ import type {
   LockOptions,
   MatchObservation,
   MatchObserver as DeclaredMatchObserver,
+  Mirror as DeclaredMirror,
+  MirrorOptions,
   Observation,
   ObserveMatchingOptions,
   ObserveOptions,
@@ -46,6 +48,7 @@ import { Guard, finish } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
+import { Mirror } from "./mirror.js";
 import { native, type BeginResult, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
 import { Operations, type ResultOptions, type Subject } from "./operations.js";
 import * as results from "./results.js";
@@ -220,6 +223,16 @@ export class Client extends EventEmitter implements Declared {
     return await this.#beginObserver("observeMatching", listener, options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
   }
 
+  async mirror(pattern: Data, options?: MirrorOptions): Promise<DeclaredMirror> {
+    const bytes = args.data("pattern", pattern);
+    const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
+    const limits = args.mirrorLimits(args.options("mirror", options));
+    const begin = (from: Options) => this.#native.observeMatching(bytes, args.observeMatchingInput(from));
+    const observer = await this.#openObserver("mirror", options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
+    const states = new Follower<ConnectionState>(this.#operations, direct(() => this.#native.states()), results.state);
+    return new Mirror(observer, states, () => this.state().is === "connected", limits);
+  }
+
   /** Begins an observer. `listener` may be its function, or its options. */
   async #beginObserver<F extends Follower<unknown>>(
     call: Call,
@@ -232,10 +245,24 @@ export class Client extends EventEmitter implements Declared {
     if (isCalled) {
       args.callback("listener", listener);
     }
+    const observer = await this.#openObserver(call, isCalled ? options : (listener as object | undefined), begin, create);
+    if (isCalled) {
+      void tell(observer, listener as (observation: unknown) => unknown);
+    }
+    return observer;
+  }
+
+  /** Begins an observer, which ends when the signal of the options fires. */
+  async #openObserver<F extends Follower<unknown>>(
+    call: Call,
+    options: object | undefined,
+    begin: (from: Options) => BeginResult,
+    create: (stream: NativeEventStream) => F,
+  ): Promise<F> {
     let signal: AbortSignal | undefined;
     const observer = await this.#operations.run(
       call,
-      isCalled ? options : (listener as object | undefined),
+      options,
       (from) => {
         signal = args.signal(from);
         return begin(from);
@@ -244,9 +271,6 @@ export class Client extends EventEmitter implements Declared {
     );
     if (signal !== undefined) {
       observer.endWith(signal);
-    }
-    if (isCalled) {
-      void tell(observer, listener as (observation: unknown) => unknown);
     }
     return observer;
   }

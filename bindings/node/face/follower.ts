@@ -158,18 +158,28 @@ export class MatchObserver extends Follower<MatchObservation> implements Declare
 /** Time until the next look for an item, when too many operations are in progress. */
 const QUEUE_FULL_DELAY_MS = 10;
 
+/** The next item, for something that gets all of them. */
+export async function nextForListener<T>(follower: Follower<T>): Promise<T | undefined> {
+  for (;;) {
+    try {
+      return await follower.nextForListener();
+    } catch (error) {
+      if (!(error instanceof QueueFullError)) {
+        throw error;
+      }
+      // It is the caller's other calls that are too many. What happens meanwhile waits in the stream.
+      await new Promise<void>((resolve) => void setTimeout(resolve, QUEUE_FULL_DELAY_MS).unref());
+    }
+  }
+}
+
 /** Calls a function with all that comes, one after the other. */
 export async function tell<T>(follower: Follower<T>, listener: (item: T) => unknown): Promise<void> {
   for (;;) {
     let item: T | undefined;
     try {
-      item = await follower.nextForListener();
+      item = await nextForListener(follower);
     } catch (error) {
-      if (error instanceof QueueFullError) {
-        // It is the caller's other calls that are too many. What happens meanwhile waits in the stream.
-        await new Promise<void>((resolve) => void setTimeout(resolve, QUEUE_FULL_DELAY_MS).unref());
-        continue;
-      }
       if (!(error instanceof TypeError)) {
         throw error;
       }

@@ -231,6 +231,6 @@ function text(bytes: Uint8Array, subject: string): string {
   }
 }
 
-function cancelled(outcome: "not_done" | "unknown", signal: AbortSignal): StateStoreError {
+export function cancelled(outcome: "not_done" | "unknown", signal: AbortSignal): StateStoreError {
   return new CancelledError("the call was given up through its signal", { outcome, cause: signal.reason });
 }

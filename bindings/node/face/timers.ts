@@ -5,4 +5,4 @@
  */
 import * as timers from "node:timers";
 
-export const { setImmediate, setTimeout } = timers;
+export const { clearTimeout, setImmediate, setTimeout } = timers;

@@ -34,10 +34,11 @@ test("arguments of calls", async (t) => {
     pattern: [() => client.observeMatching(7), async () => client.scanEntries(null)],
     refresh: [() => client.observeMatching("*", { refresh: "none" })],
     maxKeys: [() => client.observeMatching("*", { maxKeys: "7" })],
+    maxBytes: [() => client.mirror("*", { maxBytes: "7" })],
     fallback: [async () => client.scanEntries("*", { fallback: 1 })],
     listener: [() => client.observeMatching("*", undefined, { maxKeys: 7 })],
     holder: [() => client.lock("l", { holder: 7 })],
-    options: [() => client.get("k", 7), () => client.set("k", "v", "always"), () => client.del("k", [])],
+    options: [() => client.mirror("*", () => {}), () => client.get("k", 7), () => client.set("k", "v", "always"), () => client.del("k", [])],
   };
   for (const [name, calls] of Object.entries(wrong)) {
     for (const call of calls) {
@@ -54,6 +55,7 @@ test("arguments of calls", async (t) => {
     all: [() => client.observe("k", { overflow: { all: 1.5 } }), () => client.observe("k", { overflow: { all: 2 ** 32 } })],
     refresh: [() => client.observeMatching("*", { refresh: 0 }), () => client.observeMatching("*", { refresh: Infinity })],
     maxKeys: [() => client.observeMatching("*", { maxKeys: 1.5 }), () => client.observeMatching("*", { maxKeys: 2 ** 32 })],
+    maxBytes: [() => client.mirror("*", { maxBytes: 1.5 }), () => client.mirror("*", { maxBytes: -1 })],
   };
   for (const [name, calls] of Object.entries(bad)) {
     for (const call of calls) {
@@ -74,6 +76,8 @@ test("an option that does not exist is refused, with the name of the nearest one
   const guard = await client.lock("door");
   const lead = await client.election("chief").campaign("ann");
   const observer = await client.observe("key");
+  const mirror = await client.mirror("key*");
+  await mirror.synced();
   const { sent } = client.counters();
   const [lease, election] = [client.lease("lease"), client.election("election")];
   const calls = {
@@ -90,6 +94,7 @@ test("an option that does not exist is refused, with the name of the nearest one
       scanEntries: [async (options) => client.scanEntries("*", options), "fall_back", "fallback"],
       observe: [(options) => client.observe("k", () => {}, options), "overFlow", "overflow"],
       observeMatching: [(options) => client.observeMatching("*", () => {}, options), "max_keys", "maxKeys"],
+      mirror: [(options) => client.mirror("*", options), "max_bytes", "maxBytes"],
       update: [(options) => client.update("k", () => "v", options), "persistent", "persist"],
       capabilities: [(options) => client.capabilities(options), "timeout", "signal"],
       transact: [(options) => client.transact(client.transaction(), options), "persists", "persist"],
@@ -103,6 +108,8 @@ test("an option that does not exist is refused, with the name of the nearest one
       del: [async (options) => client.transaction().del("k", options), "if_version", "ifVersion"],
     },
     Follower: { next: [(options) => observer.next(options), "timeOut", "timeout"] },
+    Mirror: { synced: [(options) => mirror.synced(options), "time_out", "timeout"] },
+    MirrorChanges: { next: [(options) => mirror.changes().next(options), "timeOut", "timeout"] },
     Lease: {
       acquire: [(options) => lease.acquire(options), "wait", "signal"],
       release: [(options) => lease.release(options), "timeout", "signal"],

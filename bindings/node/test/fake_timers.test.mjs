@@ -23,6 +23,9 @@ async function useEverything(server) {
     assert.equal(String(key), "key");
   }
   assert.equal((await (await client.observeMatching("key*")).next()).is, "set");
+  const mirror = await client.mirror("key*");
+  await mirror.synced({ timeout: 60_000 });
+  assert.equal(mirror.size, 1);
   const guard = await client.lock("door");
   await guard.release();
   assert(guard.signal.aborted);

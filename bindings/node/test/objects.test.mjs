@@ -11,12 +11,14 @@ test("util.inspect shows every object", async (t) => {
   const guard = await client.lock("door");
   const observer = await client.observe("key");
   const matching = await client.observeMatching("line1/*");
+  const mirror = await client.mirror("line1/*");
   const lead = await client.election("chief").campaign("ann");
   const shown = [
     [client, "Client { clientId: 'me', state: 'connected' }"],
     [guard, `Guard { name: 'door', token: Hlc ${guard.token}, isValid: true }`],
     [observer, "Observer { key: 'key' }"],
     [matching, "MatchObserver { pattern: 'line1/*' }"],
+    [mirror, "Mirror { pattern: 'line1/*', size: 0 }"],
     [client.lease("door"), "Lease { name: 'door' }"],
     [client.election("chief"), "Election { name: 'chief' }"],
     [{ lead }, `{\n  lead: Leadership {\n    guard: Guard { name: 'chief', token: Hlc ${lead.guard.token}, isValid: true }\n  }\n}`],

@@ -1,5 +1,5 @@
 /** What the types promise and refuse; compiled, never run. */
-import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type MatchObservation, type MatchObserver, type Observation, type SetOutcome } from "statestore";
+import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type MatchObservation, type MatchObserver, type Mirror, type Observation, type SetOutcome } from "statestore";
 import { startServer, type Server } from "statestore/testing";
 
 export async function promises(client: Client): Promise<void> {
@@ -48,6 +48,16 @@ export async function promises(client: Client): Promise<void> {
   }
   await client.observeMatching("*", (observation) => observation.is, { refresh: 1_000 });
   await client.observe("key", { initial: true });
+  const mirror: Mirror = await client.mirror("*", { refresh: null, maxKeys: 10, maxBytes: 1_000 });
+  await mirror.synced({ timeout: 100 });
+  mirror.get("key")?.value satisfies Buffer | undefined;
+  mirror.staleSince() satisfies number | null;
+  for (const [key, { value }] of mirror.snapshot()) {
+    [key, value] satisfies [Buffer, Buffer];
+  }
+  for await (const event of mirror.changes()) {
+    event satisfies MatchObservation;
+  }
   const result: number = await client.withLock("lock", async (guard) => (guard.isValid() ? 1 : 0), { wait: 0 });
   client.on("state", (state) => state.is === "reconnecting" && state.reason.code satisfies ErrorCode).unref();
   const [first, second] = await client.setMany({ key: "value", other: new Uint8Array(1) }, { persist: true });
@@ -72,6 +82,7 @@ export async function texts(): Promise<void> {
     [key, entry.value] satisfies [string, string];
   }
   (await client.observeMatching("*")).pattern satisfies string;
+  (await client.mirror("*")).get("key")?.value satisfies string | undefined;
   const observation = await (await client.observe("key")).next({ timeout: 100 });
   if (observation?.is === "set") {
     observation.value satisfies string;
