@@ -47,7 +47,7 @@ def test_a_synced_mirror_has_all_entries_and_follows_their_changes(face, connect
     assert mirror.get("line/2") == Entry(b"new", version) and len(mirror) == 2
     face.run(client.delete("line/1"))
     deleted = next_of(face, changes)
-    assert deleted == MatchDeleted(b"line/1", deleted.version) and deleted.version > version
+    assert deleted == MatchDeleted(b"line/1", deleted.version) and deleted.version > old.version
     assert mirror.snapshot() == {b"line/2": Entry(b"new", version)}
     assert before == {b"line/1": old}
     with pytest.raises(statestore.TimedOutError, match="nothing happened within 0 s"):

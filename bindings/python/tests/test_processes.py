@@ -206,7 +206,6 @@ MATCHING = 'observe_matching("key*", callback)'
         ("endless", OBSERVE),
         ("stuck.acquire", OBSERVE),
         ("endless", MATCHING),
-        ("lambda _: None", 'mirror("key*")'),
     ],
 )
 def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, observe, statestore_server):
@@ -239,6 +238,23 @@ def test_the_interpreter_ends_with_open_clients_and_running_callbacks(callback, 
     )
     assert done.stdout == "end\n"
     assert "Fatal" not in done.stderr and "panicked" not in done.stderr
+
+
+def test_the_interpreter_ends_with_an_open_mirror(statestore_server):
+    done = script(
+        """
+        import sys
+        import statestore
+
+        client = statestore.connect(sys.argv[1])
+        kept = client.mirror("key*")
+        client.set("key", "value")
+        kept.synced(timeout=30)
+        print("end")
+        """,
+        statestore_server.url,
+    )
+    assert (done.stdout, done.stderr) == ("end\n", "")
 
 
 def test_the_interpreter_ends_with_an_open_client_of_asyncio(statestore_server):
