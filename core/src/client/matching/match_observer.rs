@@ -15,6 +15,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -66,7 +67,8 @@ impl Client {
     /// client asks for the capabilities after each reconnect, and changes to the other way if necessary.
     ///
     /// # Errors
-    /// Returns the error of the first request. Later errors end the observer.
+    /// Returns [`ErrorKind::InvalidArgument`] for an empty pattern or a `refresh` of zero, and the error of the first request. Later
+    /// errors end the observer.
     ///
     /// Dropping the future leaves no observer behind.
     pub async fn observe_matching(&self, pattern: impl AsBytes) -> Result<MatchObserver, Error> {
@@ -86,6 +88,9 @@ impl Client {
         let command = CommandRef::WatchPattern { pattern: &pattern };
         if pattern.is_empty() {
             return Err(invalid_argument(command, "the pattern is empty"));
+        }
+        if options.refresh == Some(Duration::ZERO) {
+            return Err(invalid_argument(command, "`refresh` is zero"));
         }
         self.check_observation(command)?;
         let shared = self.shared();

@@ -8,8 +8,8 @@ pub struct ObserveMatchingOptions {
     /// Time limit for the store to start the watch; [`Settings::request_timeout`](crate::Settings::request_timeout) by default.
     pub timeout: Option<Duration>,
     /// Interval at which the client scans for new keys on a store without
-    /// [`Capabilities::observe_matching`](crate::Capabilities::observe_matching); 10 seconds by default. With `None`, such a
-    /// store returns [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// [`Capabilities::observe_matching`](crate::Capabilities::observe_matching); 10 seconds by default, and not zero. With
+    /// `None`, such a store returns [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     pub refresh: Option<Duration>,
     /// Maximum number of keys; 1,000,000 by default. The observer keeps each matching key and its version in memory. With more
     /// keys it ends with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).

@@ -145,3 +145,18 @@ async fn a_store_that_cannot_be_followed_is_unsupported() {
             .await;
     assert_eq!(observer.unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+#[tokio::test]
+async fn an_interval_of_zero_and_an_empty_pattern_are_invalid() {
+    let broker = Broker::start().await;
+    let (client, _peer) = broker.connect(broker.settings()).await;
+    let options = ObserveMatchingOptions::new().refresh(Duration::ZERO);
+    for (pattern, options) in [("k*", options), ("", ObserveMatchingOptions::new())] {
+        let observer = within(client.observe_matching_with(pattern, &options)).await;
+        let error = observer.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.outcome()),
+            (ErrorKind::InvalidArgument, Outcome::NotDone)
+        );
+    }
+}
