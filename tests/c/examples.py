@@ -79,24 +79,26 @@ def cache(server, language):
     Example(server, f"cache_{language}", language).succeeds(plates)
 
 
-def follow_setting(language):
+def line_settings(language):
+    name = f"line_settings_{language}"
     with tempfile.TemporaryDirectory() as scratch:
         server = Server(f"unix://{scratch}/socket")
         try:
-            line = Example(server, f"follow_setting_{language}")
-            line.expect("the line runs at 60")
-            for speed in ("90", "fast", "120"):
-                Example(server, f"follow_setting_{language}", speed).succeeds("")
-                if speed == "fast":
-                    line.complains('line-1/speed is "fast", which is no number')
-                else:
-                    line.expect(f"the line runs at {speed}")
-            # The server forgets the setting.
+            # The first state is complete, with defaults for the settings that are not set, before the line runs.
+            Example(server, name, "speed", "90").succeeds("")
+            line = Example(server, name)
+            line.expect("the line runs with pressure 5, speed 90")
+            Example(server, name, "speed", "fast").succeeds("")
+            line.complains('line-1/settings/speed is "fast", which is no number')
+            Example(server, name, "colour", "red").succeeds("")
+            Example(server, name, "pressure", "7").succeeds("")
+            line.expect("the line runs with pressure 7, speed 90")
+            # The server forgets the settings.
             server.end()
             server.start()
-            line.expect("the line runs at 60")
-            Example(server, f"follow_setting_{language}", "90").succeeds("")
-            line.expect("the line runs at 90")
+            line.expect("the line runs with pressure 5, speed 60")
+            Example(server, name, "speed", "120").succeeds("")
+            line.expect("the line runs with pressure 5, speed 120")
             line.succeeds("", interrupted=True)
         finally:
             server.end()
@@ -190,7 +192,7 @@ server = Server("tcp://127.0.0.1:0")
 try:
     for language in ("c", "cpp"):
         cache(server, language)
-        follow_setting(language)
+        line_settings(language)
         machine_lock(server, language)
         lost_lock(server, language)
         active_standby(server, language)

@@ -73,7 +73,7 @@ const done = (...printed) => ({ code: 0, printed, complained: [] });
 
 test("there are five examples", () => {
   const names = readdirSync(join(ROOT, "examples")).filter((name) => name.endsWith(".mts"));
-  assert.deepEqual(names.sort(), ["active-standby.mts", "cache.mts", "follow-setting.mts", "machine-lock.mts", "presence.mts"]);
+  assert.deepEqual(names.sort(), ["active-standby.mts", "cache.mts", "line-settings.mts", "machine-lock.mts", "presence.mts"]);
 });
 
 test("the cache computes once", async (t) => {
@@ -94,17 +94,19 @@ test("the cache computes what the store rejects", async (t) => {
   assert.equal(complained.filter((line) => line.startsWith("the cache was not")).length, 6);
 });
 
-test("a setting is followed", async (t) => {
+test("the settings of a line are followed", async (t) => {
   const server = await serverOf(t);
   const client = await clientOf(t, server);
-  const line = start(t, server, "follow-setting");
-  assert.equal(await line.line(), "the line runs at 60");
-  assert.deepEqual(await start(t, server, "follow-setting", "90").end(), done());
-  assert.equal(await line.line(), "the line runs at 90");
-  await client.set("line-1/speed", "fast");
-  assert.equal(await line.complaint(), 'line-1/speed is "fast", which is no number');
-  await client.del("line-1/speed");
-  assert.equal(await line.line(), "the line runs at 60");
+  await client.set("line-1/settings/speed", "90");
+  const line = start(t, server, "line-settings");
+  assert.equal(await line.line(), "the line runs with pressure 5, speed 90");
+  await client.set("line-1/settings/speed", "fast");
+  assert.equal(await line.complaint(), 'line-1/settings/speed is "fast", which is no number');
+  await client.set("line-1/settings/colour", "red");
+  assert.deepEqual(await start(t, server, "line-settings", "pressure", "7").end(), done());
+  assert.equal(await line.line(), "the line runs with pressure 7, speed 90");
+  await client.del("line-1/settings/speed");
+  assert.equal(await line.line(), "the line runs with pressure 7, speed 60");
   assert.deepEqual(await line.interrupt(), done());
 });
 

@@ -65,7 +65,7 @@ def start(statestore_server):
 
 def test_there_are_five_examples():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"active_standby", "cache", "follow_setting", "machine_lock", "presence"}
+    assert names == {"active_standby", "cache", "line_settings", "machine_lock", "presence"}
 
 
 def test_the_cache_computes_once(start, statestore_client):
@@ -82,15 +82,17 @@ def test_the_cache_computes_what_the_store_rejects(start):
     assert complained.count("the cache was not read") == complained.count("the cache was not written") == 3
 
 
-def test_a_setting_is_followed(start, statestore_client):
-    line = start("follow_setting")
-    assert line.line() == "the line runs at 60"
-    assert start("follow_setting", "90").end() == (0, "", "")
-    assert line.line() == "the line runs at 90"
-    statestore_client.set("line-1/speed", "fast")
-    assert line.process.stderr.readline() == "line-1/speed is 'fast', which is no number\n"
-    statestore_client.delete("line-1/speed")
-    assert line.line() == "the line runs at 60"
+def test_the_settings_of_a_line_are_followed(start, statestore_client):
+    statestore_client.set("line-1/settings/speed", "90")
+    line = start("line_settings")
+    assert line.line() == "the line runs with pressure 5, speed 90"
+    statestore_client.set("line-1/settings/speed", "fast")
+    assert line.process.stderr.readline() == 'line-1/settings/speed is "fast", which is no number\n'
+    statestore_client.set("line-1/settings/colour", "red")
+    assert start("line_settings", "pressure", "7").end() == (0, "", "")
+    assert line.line() == "the line runs with pressure 7, speed 90"
+    statestore_client.delete("line-1/settings/speed")
+    assert line.line() == "the line runs with pressure 7, speed 60"
     assert line.interrupt() == (0, "", "")
 
 

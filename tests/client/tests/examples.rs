@@ -111,17 +111,22 @@ async fn the_cache_computes_without_the_store() {
 }
 
 #[tokio::test]
-async fn a_setting_is_followed() {
+async fn the_settings_of_a_line_are_followed() {
     let server = start_server();
     let client = connect(&server).await;
-    let mut line = Example::start(&server, "follow_setting", &[]);
-    assert_eq!(line.line(), "the line runs at 60");
-    let change = Example::start(&server, "follow_setting", &["90"]);
+    client.set("line-1/settings/speed", "90").await.unwrap();
+    let mut line = Example::start(&server, "line_settings", &[]);
+    assert_eq!(line.line(), "the line runs with pressure 5, speed 90");
+    let change = Example::start(&server, "line_settings", &["pressure", "7"]);
     assert_eq!(change.end(), done(""));
-    assert_eq!(line.line(), "the line runs at 90");
-    client.set("line-1/speed", "none").await.unwrap();
-    client.del("line-1/speed").await.unwrap();
-    assert_eq!(line.line(), "the line runs at 60");
+    assert_eq!(line.line(), "the line runs with pressure 7, speed 90");
+    for (name, value) in [("speed", "fast"), ("colour", "red"), ("speed", "120")] {
+        let key = format!("line-1/settings/{name}");
+        client.set(key, value).await.unwrap();
+    }
+    assert_eq!(line.line(), "the line runs with pressure 7, speed 120");
+    client.del("line-1/settings/pressure").await.unwrap();
+    assert_eq!(line.line(), "the line runs with pressure 5, speed 120");
     let (is_success, printed, _) = line.interrupt();
     assert_eq!((is_success, &*printed), (true, ""));
 }
