@@ -2,21 +2,24 @@
 //!
 //! ```sh
 //! cargo run --example presence -- NAME     # announces the gateway NAME until Ctrl-C
-//! cargo run --example presence             # prints the gateways that are present
+//! cargo run --example presence             # prints the present gateways, and each that comes or goes, until Ctrl-C
 //! ```
 //!
 //! `STATESTORE_URL` is the address of the server.
-use statestore::{Client, Error, SetOptions, Settings};
+use statestore::{Client, Error, MatchObservation, SetOptions, Settings};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::sleep;
 
+const FOLDER: &str = "gateways/";
 /// Three announcements may fail before the gateway counts as gone.
 const EXPIRES_IN: Duration = Duration::from_secs(3);
 
 /// Announces a gateway. Returns at the first error that is not retryable.
 async fn announce(client: &Client, name: &str) -> Result<(), Error> {
-    let key = format!("gateways/{name}");
+    let key = format!("{FOLDER}{name}");
     let options = SetOptions::new().expires_in(EXPIRES_IN).timeout(EXPIRES_IN);
     let value = format!("process {}", std::process::id());
     loop {
@@ -29,21 +32,44 @@ async fn announce(client: &Client, name: &str) -> Result<(), Error> {
     }
 }
 
-async fn show(client: &Client) -> Result<(), Error> {
-    let mut keys = Vec::new();
-    let mut scan = client.scan("gateways/*");
-    while let Some(key) = scan.next().await? {
-        keys.push(key);
+/// Prints the gateways that are present, and then each that comes or goes.
+async fn watch(client: &Client) -> Result<(), Error> {
+    let gateways = client.mirror(format!("{FOLDER}*")).await?;
+    // Subscribes first and reads then, so that no change between the two is missed.
+    let mut changes = gateways.changes();
+    gateways.synced().await?;
+    let mut present = BTreeMap::new();
+    for (key, entry) in &*gateways.snapshot() {
+        present.insert(key.clone(), entry.value.clone());
     }
-    keys.sort();
-    for (key, entry) in keys.iter().zip(client.get_many(&keys).await?) {
-        // A key may expire between the two calls.
-        if let Some(entry) = entry {
-            let name = String::from_utf8_lossy(&key["gateways/".len()..]);
-            println!("{name}: {}", String::from_utf8_lossy(&entry.value));
+    for (key, value) in &present {
+        print(key, value);
+    }
+    println!("gateways present: {}", present.len());
+    while let Some(change) = changes.next().await {
+        match change {
+            // A renewal sets the same value again.
+            MatchObservation::Set { key, value, .. } if present.get(&key) != Some(&value) => {
+                print(&key, &value);
+                present.insert(key, value);
+            }
+            MatchObservation::Deleted { key, .. } if present.remove(&key).is_some() => {
+                println!("{} is gone", name_of(&key));
+            }
+            // After `Resync` changes may have been missed. The differences follow.
+            _ => {}
         }
     }
-    Ok(())
+    gateways.error().map_or(Ok(()), Err)
+}
+
+fn print(key: &[u8], value: &[u8]) {
+    let value = String::from_utf8_lossy(value);
+    println!("{} is present: {value}", name_of(key));
+}
+
+fn name_of(key: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&key[FOLDER.len()..])
 }
 
 async fn run() -> Result<(), Error> {
@@ -56,9 +82,12 @@ async fn run() -> Result<(), Error> {
             _ = tokio::signal::ctrl_c() => {}
         }
         // The others see at once that the gateway is gone.
-        client.del(format!("gateways/{name}")).await?;
+        client.del(format!("{FOLDER}{name}")).await?;
     } else {
-        show(&client).await?;
+        tokio::select! {
+            done = watch(&client) => done?,
+            _ = tokio::signal::ctrl_c() => {}
+        }
     }
     client.close().await;
     Ok(())

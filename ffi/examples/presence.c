@@ -2,7 +2,7 @@
 //
 //     cc presence.c $(pkg-config --cflags --libs statestore) -o presence
 //     ./presence NAME    announces the gateway NAME until Ctrl-C
-//     ./presence         prints the gateways that are present
+//     ./presence         prints the present gateways, and each that comes or goes, until Ctrl-C
 //
 // STATESTORE_URL is the address of the server.
 #include <signal.h>
@@ -15,6 +15,7 @@
 #define FOLDER "gateways/"
 // Milliseconds. Three announcements may fail before the gateway counts as gone.
 enum { EXPIRES_IN = 3000 };
+enum { MAX_GATEWAYS = 1000 };
 
 static volatile sig_atomic_t is_stopping = 0;
 static void stop(int signal) { (void)signal, is_stopping = 1; }
@@ -45,27 +46,66 @@ static void announce(const sst_client *client, const char *name) {
   check(sst_del(client, key, strlen(key), NULL, NULL, NULL, &error), &error);
 }
 
-static void show(const sst_client *client) {
-  sst_scan *scan = NULL;
-  sst_bytes *found = NULL;
-  sst_error *error = NULL;
-  check(sst_scan_new(client, FOLDER "*", strlen(FOLDER "*"), NULL, &scan, &error), &error);
-  for (;;) {
-    sst_entry *entry = NULL;
-    check(sst_scan_next(scan, &found, &error), &error);
-    if (found == NULL) break;
-    const sst_slice key = sst_bytes_slice(found);
-    check(sst_get(client, key.data, key.len, NULL, &entry, &error), &error);
-    // A key may expire between the two calls.
-    if (entry != NULL) {
-      const sst_slice value = sst_entry_value(entry);
-      const char *name = (const char *)key.data + strlen(FOLDER);
-      printf("%.*s: %.*s\n", (int)(key.len - strlen(FOLDER)), name, (int)value.len, (const char *)value.data);
-    }
-    sst_entry_free(entry);
-    sst_bytes_free(found);
+static bool is_equal(sst_slice left, sst_slice right) {
+  return left.len == right.len && (left.len == 0 || memcmp(left.data, right.data, left.len) == 0);
+}
+
+// The newest observation of each gateway that is present.
+static sst_observation *present[MAX_GATEWAYS];
+static size_t present_count = 0;
+
+// Takes a gateway out of those that are present. NULL if it is not present.
+static sst_observation *take(sst_slice key) {
+  for (size_t index = 0; index < present_count; ++index) {
+    sst_observation *const found = present[index];
+    if (!is_equal(sst_observation_key(found), key)) continue;
+    present[index] = present[--present_count];
+    return found;
   }
-  sst_scan_free(scan);
+  return NULL;
+}
+
+// Keeps the observation of a gateway that is present, and frees that of one that is gone.
+static void apply(sst_observation *change, bool is_set) {
+  const sst_slice key = sst_observation_key(change), value = sst_observation_value(change);
+  const char *name = (const char *)key.data + strlen(FOLDER);
+  const int name_len = (int)(key.len - strlen(FOLDER));
+  sst_observation *former = take(key);
+  if (!is_set) {
+    if (former != NULL) printf("%.*s is gone\n", name_len, name);
+    sst_observation_free(change);
+  } else if (present_count == MAX_GATEWAYS) {
+    fprintf(stderr, "there are more than %d gateways\n", MAX_GATEWAYS);
+    exit(1);
+  } else {
+    // A renewal sets the same value again.
+    if (former == NULL || !is_equal(sst_observation_value(former), value)) {
+      printf("%.*s is present: %.*s\n", name_len, name, (int)value.len, (const char *)value.data);
+    }
+    present[present_count++] = change;
+  }
+  sst_observation_free(former);
+}
+
+// Prints the gateways that are present, and then each that comes or goes.
+static void watch(const sst_client *client) {
+  sst_observer *changes = NULL;
+  sst_error *error = NULL;
+  check(sst_observe_matching(client, FOLDER "*", strlen(FOLDER "*"), NULL, &changes, &error), &error);
+  while (!is_stopping) {
+    sst_observation *change = NULL;
+    // Waits 0.2 seconds at a time, so that Ctrl-C ends the loop.
+    const sst_status status = sst_observer_next(changes, 200, &change, &error);
+    if (status != SST_TIMED_OUT) check(status, &error);
+    const sst_observation_kind kind = sst_observation_kind_of(change);
+    if (kind == SST_OBSERVED_COMPLETE) printf("gateways present: %zu\n", present_count);
+    // After SST_OBSERVED_RESYNC changes may have been missed. The differences follow.
+    if (kind == SST_OBSERVED_SET || kind == SST_OBSERVED_DELETED) apply(change, kind == SST_OBSERVED_SET);
+    else sst_observation_free(change);
+    sst_error_free(error);
+  }
+  while (present_count > 0) sst_observation_free(present[--present_count]);
+  sst_observer_free(changes);
 }
 
 int main(int count, char **arguments) {
@@ -76,7 +116,7 @@ int main(int count, char **arguments) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   check(sst_connect(url != NULL ? url : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error);
   signal(SIGINT, stop);
-  count > 1 ? announce(client, arguments[1]) : show(client);
+  count > 1 ? announce(client, arguments[1]) : watch(client);
   check(sst_client_close(client, &error), &error);
   sst_client_free(client);
   return 0;

@@ -2,7 +2,7 @@
 //
 //     c++ -std=c++17 presence.cpp $(pkg-config --cflags --libs statestore) -o presence
 //     ./presence NAME    announces the gateway NAME until Ctrl-C
-//     ./presence         prints the gateways that are present
+//     ./presence         prints the present gateways, and each that comes or goes, until Ctrl-C
 //
 // STATESTORE_URL is the address of the server.
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <statestore.hpp>
 #include <string>
 #include <thread>
@@ -36,14 +37,29 @@ void announce(const statestore::client& client, const std::string& name) {
   client.del(folder + name);
 }
 
-void show(const statestore::client& client) {
-  std::vector<std::string> keys;
-  const auto scan = client.scan(folder + "*");
-  while (auto key = scan.next()) keys.push_back(std::move(*key));
-  const auto entries = client.get_many({keys.begin(), keys.end()});
-  for (std::size_t index = 0; index < keys.size(); ++index) {
-    // A key may expire between the two calls.
-    if (entries[index]) std::cout << keys[index].substr(folder.size()) << ": " << entries[index]->value().text() << '\n';
+// Prints the gateways that are present, and then each that comes or goes.
+void watch(const statestore::client& client) {
+  std::map<std::string, std::string> present;
+  const auto changes = client.observe_matching(folder + "*");
+  while (!is_stopping) try {
+    // Waits 0.2 seconds at a time, so that Ctrl-C ends the loop.
+    const auto change = changes.next(std::chrono::milliseconds(200));
+    if (!change) return;
+    // After SST_OBSERVED_RESYNC changes may have been missed. The differences follow.
+    if (change->kind() == SST_OBSERVED_SET) {
+      const std::string name = change->key().str().substr(folder.size()), value = change->value().str();
+      const auto [gateway, is_new] = present.try_emplace(name, value);
+      // A renewal sets the same value again.
+      if (is_new || gateway->second != value) std::cout << name << " is present: " << value << std::endl;
+      gateway->second = value;
+    } else if (change->kind() == SST_OBSERVED_DELETED) {
+      const std::string name = change->key().str().substr(folder.size());
+      if (present.erase(name) > 0) std::cout << name << " is gone" << std::endl;
+    } else if (change->kind() == SST_OBSERVED_COMPLETE) {
+      std::cout << "gateways present: " << present.size() << std::endl;
+    }
+  } catch (const statestore::error& error) {
+    if (error.status() != SST_TIMED_OUT) throw;
   }
 }
 
@@ -54,7 +70,7 @@ int main(int count, char** arguments) try {
   if (count > 1) {
     announce(client, arguments[1]);
   } else {
-    show(client);
+    watch(client);
   }
   client.close();
 } catch (const statestore::error& error) {

@@ -57,6 +57,13 @@ class Example:
                 return
         raise AssertionError((self.name, text, self.process.poll()))
 
+    def prints(self, text):
+        """Reads its output until a line is this text."""
+        for line in self.process.stdout:
+            if line == f"{text}\n":
+                return
+        raise AssertionError((self.name, text, self.process.poll()))
+
     def end(self):
         """Waits for the end: its exit code, the rest of its output, and its standard error."""
         printed, complained = self.process.stdout.read(), self.process.stderr.read()
@@ -163,29 +170,43 @@ def lost_lead(server, language):
 
 def presence(server, language):
     name = f"presence_{language}"
-
-    def show():
-        code, printed, complained = Example(server, name).end()
-        assert (code, complained) == (0, ""), (code, complained)
-        return sorted(printed.splitlines())
-
-    first, second = Example(server, name, "gateway-a"), Example(server, name, "gateway-b")
-    first.expect("gateway-a is announced")
-    second.expect("gateway-b is announced")
-    one, two = (f"gateway-{end}: process {example.process.pid}" for end, example in (("a", first), ("b", second)))
-    assert show() == [one, two], (show(), one, two)
-    # The key of a gateway that ends disappears at once; that of a gateway that dies expires.
+    early = Example(server, name)
+    early.expect("gateways present: 0")
+    first = Example(server, name, "gateway-a")
+    one = f"gateway-a is present: process {first.process.pid}"
+    early.expect(one)
+    second = Example(server, name, "gateway-b")
+    two = f"gateway-b is present: process {second.process.pid}"
+    early.expect(two)
+    late = Example(server, name)
+    found = sorted(late.process.stdout.readline().rstrip("\n") for _ in range(2))
+    assert found == [one, two], found
+    late.expect("gateways present: 2")
+    # Renewals print nothing. The key of a gateway that ends disappears at once; that of a gateway that dies expires.
+    first.expect(*["gateway-a is announced"] * 3)
     assert first.interrupt()[0] == 0
-    assert show() == [two], (show(), two)
-    server.process.send_signal(signal.SIGSTOP)
-    second.complains("gateway-b was not announced: ")
-    server.process.send_signal(signal.SIGCONT)
-    while show() != [two]:
-        pass
     second.process.kill()
     second.end()
-    while show() != []:
-        pass
+    for watcher in (early, late):
+        watcher.expect("gateway-a is gone", "gateway-b is gone")
+        watcher.succeeds("", interrupted=True)
+
+
+def frozen_presence(server, language):
+    """A server that stops for longer than the key of a gateway lasts."""
+    name = f"presence_{language}"
+    gateway = Example(server, name, "gateway-c")
+    gateway.expect("gateway-c is announced")
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        gateway.complains("gateway-c was not announced: ")
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    watcher = Example(server, name)
+    watcher.prints(f"gateway-c is present: process {gateway.process.pid}")
+    assert gateway.interrupt()[0] == 0
+    watcher.prints("gateway-c is gone")
+    watcher.succeeds("", interrupted=True)
 
 
 server = Server("tcp://127.0.0.1:0")
@@ -198,6 +219,7 @@ try:
         active_standby(server, language)
         lost_lead(server, language)
         presence(server, language)
+        frozen_presence(server, language)
     for name, given, printed in (
         ("epoll_c", "a\nb\n", "set to a\nset to b\n"),
         ("libuv_c", "", "set to 1\nset to 2\nset to 3\n"),

@@ -2,20 +2,21 @@
  * Presence: each gateway announces itself by a key that expires unless it is renewed.
  *
  *     node presence.mts NAME    announces the gateway NAME until Ctrl-C
- *     node presence.mts         prints the gateways that are present
+ *     node presence.mts         prints the present gateways, and each that comes or goes, until Ctrl-C
  *
  * STATESTORE_URL is the address of the server. Node before 22.18 does not read TypeScript: compile the program with `tsc` first.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Client, connect, StateStoreError } from "statestore";
 
+const FOLDER = "gateways/";
 /** Milliseconds. Three announcements may fail before the gateway counts as gone. */
 const EXPIRES_IN = 3_000;
 
 async function announce(client: Client<string>, name: string): Promise<void> {
   const stopping = new AbortController();
   process.once("SIGINT", () => stopping.abort());
-  const key = `gateways/${name}`;
+  const key = `${FOLDER}${name}`;
   while (!stopping.signal.aborted) {
     try {
       await client.set(key, `process ${process.pid}`, { expiresIn: EXPIRES_IN, timeout: EXPIRES_IN });
@@ -32,24 +33,43 @@ async function announce(client: Client<string>, name: string): Promise<void> {
   await client.del(key, { timeout: EXPIRES_IN });
 }
 
-async function show(client: Client<string>): Promise<void> {
-  const keys: string[] = [];
-  for await (const key of client.scan("gateways/*")) {
-    keys.push(key);
+function printPresent(key: string, value: string): void {
+  console.log(`${key.slice(FOLDER.length)} is present: ${value}`);
+}
+
+/** Prints the gateways that are present, and then each that comes or goes. */
+async function watch(client: Client<string>): Promise<void> {
+  const gateways = await client.mirror(`${FOLDER}*`);
+  await gateways.synced();
+  process.once("SIGINT", () => gateways.close());
+  // Nothing happens between these two calls, so that no change is missed.
+  const [changes, entries] = [gateways.changes(), gateways.snapshot()];
+  const present = new Map<string, string>(entries.map(([key, { value }]) => [key, value]));
+  for (const [key, value] of [...present].sort()) {
+    printPresent(key, value);
   }
-  keys.sort();
-  for (const [index, entry] of (await client.getMany(keys)).entries()) {
-    // A key may expire between the two calls.
-    if (entry !== null) {
-      console.log(`${keys[index]?.slice("gateways/".length)}: ${entry.value}`);
-    }
+  console.log(`gateways present: ${present.size}`);
+  for await (const change of changes) {
+    if (change.is === "set") {
+      // A renewal sets the same value again.
+      if (present.get(change.key) !== change.value) {
+        printPresent(change.key, change.value);
+      }
+      present.set(change.key, change.value);
+    } else if (change.is === "deleted" && present.delete(change.key)) {
+      console.log(`${change.key.slice(FOLDER.length)} is gone`);
+    } // "resync": changes may have been missed. The differences follow.
+  }
+  const error = gateways.error();
+  if (error !== null) {
+    throw error;
   }
 }
 
 try {
   const client = await connect(process.env.STATESTORE_URL ?? "mqtt://127.0.0.1:1883", { encoding: "utf8" });
   const name = process.argv[2];
-  await (name === undefined ? show(client) : announce(client, name));
+  await (name === undefined ? watch(client) : announce(client, name));
   await client.close();
 } catch (error) {
   console.error(error instanceof StateStoreError ? `${error.code}: ${error.message}` : error);

@@ -172,18 +172,27 @@ test("a lost lead makes a standby", async (t) => {
 
 test("gateways are present while they run", async (t) => {
   const server = await serverOf(t);
-  const client = await clientOf(t, server);
-  const [first, second] = ["gateway-a", "gateway-b"].map((name) => start(t, server, "presence", name));
-  assert.deepEqual([await first.line(), await second.line()], ["gateway-a is announced", "gateway-b is announced"]);
-  const present = [`gateway-a: process ${first.child.pid}`, `gateway-b: process ${second.child.pid}`];
-  assert.deepEqual(await start(t, server, "presence").end(), done(...present));
+  const early = start(t, server, "presence");
+  assert.equal(await early.line(), "gateways present: 0");
+  const first = start(t, server, "presence", "gateway-a");
+  const one = `gateway-a is present: process ${first.child.pid}`;
+  assert.equal(await early.line(), one);
+  const second = start(t, server, "presence", "gateway-b");
+  const two = `gateway-b is present: process ${second.child.pid}`;
+  assert.equal(await early.line(), two);
+  const late = start(t, server, "presence");
+  assert.deepEqual([await late.line(), await late.line(), await late.line()], [one, two, "gateways present: 2"]);
+  // Renewals print nothing.
+  for (let round = 0; round < 3; round += 1) {
+    assert.equal(await first.line(), "gateway-a is announced");
+  }
   // The key of a gateway that ends disappears at once; that of a gateway that dies expires.
   assert.equal((await first.interrupt()).code, 0);
-  assert.deepEqual(await start(t, server, "presence").end(), done(present[1]));
-  const changes = await client.observe("gateways/gateway-b");
   second.child.kill("SIGKILL");
-  while ((await changes.next({ timeout: 30_000 })).is !== "deleted") {}
-  assert.deepEqual(await start(t, server, "presence").end(), done());
+  for (const watcher of [early, late]) {
+    assert.deepEqual([await watcher.line(), await watcher.line()], ["gateway-a is gone", "gateway-b is gone"]);
+    assert.deepEqual(await watcher.interrupt(), done());
+  }
 });
 
 test("a gateway survives a frozen server", async (t) => {

@@ -3,7 +3,7 @@
 //! They belong to the package `statestore`: cargo builds them with all tests of the workspace, and with `--examples`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use statestore::{Client, GetOptions, Observation, Settings};
+use statestore::{Client, GetOptions, Settings};
 use statestored::{RunningServer, config::Config};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -214,21 +214,27 @@ async fn a_lost_lead_makes_a_standby() {
 #[tokio::test]
 async fn gateways_are_present_while_they_run() {
     let server = start_server();
-    let client = connect(&server).await;
+    let mut early = Example::start(&server, "presence", &[]);
+    assert_eq!(early.line(), "gateways present: 0");
     let mut first = Example::start(&server, "presence", &["gateway-a"]);
-    let mut second = Example::start(&server, "presence", &["gateway-b"]);
-    assert_eq!(first.line(), "gateway-a is announced");
-    assert_eq!(second.line(), "gateway-b is announced");
-    let [one, two] = [("gateway-a", &first), ("gateway-b", &second)]
-        .map(|(name, example)| format!("{name}: process {}\n", example.process.id()));
-    let show = || Example::start(&server, "presence", &[]).end();
-    assert_eq!(show(), done(&format!("{one}{two}")));
-    // The key of a gateway that ends disappears at once.
+    let one = format!("gateway-a is present: process {}", first.process.id());
+    assert_eq!(early.line(), one);
+    let second = Example::start(&server, "presence", &["gateway-b"]);
+    let two = format!("gateway-b is present: process {}", second.process.id());
+    assert_eq!(early.line(), two);
+    let mut late = Example::start(&server, "presence", &[]);
+    assert_eq!([late.line(), late.line()], [one, two]);
+    assert_eq!(late.line(), "gateways present: 2");
+    // Renewals print nothing.
+    for _ in 0..3 {
+        assert_eq!(first.line(), "gateway-a is announced");
+    }
+    // The key of a gateway that ends disappears at once; that of a gateway that dies expires.
     assert!(first.interrupt().0);
-    assert_eq!(show(), done(&two));
-    // The key of a gateway that dies expires.
-    let mut changes = client.observe("gateways/gateway-b").await.unwrap();
     drop(second);
-    while !matches!(changes.next().await.unwrap(), Observation::Deleted { .. }) {}
-    assert_eq!(show(), done(""));
+    for mut watcher in [early, late] {
+        assert_eq!(watcher.line(), "gateway-a is gone");
+        assert_eq!(watcher.line(), "gateway-b is gone");
+        assert_eq!(watcher.interrupt(), done(""));
+    }
 }
