@@ -81,6 +81,33 @@ impl MirrorState {
         subscription
     }
 
+    /// Ends the mirror, unless it has ended. No event is applied afterwards.
+    pub(super) fn end(&self, reason: EndReason) {
+        let wakers = {
+            let _entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+            self.set_end(reason)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the status and the subscriptions, unless they have ended. Returns the wakers to call.
+    ///
+    /// The caller has the lock of the entries for writing.
+    fn set_end(&self, reason: EndReason) -> Vec<Waker> {
+        if self.status.borrow().end.is_some() {
+            return Vec::new();
+        }
+        self.status.send_modify(|status| {
+            status.set_stale();
+            status.end = Some(reason);
+        });
+        let subscriptions = self.subscriptions();
+        subscriptions
+            .iter()
+            .filter_map(|subscription| subscription.end())
+            .collect()
+    }
+
     fn subscriptions(&self) -> Vec<Arc<Subscription>> {
         let subscriptions = self
             .subscriptions
@@ -90,7 +117,7 @@ impl MirrorState {
     }
 }
 
-/// The task of a mirror.
+/// The task of a mirror, which ends the mirror when it is dropped.
 #[derive(Debug)]
 pub(super) struct MirrorTask {
     state: Arc<MirrorState>,
@@ -147,11 +174,14 @@ impl MirrorTask {
     fn apply_batch(&mut self) -> bool {
         let state = self.state.clone();
         let mut wakers = Vec::new();
-        let end = {
+        let is_ended = {
             let mut entries = state
                 .entries
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
+            if state.status.borrow().end.is_some() {
+                return false;
+            }
             let subscriptions = state.subscriptions();
             let mut end = None;
             for _ in 0..MAX_BATCH {
@@ -179,19 +209,14 @@ impl MirrorTask {
                     }
                 }
             }
-            if let Some(reason) = end.clone() {
-                state.status.send_modify(|status| {
-                    status.set_stale();
-                    status.end = Some(reason);
-                });
-                for subscription in &subscriptions {
-                    wakers.extend(subscription.end());
-                }
+            let is_ended = end.is_some();
+            if let Some(reason) = end {
+                wakers.extend(state.set_end(reason));
             }
-            end
+            is_ended
         };
         wakers.into_iter().for_each(Waker::wake);
-        end.is_none()
+        !is_ended
     }
 
     /// Applies an event.
@@ -251,5 +276,14 @@ impl MirrorTask {
         if let Some(entry) = entry {
             self.bytes -= key.len() + entry.value.len();
         }
+    }
+}
+
+impl Drop for MirrorTask {
+    fn drop(&mut self) {
+        self.state.end(EndReason {
+            lost_reason: LostReason::Closed,
+            error: None,
+        });
     }
 }

@@ -4,6 +4,7 @@ mod mirror_state;
 
 pub use mirror_changes::MirrorChanges;
 
+use super::observation_queue::EndReason;
 use super::patterns::pattern_action;
 use super::{Client, Entry, ObserveMatchingOptions};
 use crate::error::{Error, ErrorKind, Outcome};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use mirror_state::{MirrorState, MirrorTask};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -86,8 +87,8 @@ impl MirrorOptions {
 
 /// A local copy of all entries whose keys match a pattern, which follows the store.
 ///
-/// Clones share one copy. It ends when the last clone is dropped. After an end for another reason, the mirror keeps its last
-/// state, and [`error`](Self::error) describes the end.
+/// Clones share one copy. It ends with [`close`](Self::close), or when the last clone is dropped. After its end the mirror keeps
+/// its last state, and [`error`](Self::error) describes the end.
 #[derive(Debug, Clone)]
 pub struct Mirror {
     handle: Arc<MirrorHandle>,
@@ -98,8 +99,8 @@ pub struct Mirror {
 struct MirrorHandle {
     pattern: Bytes,
     state: Arc<MirrorState>,
-    /// Its drop ends the task.
-    _alive: oneshot::Sender<Infallible>,
+    /// Its drop ends the task. `None` after the mirror was closed.
+    alive: Mutex<Option<oneshot::Sender<Infallible>>>,
 }
 
 impl Client {
@@ -157,7 +158,7 @@ impl Client {
             handle: Arc::new(MirrorHandle {
                 pattern,
                 state,
-                _alive: alive,
+                alive: Mutex::new(Some(alive)),
             }),
         })
     }
@@ -233,18 +234,33 @@ impl Mirror {
         end.map(|end| end.lost_reason)
     }
 
-    /// Returns the error that ended the mirror; `None` while it continues, and if the client was closed.
+    /// Returns the error that ended the mirror; `None` while it continues, and if the client or the mirror was closed.
     pub fn error(&self) -> Option<Error> {
         self.state().status.borrow().end.clone()?.error
     }
 
-    /// Returns the error of a mirror whose client was closed.
+    /// Ends the mirror for all its clones, and its changes. Closing again does nothing.
+    pub fn close(&self) {
+        self.state().end(EndReason {
+            lost_reason: LostReason::Closed,
+            error: None,
+        });
+        let alive = self
+            .handle
+            .alive
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(alive);
+    }
+
+    /// Returns the error of a mirror that was closed.
     fn closed(&self) -> Error {
         Error::new(
             ErrorKind::Closed,
             Outcome::NotDone,
             pattern_action(self.pattern()),
-            "the client was closed",
+            "the client or the mirror was closed",
         )
     }
 

@@ -125,3 +125,37 @@ async fn a_mirror_ends_with_its_client() {
         ErrorKind::Closed
     );
 }
+
+#[tokio::test]
+async fn a_closed_mirror_keeps_its_last_state_and_ends_its_changes() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = connect(&broker, Capabilities::ALL).await;
+    let mirror = mirror(&client, &mut peer, &[("k1", 1)]).await;
+    let mut changes = mirror.changes();
+    let clone = mirror.clone();
+    mirror.close();
+    mirror.close();
+    assert_eq!(peer.answer(&Reply::Ok, None).await.command, stop());
+    assert_eq!(within(changes.next()).await, None);
+    assert_eq!(changes.try_next(), Err(TryNextError::Ended));
+    assert_eq!(clone.lost_reason(), Some(LostReason::Closed));
+    assert!(clone.error().is_none() && clone.stale_since().is_some());
+    assert_eq!(clone.get("k1"), Some(Entry::new("k1", version(1))));
+    assert_eq!(
+        within(clone.synced()).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    // Later changes end at once.
+    assert_eq!(within(clone.changes().next()).await, None);
+}
+
+#[tokio::test]
+async fn changes_end_when_the_last_clone_of_their_mirror_is_dropped() {
+    let broker = Broker::start().await;
+    let (client, mut peer) = connect(&broker, Capabilities::ALL).await;
+    let mirror = mirror(&client, &mut peer, &[]).await;
+    let mut changes = mirror.changes();
+    drop(mirror);
+    assert_eq!(within(changes.next()).await, None);
+    assert!(!changes.is_lagging());
+}
