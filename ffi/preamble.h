@@ -85,7 +85,7 @@
 // be called, with their contexts. Before the program destroys what a callback uses, it must call
 // sst_subscription_close(), sst_operation_close() or sst_client_close(). Each waits while the callback runs on another
 // thread, and afterwards no callback is called. In the callback itself the first two do not wait, and the last one is
-// rejected. Guards, leases, elections, scans and observers have no callbacks themselves: the operations and
+// rejected. Guards, leases, elections, mirrors, scans and observers have no callbacks themselves: the operations and
 // subscriptions that were made from them have.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context; both

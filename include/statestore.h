@@ -85,7 +85,7 @@
 // be called, with their contexts. Before the program destroys what a callback uses, it must call
 // sst_subscription_close(), sst_operation_close() or sst_client_close(). Each waits while the callback runs on another
 // thread, and afterwards no callback is called. In the callback itself the first two do not wait, and the last one is
-// rejected. Guards, leases, elections, scans and observers have no callbacks themselves: the operations and
+// rejected. Guards, leases, elections, mirrors, scans and observers have no callbacks themselves: the operations and
 // subscriptions that were made from them have.
 //
 // Callbacks. A callback is a struct of a context, a function to call, and a function to drop the context; both
@@ -406,7 +406,8 @@ typedef struct sst_client sst_client;
 // that the leader proclaims.
 typedef struct sst_election sst_election;
 
-// The results of sst_get_many(), in the order of its keys, or a page of sst_scan_entries_next_page(). Opaque.
+// The results of sst_get_many(), in the order of its keys, a page of sst_scan_entries_next_page(), or the entries of
+// sst_mirror_snapshot(). Opaque.
 typedef struct sst_entries sst_entries;
 
 // A stored value with its version. Opaque.
@@ -435,6 +436,11 @@ typedef struct sst_leader sst_leader;
 
 // A lease, identified by its name, which is a key of the store. Opaque.
 typedef struct sst_lease sst_lease;
+
+// A local copy of all entries whose keys match a pattern, which follows the store. Opaque.
+//
+// Reads send no request. After its end the mirror keeps its last state.
+typedef struct sst_mirror sst_mirror;
 
 // An event that an observer reports about its key, or about a key that matches its pattern. Opaque.
 typedef struct sst_observation sst_observation;
@@ -945,6 +951,28 @@ typedef struct sst_observe_matching_options {
     uint64_t refresh_ms;
 } sst_observe_matching_options;
 
+// Options of sst_mirror_new().
+typedef struct sst_mirror_options {
+    size_t size;
+    // Maximum number of keys (default: 1,000,000). With more keys the mirror ends with SST_TOO_LARGE.
+    size_t max_keys;
+    // Maximum size of all keys and values, in bytes (default: 256 MiB). Beyond that the mirror ends with
+    // SST_TOO_LARGE.
+    size_t max_bytes;
+    // Time limit for the store to begin the watch (default: the request time-out of the settings).
+    uint64_t timeout_ms;
+    // Interval at which the library scans for new keys on a store that does not watch patterns (default: 10,000;
+    // SST_FOREVER: never, so that such a store makes the call return SST_UNSUPPORTED).
+    uint64_t refresh_ms;
+} sst_mirror_options;
+
+// Callback that receives a new mirror.
+typedef struct sst_on_mirror {
+    void *context;
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, struct sst_mirror *mirror);
+    void (*drop)(void *context);
+} sst_on_mirror;
+
 // Callback that receives a version.
 typedef struct sst_on_version {
     void *context;
@@ -1144,8 +1172,8 @@ struct sst_hlc *sst_hlc_clone(const struct sst_hlc *hlc);
 // Frees a timestamp.
 void sst_hlc_free(struct sst_hlc *hlc);
 
-// Returns the key of an entry of sst_scan_entries_next_page() or sst_scan_entries_next(). Other entries return no
-// bytes.
+// Returns the key of an entry of sst_scan_entries_next_page(), sst_scan_entries_next() or sst_mirror_snapshot(). Other
+// entries return no bytes.
 struct sst_slice sst_entry_key(const struct sst_entry *entry);
 
 // Returns the value.
@@ -1157,8 +1185,9 @@ enum sst_status sst_entry_version(const struct sst_entry *entry, struct sst_hlc 
 // Returns the remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
 //
 // SST_FOREVER means that the key does not expire. SST_UNKNOWN_TIME means that the option `remaining` did not ask for
-// the time, that a scan used its `fallback`, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or
-// sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
+// the time, that a scan used its `fallback`, or that `entry` is one of a mirror or not an entry. As `expires_in_ms` of
+// sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with
+// SST_INVALID_ARGUMENT.
 uint64_t sst_entry_expires_in_ms(const struct sst_entry *entry);
 
 // Returns another handle of the same entry, to keep a borrowed one. The value is not copied.
@@ -1172,7 +1201,8 @@ size_t sst_entries_len(const struct sst_entries *entries);
 
 // Returns whether the results are a snapshot: all keys had them at one moment during the call.
 //
-// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false.
+// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false, and so
+// do the entries of a mirror.
 bool sst_entries_is_snapshot(const struct sst_entries *entries);
 
 // Returns the entry of the key at an index; `*entry` is NULL if the key is absent.
@@ -1964,6 +1994,90 @@ enum sst_status sst_observe_matching_async(const struct sst_client *client,
                                            struct sst_operation **operation,
                                            struct sst_error **error);
 
+// Mirrors all entries whose keys match a pattern: keeps a copy of them, which follows every change. The pattern is
+// that of sst_scan_new(). The mirror is empty at first; sst_mirror_synced() waits until it has all entries.
+//
+// The mirror follows the store as sst_observe_matching() does, also on a store that does not watch patterns. While the
+// connection is lost, the mirror keeps its last state, and sst_mirror_stale_for_ms() returns for how long.
+//
+// Blocks: until the store has begun the watch, at most for the time-out. Errors: SST_UNSUPPORTED from a store without
+// such watches and without SCAN. Later errors end the mirror.
+enum sst_status sst_mirror_new(const struct sst_client *client,
+                               const void *pattern,
+                               size_t pattern_len,
+                               const struct sst_mirror_options *options,
+                               struct sst_mirror **mirror,
+                               struct sst_error **error);
+
+// Begins sst_mirror_new().
+enum sst_status sst_mirror_new_async(const struct sst_client *client,
+                                     const void *pattern,
+                                     size_t pattern_len,
+                                     const struct sst_mirror_options *options,
+                                     struct sst_on_mirror callback,
+                                     struct sst_operation **operation,
+                                     struct sst_error **error);
+
+// Returns the entry of a key; `*entry` is NULL if the key is absent. No request is sent.
+//
+// The remaining time of the entry is unknown, and sst_entry_key() returns no bytes.
+enum sst_status sst_mirror_get(const struct sst_mirror *mirror,
+                               const void *key,
+                               size_t key_len,
+                               struct sst_entry **entry,
+                               struct sst_error **error);
+
+// Returns the number of entries.
+size_t sst_mirror_len(const struct sst_mirror *mirror);
+
+// Returns all entries of one moment, in any order. They do not change, and the values are not copied.
+//
+// sst_entry_key() returns the key of each. No request is sent.
+enum sst_status sst_mirror_snapshot(const struct sst_mirror *mirror,
+                                    struct sst_entries **entries,
+                                    struct sst_error **error);
+
+// Waits until the mirror has the state of the store: all entries at first, and all differences after a gap.
+//
+// Blocks: at most for the time-out. Errors: SST_TIMED_OUT, or the error that ended the mirror, which is SST_CLOSED
+// after sst_mirror_close() and the end of the client.
+enum sst_status sst_mirror_synced(const struct sst_mirror *mirror, uint64_t timeout_ms, struct sst_error **error);
+
+// Begins sst_mirror_synced(), without a limit.
+enum sst_status sst_mirror_synced_async(const struct sst_mirror *mirror,
+                                        struct sst_on_done callback,
+                                        struct sst_operation **operation,
+                                        struct sst_error **error);
+
+// Returns whether the mirror follows every change of the store now. sst_mirror_stale_for_ms() returns 0 then.
+bool sst_mirror_is_current(const struct sst_mirror *mirror);
+
+// Returns for how long the mirror may have differed from the store, in milliseconds, at least 1; 0 while it follows
+// every change.
+//
+// It may differ until it is first synced, while the connection is lost, until the differences after a gap have
+// arrived, and after its end. SST_UNKNOWN_TIME means that the handle is not a mirror.
+uint64_t sst_mirror_stale_for_ms(const struct sst_mirror *mirror);
+
+// Returns an observer of every change of the mirror from now on. To get the state before too, call this first and
+// sst_mirror_snapshot() then.
+//
+// The observations are those of sst_observe_matching(). The observer keeps the mirror, and ends with it. For a slow
+// reader only the newest state of each key is kept. The observer ends with SST_TOO_LARGE if changes of more than twice
+// `max_keys` keys wait.
+enum sst_status sst_mirror_changes(const struct sst_mirror *mirror,
+                                   struct sst_observer **observer,
+                                   struct sst_error **error);
+
+// Returns the error that ended the mirror; NULL while it continues, and if the mirror or the client was closed.
+struct sst_error *sst_mirror_error(const struct sst_mirror *mirror);
+
+// Ends a mirror and its observers. The last state can still be read. Closing again does nothing.
+enum sst_status sst_mirror_close(const struct sst_mirror *mirror, struct sst_error **error);
+
+// Frees a mirror. The mirror ends with the last of its observers.
+void sst_mirror_free(struct sst_mirror *mirror);
+
 // Returns the fencing token: the version that the lease got when it was taken.
 //
 // Each later holder gets a higher token. The holder can pass the token to other programs that write on its behalf.
@@ -2164,6 +2278,10 @@ enum sst_lost_reason sst_client_lost_reason(const struct sst_client *client);
 // Returns the reason why an observer has ended, after sst_observer_next() or the callback has reported the end;
 // SST_NOT_LOST before.
 enum sst_lost_reason sst_observer_lost_reason(const struct sst_observer *observer);
+
+// Returns the reason why a mirror has ended; SST_NOT_LOST while it has not. SST_LOST_REFUSED also means that the
+// entries exceed `max_keys` or `max_bytes`.
+enum sst_lost_reason sst_mirror_lost_reason(const struct sst_mirror *mirror);
 
 // Returns the reason why a lease is not certainly held any more; SST_NOT_LOST while it is.
 enum sst_lost_reason sst_guard_lost_reason(const struct sst_guard *guard);

@@ -38,8 +38,8 @@ impl From<(Bytes, Entry)> for EntryObject {
     }
 }
 
-/// Returns the key of an entry of sst_scan_entries_next_page() or sst_scan_entries_next(). Other entries return no
-/// bytes.
+/// Returns the key of an entry of sst_scan_entries_next_page(), sst_scan_entries_next() or sst_mirror_snapshot(). Other
+/// entries return no bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_key(entry: *const sst_entry) -> sst_slice {
     infallible::value(sst_slice::NONE, || {
@@ -79,8 +79,9 @@ pub extern "C" fn sst_entry_version(
 /// Returns the remaining time of the key in milliseconds, at least 1, counted from the answer of the store.
 ///
 /// SST_FOREVER means that the key does not expire. SST_UNKNOWN_TIME means that the option `remaining` did not ask for
-/// the time, that a scan used its `fallback`, or that `entry` is not an entry. As `expires_in_ms` of sst_set() or
-/// sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with SST_INVALID_ARGUMENT.
+/// the time, that a scan used its `fallback`, or that `entry` is one of a mirror or not an entry. As `expires_in_ms` of
+/// sst_set() or sst_update(), SST_FOREVER keeps the key for ever and SST_UNKNOWN_TIME is rejected with
+/// SST_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     infallible::value(UNKNOWN, || {
@@ -106,7 +107,8 @@ pub extern "C" fn sst_entry_free(entry: *mut sst_entry) {
     infallible::run(|| drop(handle::free::<EntryObject>(entry)));
 }
 
-/// The results of sst_get_many(), in the order of its keys, or a page of sst_scan_entries_next_page(). Opaque.
+/// The results of sst_get_many(), in the order of its keys, a page of sst_scan_entries_next_page(), or the entries of
+/// sst_mirror_snapshot(). Opaque.
 pub struct sst_entries;
 
 pub(crate) enum EntriesObject {
@@ -148,7 +150,8 @@ pub extern "C" fn sst_entries_len(entries: *const sst_entries) -> usize {
 
 /// Returns whether the results are a snapshot: all keys had them at one moment during the call.
 ///
-/// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false.
+/// Returns true if the store returned them in one response; see sst_get_many(). A page of a scan returns false, and so
+/// do the entries of a mirror.
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entries_is_snapshot(entries: *const sst_entries) -> bool {
     infallible::value(false, || {

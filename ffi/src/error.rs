@@ -32,7 +32,7 @@ pub(crate) struct ErrorObject {
 object!(ErrorObject, sst_error, 1, "an error");
 
 /// Makes a handle of an error; NULL if no handle is left.
-fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
+pub(crate) fn new(error: &Error, lost_reason: Option<LostReason>) -> *mut sst_error {
     // The message has no NUL, since everything from outside is escaped in it.
     let message = CString::new(error.to_string().replace('\0', "\u{fffd}")).unwrap_or_default();
     let failure = ErrorObject {

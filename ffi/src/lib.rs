@@ -113,6 +113,8 @@ mod observer;
 
 mod observe_matching;
 
+mod mirror;
+
 mod guard;
 
 mod guarded_update;

@@ -4,8 +4,10 @@ use crate::error::{ErrorObject, sst_error};
 use crate::guard::{self, sst_guard};
 use crate::handle;
 use crate::infallible;
+use crate::mirror::sst_mirror;
 use crate::observer::{ObserverObject, sst_observer};
 use statestore_core::LostReason;
+use statestore_embed::Mirror;
 use std::ffi::{CStr, c_char};
 
 /// The reason why an observer, a guard or a connection has ended. The numbers and words are the same in every language,
@@ -90,6 +92,15 @@ pub extern "C" fn sst_observer_lost_reason(observer: *const sst_observer) -> sst
     infallible::value(sst_lost_reason::SST_NOT_LOST, || {
         let observer = handle::get::<ObserverObject>(observer)?;
         Ok(number(observer.end()?.lost_reason()))
+    })
+}
+
+/// Returns the reason why a mirror has ended; SST_NOT_LOST while it has not. SST_LOST_REFUSED also means that the
+/// entries exceed `max_keys` or `max_bytes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sst_mirror_lost_reason(mirror: *const sst_mirror) -> sst_lost_reason {
+    infallible::value(sst_lost_reason::SST_NOT_LOST, || {
+        Ok(number(handle::get::<Mirror>(mirror)?.lost_reason()?))
     })
 }
 

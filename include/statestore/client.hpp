@@ -6,6 +6,7 @@
 
 #include "election.hpp"
 #include "lease.hpp"
+#include "mirror.hpp"
 #include "observer.hpp"
 #include "transaction.hpp"
 #include "work.hpp"
@@ -233,6 +234,15 @@ class [[nodiscard]] client {
   /// Begins to start observing all keys that match a pattern. Blocks: no.
   result<operation> observe_matching_async(bytes_view pattern, completion<observer> done,
                                            const observe_matching_options& options = {}) const;
+
+  /// Mirrors all entries whose keys match a pattern of `scan`: keeps a copy of them, which follows every change as `observe_matching`
+  /// does. The mirror is empty at first; `mirror::synced` waits until it has all entries.
+  ///
+  /// Blocks: until the store has begun the watch. Errors: those of `observe_matching`. Later errors end the mirror.
+  result<statestore::mirror> mirror(bytes_view pattern, const mirror_options& options = {}) const;
+
+  /// Begins to mirror all entries whose keys match a pattern. Blocks: no.
+  result<operation> mirror_async(bytes_view pattern, completion<statestore::mirror> done, const mirror_options& options = {}) const;
 
   /// Starts observing a key. Every change after the return of this call is observed, and the present state with
   /// `observe_options::initial`.

@@ -35,6 +35,25 @@ inline result<operation> client::observe_matching_async(bytes_view pattern, comp
   });
 }
 
+inline result<statestore::mirror> client::mirror(bytes_view pattern, const mirror_options& options) const {
+  if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::mirror>(*invalid);
+  const sst_mirror_options given = detail::raw(options);
+  sst_mirror* mirror = nullptr;
+  return detail::checked_call<statestore::mirror>(
+      [&](sst_error** failure) { return sst_mirror_new(raw(), pattern.data(), pattern.size(), &given, &mirror, failure); },
+      [&] { return statestore::mirror(mirror); });
+}
+
+inline result<operation> client::mirror_async(bytes_view pattern, completion<statestore::mirror> done,
+                                              const mirror_options& options) const {
+  if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
+  const sst_mirror_options given = detail::raw(options);
+  return detail::begin([&](sst_operation** operation, sst_error** failure) {
+    return sst_mirror_new_async(raw(), pattern.data(), pattern.size(), &given,
+                                detail::completion<sst_on_mirror, statestore::mirror>(std::move(done)), operation, failure);
+  });
+}
+
 }  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 

@@ -130,7 +130,8 @@ class entry {
   /// Takes ownership of a handle.
   explicit entry(sst_entry* raw) noexcept : raw_(raw) {}
 
-  /// Returns the key of an entry of `client::scan_entries`; it lives as long as the entry. Empty for other entries.
+  /// Returns the key of an entry of `client::scan_entries` or `mirror::snapshot`; it lives as long as the entry. Empty for other
+  /// entries.
   bytes_view key() const noexcept { return sst_entry_key(raw_.get()); }
   /// Returns the value; it lives as long as the entry.
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }

@@ -10,7 +10,6 @@ import sys
 
 # What C++ does without.
 NOT_IN_CXX = {
-    "sst_error_status": "`statestore::error` is made from the status that the call returned",
     "sst_results_failed": "each of the `statestore::expected` says it",
     "sst_error_clone": "`statestore::error` is a value, which is copied",
 }

@@ -342,23 +342,7 @@ static sst_status call_sst_compare_and_set_async(const handle_set *of, sst_error
   return ended(&received, status, operation, error);
 }
 
-CALL(sst_observe, sst_observer *observer = JUNK(sst_observer),
-     sst_observe(of->client, BYTES, OPTIONS(sst_observe_options), &observer, error), observer == NULL, sst_observer_free(observer))
-BEGIN(sst_observe_async, sst_on_observer, on_observer,
-      sst_observe_async(of->client, BYTES, OPTIONS(sst_observe_options), callback, &operation, error))
-CALL(sst_observe_matching, sst_observer *observer = JUNK(sst_observer),
-     sst_observe_matching(of->client, BYTES, OPTIONS(sst_observe_matching_options), &observer, error), observer == NULL,
-     sst_observer_free(observer))
-BEGIN(sst_observe_matching_async, sst_on_observer, on_observer,
-      sst_observe_matching_async(of->client, BYTES, OPTIONS(sst_observe_matching_options), callback, &operation, error))
-CALL(sst_observer_next, sst_observation *observation = JUNK(sst_observation),
-     sst_observer_next(of->observer, 1, &observation, error), observation == NULL, sst_observation_free(observation))
-BEGIN(sst_observer_next_async, sst_on_observation, on_observation,
-      sst_observer_next_async(of->observer, callback, &operation, error))
-CALL(sst_observer_fd, int fd = 7, sst_observer_fd(of->observer, &fd, error), fd == -1, )
-SUBSCRIBE(sst_observer_subscribe, sst_on_observation, on_observation,
-          sst_observer_subscribe(of->observer, callback, &subscription, error))
-
+#include "failing_observers.h"
 #include "failing_locks.h"
 
 #define ROW(name, has, closed, broken, unanswered) {#name, call_##name, has, closed, broken, unanswered}
@@ -392,6 +376,9 @@ const failing failings[] = {
     DATA(sst_subscription_cancel),
     DATA(sst_subscription_close),
     DATA(sst_observer_close),
+    DATA(sst_mirror_close),
+    DATA(sst_mirror_snapshot),
+    DATA(sst_mirror_changes),
     DATA(sst_client_interrupt),
     LOCAL(sst_client_drain, 0),
     LOCAL(sst_client_drain_async, 0),
@@ -445,6 +432,11 @@ const failing failings[] = {
     LOCAL(sst_observer_next_async, 0),
     ROW(sst_observer_fd, HAS_HANDLE, SST_OK, SST_OK, SST_OK),
     LOCAL(sst_observer_subscribe, 0),
+    REQUEST(sst_mirror_new, HAS_BYTES | HAS_OPTIONS),
+    REQUEST(sst_mirror_new_async, HAS_BYTES | HAS_OPTIONS),
+    ROW(sst_mirror_get, HAS_HANDLE | HAS_BYTES, SST_OK, SST_OK, SST_OK),
+    LOCAL(sst_mirror_synced, 0),
+    LOCAL(sst_mirror_synced_async, 0),
     DATA(sst_guard_token),
     ROW(sst_guard_check, HAS_HANDLE, SST_LOCK_LOST, SST_OK, SST_OK),
     ROW(sst_guard_wait_lost, HAS_HANDLE, SST_OK, SST_OK, SST_OK),

@@ -46,6 +46,8 @@ handle_set make_handle_set(sst_client *client) {
   sst_scan_free(of.scan);
   EXPECT(SST_OK, sst_scan_new(client, TEXT("failures/k*"), NULL, &of.scan, &error));
   EXPECT(SST_OK, sst_scan_entries_new(client, TEXT("failures/k*"), NULL, &of.entry_scan, &error));
+  EXPECT(SST_OK, sst_mirror_new(client, TEXT("failures/k*"), NULL, &of.mirror, &error));
+  EXPECT(SST_OK, sst_mirror_synced(of.mirror, SST_FOREVER, &error));
   EXPECT(SST_OK, sst_bytes_new(TEXT("bytes"), &of.bytes, &error));
   EXPECT(SST_OK, sst_get_async(client, TEXT("failures/key"), NULL, nobody, &of.operation, &error));
   EXPECT(SST_OK, sst_client_on_state(client, kept, &of.subscription, &error));
@@ -82,6 +84,7 @@ void free_handle_set(handle_set *handle_set) {
   sst_scan_entries_free(handle_set->entry_scan);
   sst_observer_free(handle_set->observer);
   sst_observation_free(handle_set->observation);
+  sst_mirror_free(handle_set->mirror);
   sst_lease_free(handle_set->lease);
   sst_holding_free(handle_set->holding);
   sst_guard_free(handle_set->guard);
@@ -131,6 +134,8 @@ void expect_nothing(const handle_set *of) {
   CHECK(sst_observation_value(of->observation).data == NULL && sst_observation_value(of->observation).len == 0);
   CHECK(sst_observation_key(of->observation).data == NULL && sst_observation_key(of->observation).len == 0);
   CHECK(sst_observation_clone(of->observation) == NULL);
+  CHECK(sst_mirror_len(of->mirror) == 0 && !sst_mirror_is_current(of->mirror) && sst_mirror_error(of->mirror) == NULL);
+  CHECK(sst_mirror_stale_for_ms(of->mirror) == SST_UNKNOWN_TIME && sst_mirror_lost_reason(of->mirror) == SST_NOT_LOST);
   CHECK(sst_guard_holder(of->guard).data == NULL && sst_guard_holder(of->guard).len == 0 && !sst_guard_is_valid(of->guard));
   CHECK(sst_holding_holder(of->holding).data == NULL && sst_holding_holder(of->holding).len == 0);
   CHECK(sst_leader_holder(of->leader).data == NULL && sst_leader_holder(of->leader).len == 0);
@@ -147,6 +152,7 @@ static void with_handles(const handle_set *good, sst_client *client, void *point
   bad.entry_scan = (sst_scan_entries *)pointer;
   bad.observer = (sst_observer *)pointer;
   bad.observation = (sst_observation *)pointer;
+  bad.mirror = (sst_mirror *)pointer;
   bad.lease = (sst_lease *)pointer;
   bad.holding = (sst_holding *)pointer;
   bad.guard = (sst_guard *)pointer;

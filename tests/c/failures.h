@@ -17,6 +17,7 @@ typedef struct handle_set {
   sst_scan_entries *entry_scan;
   sst_observer *observer;
   sst_observation *observation;
+  sst_mirror *mirror;
   sst_lease *lease;
   sst_holding *holding;
   // Of a lease, and of the election.

@@ -20,6 +20,7 @@ static void all_frees_take_null(void) {
   sst_scan_entries_free(NULL);
   sst_observation_free(NULL);
   sst_observer_free(NULL);
+  sst_mirror_free(NULL);
   sst_guard_free(NULL);
   sst_holding_free(NULL);
   sst_lease_free(NULL);

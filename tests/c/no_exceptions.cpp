@@ -34,6 +34,9 @@ int main() {
   auto matching = client->observe_matching("key");
   const auto present = matching->next();
   CHECK(present && *present && (*present)->key() == "key" && (*present)->value() == "other");
+  const auto mirror = client->mirror("key");
+  CHECK(mirror && mirror->synced().has_value() && mirror->get("key").value()->value() == "other");
+  CHECK(mirror->snapshot()->size() == 1 && mirror->changes().has_value());
   const auto page = client->scan_entries("ke?")->next_page();
   CHECK(page && *page && (*page)->size() == 1 && (*page)->front().key() == "key");
   const auto capabilities = client->capabilities();

@@ -21,6 +21,7 @@ constexpr bool owns = std::is_move_constructible_v<Owner> && std::is_move_assign
                       !std::is_copy_assignable_v<Owner>;
 static_assert(owns<statestore::client> && owns<statestore::entry> && owns<statestore::observer> && owns<statestore::observation>);
 static_assert(owns<statestore::scan> && owns<statestore::entry_scan> && owns<statestore::lease> && owns<statestore::guard> && owns<statestore::election>);
+static_assert(owns<statestore::mirror>);
 static_assert(owns<statestore::leadership> && owns<statestore::operation> && owns<statestore::subscription> &&
               owns<statestore::scoped_operation>);
 static_assert(std::is_copy_constructible_v<statestore::hlc> && std::is_copy_assignable_v<statestore::error>);
@@ -90,6 +91,7 @@ void times(statestore::client& client) {
   CHECK(statestore::detail::raw(refreshing).refresh_ms == SST_FOREVER);
   refreshing.refresh = 0ms;
   CHECK(status_of([&] { (void)client.observe_matching("*", refreshing); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { (void)client.mirror("*", in_time(statestore::mirror_options())); }) == SST_TIMED_OUT);
   CHECK(status_of([&] { client.compare_and_set("cxx/times", "x", "y", in_time(statestore::update_options())); }) == SST_TIMED_OUT);
   try {
     client.set("cxx/times", "x", in_time(statestore::set_options()));
@@ -315,6 +317,35 @@ void patterns(statestore::client& client) {
   CHECK(first && first->kind() == SST_OBSERVED_SET && first->value() == "2" && first->version() && first->key().empty());
 }
 
+// A local copy of all entries whose keys match a pattern.
+void mirrors(statestore::client& client) {
+  client.set("cxx/mirrored/a", "1");
+  statestore::mirror_options options;
+  options.max_bytes = 100;
+  auto mirror = client.mirror("cxx/mirrored/*", options);
+  mirror.synced(60s);
+  CHECK(mirror.size() == 1 && mirror.is_current() && !mirror.stale_for() && !mirror.lost_reason() && !mirror.error());
+  const auto found = mirror.get("cxx/mirrored/a");
+  CHECK(found && found->version() == client.get("cxx/mirrored/a")->version() && !mirror.get("cxx/mirrored/b"));
+  const auto changes = mirror.changes();
+  client.set("cxx/mirrored/b", "2");
+  CHECK(changes.next(60s)->key() == "cxx/mirrored/b");
+  std::set<std::string> keys;
+  for (const statestore::entry& entry : mirror.snapshot()) keys.insert(entry.key().str());
+  CHECK((keys == std::set<std::string>{"cxx/mirrored/a", "cxx/mirrored/b"}));
+  client.set("cxx/mirrored/c", std::string(100, 'x'));
+  while (status_of([&] { (void)changes.next(60s); }) == SST_OK) continue;
+  CHECK(mirror.error()->status() == SST_TOO_LARGE && mirror.lost_reason() == statestore::lost_reason::refused);
+  CHECK(mirror.stale_for() >= 1ms && mirror.stale_for() < 60s);
+
+  const auto begun = wait_for<statestore::mirror>([&](auto done) { return client.mirror_async("cxx/mirrored/[ab]", done); });
+  CHECK(wait_for<void>([&](auto done) { return begun->synced_async(done); }).has_value() && begun->size() == 2);
+  begun->close();
+  CHECK(status_of([&] { begun->synced(); }) == SST_CLOSED && begun->size() == 2 && !begun->error());
+  const statestore::mirror moved = std::move(mirror);
+  CHECK(status_of([&] { (void)mirror.get("x"); }) == SST_INVALID_ARGUMENT && mirror.stale_for() == statestore::milliseconds::max());
+}
+
 // The end of an observer is no error, however it is asked.
 void ends() {
   auto client = statestore::client::connect(server_url());
@@ -453,6 +484,7 @@ int main() {
   changes(client);
   observers(client);
   patterns(client);
+  mirrors(client);
   ends();
   locks(client, other);
   about(client);

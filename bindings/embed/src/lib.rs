@@ -34,8 +34,8 @@
 //!
 //! # Clients
 //! [`Client`] has every method of [`statestore::Client`], with the same names and the option types of that crate. Each returns
-//! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`EntryScan`], [`Guard`], [`Lease`],
-//! [`Election`] and [`EventStream`]. Their error type is [`Error`], which has more kinds than that of the client.
+//! a future that owns its arguments and can be awaited anywhere. A client creates [`Scan`], [`EntryScan`], [`Mirror`], [`Guard`],
+//! [`Lease`], [`Election`] and [`EventStream`]. Their error type is [`Error`], which has more kinds than that of the client.
 //! [`Client::core`] provides the values that need no waiting (the client id, the counters).
 //!
 //! There are three ways to run such a future:
@@ -52,9 +52,9 @@
 //! [`WrongThread`] if the runtime's thread would wait for itself.
 //!
 //! # Feeds
-//! A [`EventStream`] is a stream of events: [`Client::observe`], [`Client::observe_matching`], [`Client::states`],
-//! [`Lease::observe`], [`Election::observe`]. It is bounded at its source, even if a consumer is slow. There are three ways to
-//! receive its items:
+//! A [`EventStream`] is a stream of events: [`Client::observe`], [`Client::observe_matching`], [`Mirror::changes`],
+//! [`Client::states`], [`Lease::observe`], [`Election::observe`]. It is bounded at its source, even if a consumer is slow. There are
+//! three ways to receive its items:
 //! - wait with [`EventStream::next`];
 //! - poll with [`EventStream::try_next`] after the hook of [`EventStream::on_ready`] was called;
 //! - pass a callback to [`Client::subscribe`], which runs on the thread of the callbacks.
@@ -98,7 +98,8 @@
 //!
 //! ```text
 //!  requests · lock · queue            requests of a client · leases and elections · callbacks that the program runs itself
-//!  guard · scan · subscription        held leases · keys and entries of a scan · callbacks for an event stream
+//!  guard · mirror                     held leases · local copies of entries
+//!  scan · subscription                keys and entries of a scan · callbacks for an event stream
 //!  work_outcome                       outcome of work under a lease
 //!  event_stream                       streams of events
 //!  close                              closing a client
@@ -136,6 +137,7 @@ mod queue;
 mod requests;
 
 mod guard;
+mod mirror;
 mod scan;
 mod subscription;
 
@@ -204,6 +206,7 @@ pub use event_stream::{EventStream, OfferedItem, StreamEnd};
 pub use guard::Guard;
 pub use lock::{Acquisition, Election, HolderResult, Lease};
 pub use mailbox::Mailbox;
+pub use mirror::Mirror;
 pub use operation::Operation;
 pub use operation_descriptor::OperationDescriptor;
 pub use process::{PerProcess, forks};
