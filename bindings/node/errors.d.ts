@@ -78,7 +78,10 @@ export class TimedOutError extends StateStoreError {
 export class QueueFullError extends StateStoreError {
   readonly code: "QueueFull";
 }
-/** The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`. */
+/**
+ * The request exceeds a limit of the broker or MQTT, its value `max_value_bytes`, or more keys match a pattern than
+ * `max_keys`.
+ */
 export class TooLargeError extends StateStoreError {
   readonly code: "TooLarge";
 }

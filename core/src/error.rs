@@ -55,7 +55,8 @@ kinds! {
     TimedOut = 20,
     /// The queue of waiting requests is full.
     QueueFull = 21,
-    /// The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`.
+    /// The request exceeds a limit of the broker or MQTT, its value `max_value_bytes`, or more keys match a pattern
+    /// than `max_keys`.
     TooLarge = 22,
     /// The broker rejected the request.
     Rejected = 23,

@@ -40,7 +40,8 @@ pub enum sst_status {
     SST_TIMED_OUT = 20,
     /// The queue of waiting requests is full.
     SST_QUEUE_FULL = 21,
-    /// The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`.
+    /// The request exceeds a limit of the broker or MQTT, its value `max_value_bytes`, or more keys match a pattern
+    /// than `max_keys`.
     SST_TOO_LARGE = 22,
     /// The broker rejected the request.
     SST_REJECTED = 23,

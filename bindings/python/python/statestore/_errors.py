@@ -198,7 +198,9 @@ class QueueFullError(StateStoreError):
 
 
 class TooLargeError(StateStoreError, ValueError):
-    """The request exceeds a limit of the broker or MQTT, or its value `max_value_bytes`."""
+    """The request exceeds a limit of the broker or MQTT, its value `max_value_bytes`, or more keys match a pattern
+    than `max_keys`.
+    """
 
     kind = "TooLarge"
     code = 22
