@@ -35,7 +35,7 @@ pub(super) struct Follower {
     has_started: bool,
 }
 
-/// What a task with all keys waits for.
+/// Next work of a task that has read all keys.
 enum Work {
     /// All keys must be read again.
     Read(Gap),

@@ -59,7 +59,7 @@ impl ClientWatches {
     }
 }
 
-/// What a client that has ended its watches watched alone.
+/// A key or pattern that no client watches any more.
 pub(super) enum Unwatched<'a> {
     Key(&'a [u8]),
     Pattern(&'a [u8]),

@@ -22,7 +22,7 @@ const PATTERNS: [Pattern; 5] = [
     ("x*", |_| false),
 ];
 
-/// What the reader of an observer knows.
+/// Knowledge of the reader of an observer.
 // Each flag is independent of the others.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug)]

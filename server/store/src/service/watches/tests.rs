@@ -24,7 +24,7 @@ fn ended_watches_free_their_memory() {
     assert_eq!(
         watches.bytes_of("a"),
         2 * (KEY_BYTES + WATCH_BYTES + 1),
-        "as if nobody else watched them"
+        "as if no other client watched them"
     );
     assert_eq!(watches.len(), 4);
     assert!(watches.unwatch("a", b"k"));
