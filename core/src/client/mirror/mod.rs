@@ -99,7 +99,7 @@ pub struct Mirror {
 struct MirrorHandle {
     pattern: Bytes,
     state: Arc<MirrorState>,
-    /// Its drop ends the task. `None` after the mirror was closed.
+    /// Dropping it ends the task. `None` after the mirror was closed.
     alive: Mutex<Option<oneshot::Sender<Infallible>>>,
 }
 
