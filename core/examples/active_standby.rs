@@ -50,8 +50,10 @@ async fn run(name: &str) -> Result<(), Error> {
         }
     };
     tokio::select! {
-        done = standing => done?,
+        // Ctrl-C first, so that it is handled before the program prints anything.
+        biased;
         _ = tokio::signal::ctrl_c() => {}
+        done = standing => done?,
     }
     // Also resigns after Ctrl-C.
     client.close().await;

@@ -65,8 +65,10 @@ async fn run() -> Result<(), Error> {
         client.set(format!("{FOLDER}{name}"), value).await?;
     } else {
         tokio::select! {
-            done = follow(&client) => done?,
+            // Ctrl-C first, so that it is handled before the program prints anything.
+            biased;
             _ = tokio::signal::ctrl_c() => {}
+            done = follow(&client) => done?,
         }
     }
     client.close().await;

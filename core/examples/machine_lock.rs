@@ -48,11 +48,17 @@ async fn run() -> Result<(), Error> {
     let options = LockOptions::new()
         .lease(lease)
         .wait(Duration::from_secs(30));
-    println!("waiting for the press");
-    tokio::select! {
+    let strokes = async {
+        println!("waiting for the press");
         // Drops the work if the lock is lost, and fails with `LockLost` then. That stops the press.
-        done = client.with_lock("press-1/owner", &options, async |guard| work(guard, strokes).await) => done?,
+        let work = async |guard: &Guard| work(guard, strokes).await;
+        client.with_lock("press-1/owner", &options, work).await
+    };
+    tokio::select! {
+        // Ctrl-C first, so that it is handled before the program prints anything.
+        biased;
         _ = tokio::signal::ctrl_c() => {}
+        done = strokes => done?,
     }
     // Also releases the lock after Ctrl-C.
     client.close().await;

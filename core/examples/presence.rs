@@ -78,15 +78,19 @@ async fn run() -> Result<(), Error> {
     let client = Client::connect(Settings::from_url(&url)?).await?;
     if let Some(name) = std::env::args().nth(1) {
         tokio::select! {
-            done = announce(&client, &name) => done?,
+            // Ctrl-C first, so that it is handled before the program prints anything.
+            biased;
             _ = tokio::signal::ctrl_c() => {}
+            done = announce(&client, &name) => done?,
         }
         // The others see at once that the gateway is gone.
         client.del(format!("{FOLDER}{name}")).await?;
     } else {
         tokio::select! {
-            done = watch(&client) => done?,
+            // Ctrl-C first, so that it is handled before the program prints anything.
+            biased;
             _ = tokio::signal::ctrl_c() => {}
+            done = watch(&client) => done?,
         }
     }
     client.close().await;
