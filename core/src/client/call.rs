@@ -1,7 +1,7 @@
 //! A request and its response, as a future.
 use super::action::{action, operation_action, subject};
 use super::cancellation_recorder;
-use super::deadline::rounded_to_ms;
+use super::deadline::within;
 use super::shared::Shared;
 use super::trace::Trace;
 use crate::error::{Error, ErrorKind, Outcome};
@@ -161,7 +161,7 @@ impl<'a> Call<'a> {
         let is_late = failure.kind == ErrorKind::TimedOut;
         let mut reason = failure.reason.into_owned();
         if is_late && !self.timeout.is_zero() {
-            reason = format!("{reason} within {:?}", rounded_to_ms(self.timeout));
+            reason = format!("{reason} {}", within(self.timeout));
         }
         // While the connection is lost, the reason for the loss is the cause.
         let outage = is_late.then(|| self.shared.outage()).flatten();

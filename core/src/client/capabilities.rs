@@ -2,7 +2,7 @@
 use super::Client;
 use super::action::action;
 use super::call::Call;
-use super::deadline::{Deadline, rounded_to_ms};
+use super::deadline::{Deadline, within};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::request::OutgoingRequest;
 use statestore_protocol::{Capabilities, CommandRef, ServiceError};
@@ -140,7 +140,7 @@ pub(super) fn permits_conditions(
 }
 
 fn timeout_error(command: CommandRef<'_>, deadline: &Deadline) -> Error {
-    let reason = format!("no response within {:?}", rounded_to_ms(deadline.timeout));
+    let reason = format!("no response {}", within(deadline.timeout));
     Error::new(
         ErrorKind::TimedOut,
         Outcome::NotDone,

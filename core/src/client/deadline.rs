@@ -3,12 +3,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Rounds a time for messages to whole milliseconds. Further digits of a remaining time-out mean nothing.
-pub(crate) fn rounded_to_ms(time: Duration) -> Duration {
+fn rounded_to_ms(time: Duration) -> Duration {
     let rounded = time.saturating_add(Duration::from_micros(500)).as_millis();
     match u64::try_from(rounded) {
         Ok(0) | Err(_) => time,
         Ok(ms) => Duration::from_millis(ms),
     }
+}
+
+/// Returns a time limit for messages, such as `within 2s`.
+pub(crate) fn within(limit: Duration) -> String {
+    if limit.is_zero() {
+        return "at once".to_owned();
+    }
+    format!("within {:?}", rounded_to_ms(limit))
 }
 
 #[derive(Debug, Clone, Copy)]

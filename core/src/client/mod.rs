@@ -53,7 +53,7 @@ pub use cancellation_recorder::CancellationRecorder;
 pub(crate) use capabilities::is_unsupported_request;
 pub use compare_and_set::{CompareAndSet, Progress, Step, StepOutcome, token_above};
 pub(crate) use contended_locks::ContendedLock;
-pub(crate) use deadline::Deadline;
+pub(crate) use deadline::{Deadline, within};
 pub use del::{DelOptions, DelOutcome};
 pub use entries::Entries;
 pub use expiry::Expiry;

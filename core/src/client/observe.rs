@@ -2,6 +2,7 @@
 use super::Client;
 use super::action::action;
 use super::call::invalid_argument;
+use super::deadline::within;
 use super::observation_queue::{Observation, ObservationQueue, Overflow};
 use super::observer::Observer;
 use super::shared::saturating_after;
@@ -150,13 +151,14 @@ impl Client {
 
     /// Returns the error of a watch that did not start in time.
     pub(super) fn start_timeout(&self, command: CommandRef<'_>, timeout: Duration) -> Error {
+        let within = within(timeout);
         Error::new(
             ErrorKind::TimedOut,
             Outcome::Unknown,
             action(command),
             match self.shared().outage() {
-                Some(outage) => format!("the watch did not begin within {timeout:?}; {outage}"),
-                None => format!("the watch did not begin within {timeout:?}"),
+                Some(outage) => format!("the watch did not begin {within}; {outage}"),
+                None => format!("the watch did not begin {within}"),
             },
         )
     }

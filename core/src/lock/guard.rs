@@ -2,7 +2,7 @@
 use super::action;
 use super::holder::Holder;
 use super::lease_validity::LeaseValidity;
-use crate::client::ContendedLock;
+use crate::client::{ContendedLock, within};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Hlc, LostReason};
 use bytes::Bytes;
@@ -189,16 +189,16 @@ impl Guard {
         }
     }
 
-    fn release_timeout_error(&self, within: Duration) -> Error {
+    fn release_timeout_error(&self, limit: Duration) -> Error {
+        let within = within(limit);
         let action = action("giving back the lease", &self.name);
         let outlook = "it is retried in the background, and the lease ends by itself";
         let error = |reason| Error::new(ErrorKind::TimedOut, Outcome::Unknown, action, reason);
         match &*self.client.state().borrow() {
             ConnectionState::Reconnecting(cause) | ConnectionState::Closed { error: cause, .. } => {
-                error(format!("not within {within:?}: {cause}; {outlook}"))
-                    .with_source(cause.clone())
+                error(format!("not {within}: {cause}; {outlook}")).with_source(cause.clone())
             }
-            _ => error(format!("no response within {within:?}; {outlook}")),
+            _ => error(format!("no response {within}; {outlook}")),
         }
     }
 

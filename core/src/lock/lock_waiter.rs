@@ -3,8 +3,8 @@ use super::guard::Guard;
 use super::lease::{self, Holding};
 use super::options::LockOptions;
 use super::{action, renewal_task};
-use crate::client::ContendedLock;
 use crate::client::backoff::Backoff;
+use crate::client::{ContendedLock, within};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, ConnectionState, Entry, Observation, Observer};
 use bytes::Bytes;
@@ -248,7 +248,7 @@ impl LockWaiter<'_> {
             return self.lock_held_error(wait);
         }
         let action = action("locking", self.name);
-        let reason = format!("the store did not answer within {wait:?}");
+        let reason = format!("the store did not answer {}", within(wait));
         Error::new(ErrorKind::TimedOut, Outcome::NotDone, action, reason)
     }
 
@@ -264,12 +264,13 @@ impl LockWaiter<'_> {
 
     fn failed_error(&self, wait: Duration, error: &Error) -> Error {
         let action = action("locking", self.name);
-        let reason = format!("not within {wait:?}: {error}");
+        let reason = format!("not {}: {error}", within(wait));
         Error::new(error.kind(), Outcome::NotDone, action, reason).with_source(error.clone())
     }
 
     /// Returns the error for a lock that another client holds.
     fn lock_held_error(&self, wait: Duration) -> Error {
+        let within = within(wait);
         let reason = match &self.last_holding {
             Some(Holding { holder, version }) => {
                 let hint = if holder.lease().is_some() {
@@ -278,10 +279,10 @@ impl LockWaiter<'_> {
                     "; if that is not the name of a holder, the key holds ordinary data"
                 };
                 format!(
-                    "\"{holder}\" holds it, last renewed at {version}, and was not released within {wait:?}{hint}"
+                    "\"{holder}\" holds it, last renewed at {version}, and was not released {within}{hint}"
                 )
             }
-            None => format!("another client holds it, and did not release it within {wait:?}"),
+            None => format!("another client holds it, and did not release it {within}"),
         };
         let action = action("locking", self.name);
         Error::new(ErrorKind::LockHeld, Outcome::NotDone, action, reason)

@@ -5,6 +5,7 @@ use crate::AsBytes;
 use crate::client::backoff::Backoff;
 use crate::client::{
     CompareAndSet, Deadline, Progress, certain_lifetime, check_expiry, is_unsupported_request,
+    within,
 };
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::{Client, Condition, Entry, Expiry, GetOptions, Hlc, SetOptions, SetOutcome};
@@ -377,7 +378,7 @@ impl Update<'_> {
 
     fn timeout_error(&self, reason: &str, cause: Option<&Error>) -> Error {
         let kind = cause.map_or(ErrorKind::TimedOut, Error::kind);
-        let reason = format!("not within {:?}: {reason}", self.timeout);
+        let reason = format!("not {}: {reason}", within(self.timeout));
         let error = Error::new(kind, Outcome::NotDone, action("updating", self.key), reason);
         match cause {
             Some(cause) => error.with_source(cause.clone()),

@@ -70,13 +70,17 @@ async fn releasing_a_lease_is_bounded_by_its_timeout_and_duration() {
         began.elapsed()
     );
     let (guard, began) = hold(Duration::ZERO).await;
-    refused(&guard.release_within(SECOND).await.unwrap_err());
+    let limit = SECOND - Duration::from_nanos(10);
+    let error = guard.release_within(limit).await.unwrap_err();
+    refused(&error);
+    assert!(error.to_string().contains(" within 1s; "), "{error}");
     assert!(began.elapsed() < SECOND * 3 / 2);
     let (guard, began) = hold(Duration::ZERO).await;
     guard.finish_within(SECOND).await.unwrap();
     assert!(began.elapsed() < SECOND * 3 / 2);
     let (guard, began) = hold(Duration::ZERO).await;
-    guard.release_within(Duration::ZERO).await.unwrap_err();
+    let error = guard.release_within(Duration::ZERO).await.unwrap_err();
+    assert!(error.to_string().contains(" at once; "), "{error}");
     assert!(began.elapsed() < SECOND / 2);
 
     // A release does not wait for a lease that has expired.

@@ -122,7 +122,10 @@ async fn the_wait_timeout_is_respected_and_leaves_nothing() {
     let one = Machine::new(&world, "one", 1).connect().await;
     let two = Machine::new(&world, "two", 2).connect().await;
     let guard = take(&one, &lease_options(10 * SECOND)).await;
-    for wait in [Duration::ZERO, Duration::from_millis(4_321)] {
+    for (wait, limit) in [
+        (Duration::ZERO, "at once"),
+        (Duration::from_millis(4_321), "within 4.321s"),
+    ] {
         let start = Instant::now();
         let options = options(10 * SECOND).wait(wait);
         let error = two.lock_with("lock", &options).await.unwrap_err();
@@ -130,6 +133,8 @@ async fn the_wait_timeout_is_respected_and_leaves_nothing() {
             (error.kind(), error.outcome()),
             (ErrorKind::LockHeld, Outcome::NotDone)
         );
+        let reason = format!("was not released {limit}");
+        assert!(error.to_string().contains(&reason), "{error}");
         assert!(
             error.to_string().contains(&guard.holder().to_string()),
             "{error}"
