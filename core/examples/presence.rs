@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `STATESTORE_URL` is the address of the server.
-use statestore::{Client, Error, MatchObservation, SetOptions, Settings};
+use statestore::{Client, DelOptions, Error, MatchObservation, SetOptions, Settings};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -84,7 +84,9 @@ async fn run() -> Result<(), Error> {
             done = announce(&client, &name) => done?,
         }
         // The others see at once that the gateway is gone.
-        client.del(format!("{FOLDER}{name}")).await?;
+        let key = format!("{FOLDER}{name}");
+        let options = DelOptions::new().timeout(EXPIRES_IN);
+        client.del_with(key, &options).await?;
     } else {
         tokio::select! {
             // Ctrl-C first, so that it is handled before the program prints anything.

@@ -43,7 +43,8 @@ static void announce(const sst_client *client, const char *name) {
     sleep(EXPIRES_IN / 3000);
   }
   // The others see at once that the gateway is gone.
-  check(sst_del(client, key, strlen(key), NULL, NULL, NULL, &error), &error);
+  const sst_del_options leaving = {.size = sizeof leaving, .timeout_ms = EXPIRES_IN};
+  check(sst_del(client, key, strlen(key), &leaving, NULL, NULL, &error), &error);
 }
 
 static bool is_equal(sst_slice left, sst_slice right) {

@@ -34,7 +34,9 @@ void announce(const statestore::client& client, const std::string& name) {
     std::this_thread::sleep_for(expires_in / 3);
   }
   // The others see at once that the gateway is gone.
-  client.del(folder + name);
+  statestore::del_options leaving;
+  leaving.timeout = expires_in;
+  client.del(folder + name, leaving);
 }
 
 // Prints the gateways that are present, and then each that comes or goes.
