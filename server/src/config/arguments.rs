@@ -185,13 +185,8 @@ impl Arguments {
             );
             return Err(ConfigError::Options(problem));
         }
-        // The servers of a group have no common watches of patterns.
-        let is_in_group = attach
-            .as_ref()
-            .is_some_and(|attach| attach.terms.share_name.is_some());
         let service = ServiceConfig {
             retention: self.persistence.retention(&storage)?,
-            allows_patterns: !is_in_group,
             ..self.limits.store_limits(&limits)
         };
         Ok(Config {
@@ -238,8 +233,7 @@ mod tests {
         };
         let error = config(&[]).unwrap_err().to_string();
         assert!(error.contains("needs --attach-share"), "{error}");
-        let config = config(&["--attach-share", "nodes"]).unwrap();
-        assert!(!config.service.allows_patterns, "not in a group");
+        config(&["--attach-share", "nodes"]).unwrap();
     }
 
     #[cfg(feature = "redis")]

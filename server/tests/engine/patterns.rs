@@ -155,17 +155,6 @@ fn comparisons_with_patterns_count_as_work() {
 }
 
 #[test]
-fn a_store_that_does_not_allow_patterns_does_not_know_them() {
-    let mut sim = Simulation::with(ServiceConfig {
-        allows_patterns: false,
-        ..config()
-    });
-    assert!(sim.run("CAPS").ends_with("MATCH\r\n:0"));
-    assert_eq!(sim.run("KEYNOTIFY k* MATCH"), "-ERR syntax error");
-    assert_eq!(sim.run("KEYNOTIFY k* MATCH STOP"), "-ERR syntax error");
-}
-
-#[test]
 fn a_gap_is_notified_for_each_pattern() {
     let mut sim = Simulation::new();
     sim.run_as("a", "KEYNOTIFY k* MATCH");

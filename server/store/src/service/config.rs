@@ -29,8 +29,6 @@ pub struct ServiceConfig {
     pub max_watches_per_client: usize,
     /// Maximum bytes of the keys and compiled patterns that one client id watches at a time.
     pub max_watched_bytes_per_client: usize,
-    /// Whether clients may watch patterns, if the keyspace can follow them.
-    pub allows_patterns: bool,
     /// Number of answers to state-changing requests that are remembered per client id. It must be at least the Receive
     /// Maximum that the hub grants, so that every request that a client can redeliver is covered.
     pub replay_per_client: usize,
@@ -83,7 +81,6 @@ impl Default for ServiceConfig {
             users: UserLimitsMap::default(),
             max_watches_per_client: 16_384,
             max_watched_bytes_per_client: 4 * 1024 * 1024,
-            allows_patterns: true,
             replay_per_client: 1_024,
             is_durable: false,
             retention: Retention::default(),

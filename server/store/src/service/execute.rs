@@ -280,8 +280,7 @@ impl Service {
                 }
             }
             Ok(CheckedRequest::Capabilities) => {
-                let mut capabilities = self.keyspace.capabilities();
-                capabilities.observe_matching &= self.config.allows_patterns;
+                let capabilities = self.keyspace.capabilities();
                 Some(Completion::reply(Reply::Capabilities(capabilities)))
             }
             Ok(CheckedRequest::Watch(key)) => self.watch(key, request, context),
@@ -290,7 +289,7 @@ impl Service {
                 Some(unwatch_end(was_watched))
             }
             Ok(CheckedRequest::WatchPattern(_) | CheckedRequest::UnwatchPattern(_))
-                if !self.can_follow_patterns() =>
+                if !self.keyspace.capabilities().observe_matching =>
             {
                 Some(error_end(ServiceError::Syntax))
             }
@@ -350,10 +349,6 @@ impl Service {
             self.keyspace.unfollow(key);
         }
         was_watched
-    }
-
-    fn can_follow_patterns(&self) -> bool {
-        self.config.allows_patterns && self.keyspace.capabilities().observe_matching
     }
 
     #[inline(never)]

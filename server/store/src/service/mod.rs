@@ -398,6 +398,11 @@ impl Service {
         self.changes.watches.is_watching(client, key)
     }
 
+    /// Returns whether the client watches the pattern.
+    pub fn is_watching_pattern(&self, client: &str, pattern: &[u8]) -> bool {
+        self.changes.watches.is_watching_pattern(client, pattern)
+    }
+
     /// Returns whether the client still has a watch through which it gets a notification of this scope about this key. Adds the cost to
     /// `steps`, roughly in nanoseconds.
     pub fn is_notified(

@@ -31,6 +31,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 mod unacknowledged_requests;
+mod watch_target;
 
 use super::{Hub, HubLimits};
 use broker_client::BrokerClient;
@@ -367,7 +368,9 @@ impl Hub {
                 }
             }
             Event::TooLarge { tag, .. } => {
-                broker.remove_in_flight(tag);
+                if let Some(outgoing) = broker.remove_in_flight(tag) {
+                    broker.record_too_large(&outgoing.kind);
+                }
                 self.metrics.dropped_too_large += 1;
             }
             // A session that ends with its connection neither loses nor drops anything.

@@ -38,6 +38,7 @@ pub(super) enum OutgoingKind {
     Notification {
         client: Arc<str>,
         key: Bytes,
+        scope: NotificationScope,
         /// Number of requests of all clients that had arrived when it was published.
         requests: u64,
     },
@@ -180,6 +181,7 @@ impl Hub {
         let what = OutgoingKind::Notification {
             client: Arc::clone(client),
             key: notification.key.clone(),
+            scope: notification.scope,
             requests: 0,
         };
         let is_kept = broker.group.is_some();
@@ -250,6 +252,7 @@ impl Hub {
             if let Err(error) = published {
                 broker.outgoing_bytes -= outgoing.message.bytes();
                 self.metrics.dropped_too_large += 1;
+                broker.record_too_large(&outgoing.kind);
                 tracing::debug!(%error, "a message is too large for the broker");
             } else {
                 broker.in_flight.insert(tag, outgoing);

@@ -1,6 +1,6 @@
 //! Pending requests through the broker, and where their responses go.
+use super::watch_target::WatchTarget;
 use crate::hub::pending::pending_bytes;
-use bytes::Bytes;
 use statestore_protocol::mqtt::{CheckedTopic, OwnedTopic};
 use statestored_connection::memory_budget::{MemoryBudget, Reservation};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ pub(super) struct ReturnAddress<'a> {
     pub(super) number: u64,
     pub(super) response_topic: CheckedTopic<'a>,
     pub(super) correlation_data: &'a [u8],
-    /// Client and key of the watch, if the request came from the [log](super::group).
-    pub(super) watch: Option<(&'a Arc<str>, &'a Bytes)>,
+    /// Client and target of the watch, if the request came from the [log](super::group).
+    pub(super) watch: Option<(&'a Arc<str>, &'a WatchTarget)>,
 }
 
 /// A request whose outcome comes later.
@@ -21,7 +21,7 @@ pub(super) struct PendingRequest {
     number: u64,
     response_topic: OwnedTopic,
     correlation_data: Box<[u8]>,
-    watch: Option<(Arc<str>, Bytes)>,
+    watch: Option<(Arc<str>, WatchTarget)>,
     _reservation: Reservation,
 }
 
@@ -35,7 +35,7 @@ impl PendingRequest {
             correlation_data: to.correlation_data.into(),
             watch: to
                 .watch
-                .map(|(client, key)| (Arc::clone(client), key.clone())),
+                .map(|(client, target)| (Arc::clone(client), target.clone())),
             _reservation: Reservation::new(budget, bytes),
         }
     }
@@ -46,7 +46,7 @@ impl PendingRequest {
             number: self.number,
             response_topic: self.response_topic.get(),
             correlation_data: &self.correlation_data,
-            watch: self.watch.as_ref().map(|(client, key)| (client, key)),
+            watch: self.watch.as_ref().map(|(client, target)| (client, target)),
         }
     }
 }

@@ -7,7 +7,8 @@ use super::broker_client::{BrokerClient, Sender};
 use super::outgoing_message::OutgoingKind;
 use super::pending_request::{PendingRequest, ReturnAddress};
 use super::request_queue::IncomingRequest;
-use super::{BROKER_CLIENT_PREFIX, BrokerError, group, local_refusals};
+use super::watch_target::WatchTarget;
+use super::{BROKER_CLIENT_PREFIX, BrokerError, local_refusals};
 use bytes::BytesMut;
 use statestore_protocol::mqtt::{Publish, PublishHeader, ReasonCode};
 use statestore_protocol::{property, topic};
@@ -139,7 +140,7 @@ impl Hub {
             );
         }
         let payload = publish.payload();
-        if is_shared && group::is_watch_request(&payload) {
+        if is_shared && WatchTarget::parse(&payload).is_some() {
             let user = match sender {
                 Sender::Verified(user) => user,
                 Sender::Unverified => None,
@@ -240,8 +241,8 @@ impl Hub {
     /// Responds to a request. The built-in listener reports some outcomes in a PUBACK, which here reaches the broker only. So the status of
     /// a response reports them, if a client may still wait for it.
     fn complete_for_broker(&mut self, to: ReturnAddress<'_>, outcome: &Outcome, now: ClockReading) {
-        if let Some((client, key)) = to.watch {
-            self.apply_watch_outcome(outcome, (client, key), now);
+        if let Some((client, target)) = to.watch {
+            self.apply_watch_outcome(outcome, (client, target), now);
         }
         let is_alone = matches!(outcome, Outcome::Refused(_))
             || to.watch.is_none() && local_refusals::is_local_refusal(outcome);

@@ -1,8 +1,10 @@
 //! Tests of the state that is kept for clients that the broker, or a client that writes through it, names.
+mod patterns;
+
 use super::*;
 use crate::hub::HubConfig;
+use statestore_protocol::Reply;
 use statestore_protocol::mqtt::{ConnAck, Packet, PubAck, Publish, PublishHeader, SubAck, decode};
-use statestore_protocol::{Command, Reply};
 use statestored_store::service::{Service, ServiceConfig};
 
 const NOW: ClockReading = ClockReading {
@@ -73,12 +75,20 @@ fn send_request(hub: &mut Hub, client: &str, words: &[&str]) {
 }
 
 /// Delivers a packet of the broker, and returns the packets that the store sends.
-fn deliver_packet(hub: &mut Hub, mut packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
-    hub.broker_received(&mut packet, NOW)?;
+fn deliver_packet(hub: &mut Hub, packet: BytesMut) -> Result<Vec<Packet>, BrokerError> {
+    deliver_packet_at(hub, packet, NOW)
+}
+
+fn deliver_packet_at(
+    hub: &mut Hub,
+    mut packet: BytesMut,
+    now: ClockReading,
+) -> Result<Vec<Packet>, BrokerError> {
+    hub.broker_received(&mut packet, now)?;
     assert!(packet.is_empty());
-    hub.poll_broker(NOW)?;
-    let mut output = BytesMut::from(&hub.broker_output(NOW)[..]);
-    hub.broker_written(output.len(), false, NOW);
+    hub.poll_broker(now)?;
+    let mut output = BytesMut::from(&hub.broker_output(now)[..]);
+    hub.broker_written(output.len(), false, now);
     let next = || decode(&mut output, u32::MAX).unwrap();
     Ok(std::iter::from_fn(next).collect())
 }
@@ -90,10 +100,14 @@ fn attach(hub: &mut Hub) {
 
 /// Attaches the store to a broker that answers with this CONNACK.
 fn attach_to(hub: &mut Hub, connack: &ConnAck) {
-    hub.broker_connected(None, None, None, NOW).unwrap();
+    attach_at(hub, connack, NOW);
+}
+
+fn attach_at(hub: &mut Hub, connack: &ConnAck, now: ClockReading) {
+    hub.broker_connected(None, None, None, now).unwrap();
     let mut packet = BytesMut::new();
     connack.encode(u32::MAX, &mut packet).unwrap();
-    let said = deliver_packet(hub, packet).unwrap();
+    let said = deliver_packet_at(hub, packet, now).unwrap();
     let Some(Packet::Subscribe(subscribe)) = said.last() else {
         panic!("{said:?}");
     };
@@ -104,7 +118,7 @@ fn attach_to(hub: &mut Hub, connack: &ConnAck) {
         reason_string: None,
     };
     suback.encode(u32::MAX, &mut packet).unwrap();
-    deliver_packet(hub, packet).unwrap();
+    deliver_packet_at(hub, packet, now).unwrap();
     assert!(hub.is_attached());
 }
 
@@ -381,57 +395,4 @@ fn only_watching_clients_have_leases() {
     assert_eq!(leases(&hub), 1);
     hub.end_watches("\0b", None, 0, NOW);
     assert_eq!(leases(&hub), 0);
-}
-
-/// Acknowledges the PUBLISHes among packets, as the broker does.
-fn acknowledge(hub: &mut Hub, said: &[Packet]) {
-    for publish in responses(said) {
-        let mut puback = BytesMut::new();
-        PubAck::success(publish.packet_id().unwrap())
-            .encode(u32::MAX, &mut puback)
-            .unwrap();
-        deliver_packet(hub, puback).unwrap();
-    }
-}
-
-#[test]
-fn a_dropped_notification_is_a_gap_of_each_watched_pattern() {
-    let limits = HubLimits {
-        max_queued_messages: 3,
-        ..HubLimits::default()
-    };
-    let mut hub = hub_with(limits, None);
-    attach(&mut hub);
-    let keys = ["k1", "k2", "k3", "k4"];
-    let sets = keys.map(|key| ["SET", key, "v"]);
-    let watches = ["k*", "*"].map(|pattern| ["KEYNOTIFY", pattern, "MATCH"]);
-    for (id, words) in (1..).zip(sets.iter().chain(&watches)) {
-        let said = deliver_packet(&mut hub, request(id, "watcher", words)).unwrap();
-        acknowledge(&mut hub, &said);
-    }
-    hub.broker_disconnected(None, NOW);
-    for key in keys {
-        let command = Command::Del {
-            key: key.into(),
-            if_version: None,
-        };
-        hub.submit_for_operator(&command, None, NOW);
-    }
-    assert_eq!(hub.metrics.dropped_full, 1, "three wait");
-    attach(&mut hub);
-    let said = deliver_packet(&mut hub, BytesMut::new()).unwrap();
-    let gaps = responses(&said);
-    let mut topics: Vec<_> = gaps.iter().map(|gap| gap.topic()).collect();
-    topics.sort_unstable();
-    let patterns = [&b"*"[..], b"k*"];
-    assert_eq!(
-        topics,
-        patterns.map(|it| topic::notification("watcher", it))
-    );
-    for gap in gaps {
-        let payload = gap.payload_bytes();
-        assert_eq!(payload, b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nRESYNC\r\n");
-    }
-    let said = deliver_packet(&mut hub, BytesMut::new()).unwrap();
-    assert!(responses(&said).is_empty(), "each is notified once");
 }

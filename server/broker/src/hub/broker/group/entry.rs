@@ -35,8 +35,8 @@ pub(super) enum EntryKind {
     Election(Message),
     /// A client's request about a watch, with the seconds until it expires, if it does.
     Request { expiry_s: Option<u32> },
-    /// Watches that the leader knows: client, user, key and start of each. The first name of the payload is the server that they are for,
-    /// or `*`.
+    /// Watches that the leader knows: client, user, request and start of each. The first name of the payload is the server that they are
+    /// for, or `*`.
     WatchSnapshot { is_last: bool },
     /// The end of all watches of a client, unless the client is this user. `requests` is the number of requests that the server had
     /// received by then.

@@ -128,18 +128,33 @@ impl Hub {
         if group.election.is_standby() {
             group.standby.drop_expired(now.mono_ms);
             group.dropped = 0;
+            group.has_gap = false;
+            broker.lost_notifications.clear();
         } else {
-            self.metrics.dropped_full += std::mem::take(&mut group.dropped);
+            let dropped = std::mem::take(&mut group.dropped);
+            self.metrics.dropped_full += dropped;
+            group.has_gap |= dropped > 0;
         }
+        // From here on, this server notifies of all changes: a client that reads now misses none.
+        let reports_gap = is_active && sees && std::mem::take(&mut group.has_gap);
         if is_active && !group.standby.is_empty() {
+            let mut steps = 0;
             for outgoing in group.standby.take() {
-                if let OutgoingKind::Notification { client, key, .. } = &outgoing.kind
-                    && !self.service.is_watching(client, key)
+                if let OutgoingKind::Notification {
+                    client, key, scope, ..
+                } = &outgoing.kind
+                    && !self.service.is_notified(client, key, *scope, &mut steps)
                 {
                     continue;
                 }
                 broker.outgoing_bytes += outgoing.message.bytes();
                 broker.queue.push_back(outgoing);
+            }
+            self.service.add_work(steps);
+        }
+        if reports_gap {
+            for client in self.watching_broker_clients() {
+                self.record_lost_notification(&client);
             }
         }
     }
@@ -218,6 +233,8 @@ impl Hub {
             let since_ms = since_ms.saturating_sub(UNPUBLISHED_WINDOW_MS);
             group.standby.drop_before(since_ms);
             group.clear_pending_transfers();
+            // The former leader may have left more unpublished than was set aside here.
+            group.has_gap = true;
         }
         // It is not known when they sent their last requests.
         for client in self.watching_broker_clients() {

@@ -21,8 +21,6 @@ mod watch_starts;
 mod watch_transfer;
 mod watches;
 
-pub(super) use watches::is_watch_request;
-
 use super::outgoing_message::{OutgoingKind, OutgoingMessage};
 use super::{Broker, IdentityKey};
 use changes_since_join::ChangesSinceJoin;
@@ -50,6 +48,8 @@ pub(super) struct Group {
     standby: StandbyBuffer,
     /// Number of messages that were set aside and then dropped.
     dropped: u64,
+    /// Whether any notifications may be missing, of which clients that watch patterns are to be notified.
+    has_gap: bool,
     changes: ChangesSinceJoin,
     watch_starts: WatchStarts,
     /// Maximum number of bytes of `changes` at which the server starts over.
@@ -71,6 +71,7 @@ impl Group {
             name: Arc::default(),
             standby: StandbyBuffer::new(max_messages, max_bytes),
             dropped: 0,
+            has_gap: false,
             changes: ChangesSinceJoin::default(),
             watch_starts: WatchStarts::default(),
             max_change_bytes: max_bytes,

@@ -56,7 +56,7 @@ impl StandbyBuffer {
     }
 
     /// Drops the messages for which `is_it` returns true.
-    pub(super) fn drop_matching(&mut self, is_it: impl Fn(&OutgoingMessage) -> bool) {
+    pub(super) fn drop_matching(&mut self, mut is_it: impl FnMut(&OutgoingMessage) -> bool) {
         self.messages.retain(|(_, outgoing)| !is_it(outgoing));
         let bytes = self.messages.iter().map(|(_, it)| it.message.bytes());
         self.bytes = bytes.sum();

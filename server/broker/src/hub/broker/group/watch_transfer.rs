@@ -2,8 +2,8 @@
 use super::entry::{self, Entry, EntryKind, MAX_PAYLOAD_BYTES};
 use crate::hub::Hub;
 use crate::hub::broker::BROKER_CLIENT_PREFIX;
+use crate::hub::broker::watch_target::WatchTarget;
 use bytes::{Bytes, BytesMut};
-use statestore_protocol::Command;
 use statestored_common::ClockReading;
 use statestored_store::keyspace::Ticket;
 use statestored_store::keyspace::rules::Version;
@@ -90,14 +90,20 @@ impl Hub {
             let user = broker_client.and_then(|it| it.principal.name());
             let mut keys: Vec<_> = self.service.keys_watched_by(&client).collect();
             keys.sort_unstable();
+            let keys = keys
+                .into_iter()
+                .map(|key| WatchTarget::Key(Bytes::copy_from_slice(key)));
+            let patterns = self.service.patterns_watched_by(&client);
+            let patterns = patterns.map(|it| WatchTarget::Pattern(Bytes::copy_from_slice(it)));
             let group = self.broker.as_ref().and_then(|it| it.group.as_ref());
-            for key in keys {
-                let since = group.and_then(|it| it.watch_starts.watch_start(&client, key));
+            for target in keys.chain(patterns) {
+                let since = group.and_then(|it| it.watch_starts.watch_start(&client, &target));
                 let since = since.map(|(wall_ms, counter)| format!("{wall_ms} {counter}"));
+                let request = target.request(false);
                 for name in [
                     client_id.as_bytes(),
                     user.unwrap_or_default().as_bytes(),
-                    key,
+                    &request[..],
                     since.unwrap_or_default().as_bytes(),
                 ] {
                     entry::push_name(name, &mut payload);
@@ -139,7 +145,7 @@ impl Hub {
         if !is_from_leader || !is_for_me && to != ALL_SERVERS.as_bytes() {
             return;
         }
-        while let (Some(client), Some(user), Some(key), Some(since)) =
+        while let (Some(client), Some(user), Some(request), Some(since)) =
             (names.next(), names.next(), names.next(), names.next())
         {
             let text = std::str::from_utf8;
@@ -147,11 +153,15 @@ impl Hub {
             else {
                 continue;
             };
+            let request = Bytes::copy_from_slice(request);
+            let Some((target, false)) = WatchTarget::parse(&request) else {
+                continue;
+            };
             let user = (!user.is_empty()).then_some(user);
             let since = since.split_once(' ').and_then(|(wall_ms, counter)| {
                 Some((wall_ms.parse().ok()?, counter.parse().ok()?))
             });
-            self.apply_received_watch((client_id, user), &Bytes::copy_from_slice(key), since, now);
+            self.apply_received_watch((client_id, user), &request, &target, since, now);
         }
         if is_last && let Some(group) = self.group() {
             group.election.mark_synced();
@@ -163,23 +173,22 @@ impl Hub {
     fn apply_received_watch(
         &mut self,
         (client_id, user): (&str, Option<&str>),
-        key: &Bytes,
+        request: &Bytes,
+        target: &WatchTarget,
         since: Option<Version>,
         now: ClockReading,
     ) {
         let name: Arc<str> = format!("{BROKER_CLIENT_PREFIX}{client_id}").into();
         let group = self.group();
-        let is_known = group.is_some_and(|group| group.changes.contains(&name, key));
-        if is_known || self.service.is_watching(&name, key) {
+        let is_known = group.is_some_and(|group| group.changes.contains(&name, target));
+        if is_known || self.is_watching(&name, target) {
             return;
         }
         let Some((client, broker_client)) = self.watching_client(client_id, user, now) else {
             return;
         };
-        let mut payload = BytesMut::new();
-        Command::Watch { key: key.clone() }.encode(&mut payload);
-        let ticket = self.execute_watch_request(&client, &broker_client, &payload.freeze(), now);
-        self.record_watch_start((&client, key), since);
+        let ticket = self.execute_watch_request(&client, &broker_client, request, now);
+        self.record_watch_start((&client, target), since);
         if let (Some(ticket), Some(group)) = (ticket, self.group()) {
             group.pending_transfers.insert(ticket);
         }

@@ -6,21 +6,16 @@ use crate::hub::broker::BROKER_CLIENT_PREFIX;
 use crate::hub::broker::broker_client::{BrokerClient, Sender};
 use crate::hub::broker::outgoing_message::OutgoingKind;
 use crate::hub::broker::pending_request::ReturnAddress;
-use bytes::{Bytes, BytesMut};
+use crate::hub::broker::watch_target::WatchTarget;
+use bytes::Bytes;
 use statestore_protocol::mqtt::{Publish, ReasonCode};
 use statestore_protocol::property::RequestProperties;
-use statestore_protocol::{Command, topic};
+use statestore_protocol::topic;
 use statestored_common::ClockReading;
 use statestored_store::keyspace::Ticket;
 use statestored_store::keyspace::rules::Version;
 use statestored_store::service::{Outcome, Request, RequestEnvelope, RequestProgress};
 use std::sync::Arc;
-
-/// Returns whether a request is about a watch.
-pub(in crate::hub::broker) fn is_watch_request(payload: &Bytes) -> bool {
-    let command = Command::decode(payload);
-    matches!(command, Ok(Command::Watch { .. } | Command::Unwatch { .. }))
-}
 
 /// Returns a request about a watch for a client that gets no response.
 fn watch_request<'a>(
@@ -55,15 +50,9 @@ impl Hub {
         now: ClockReading,
     ) {
         let payload = publish.payload();
-        let (key, is_stop) = match Command::decode(&payload) {
-            Ok(Command::Watch { key }) => (key, false),
-            Ok(Command::Unwatch { key }) => (key, true),
-            _ => {
-                return self
-                    .finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
-            }
-        };
-        let Some(client_id) = header.client else {
+        let (Some((target, is_stop)), Some(client_id)) =
+            (WatchTarget::parse(&payload), header.client)
+        else {
             return self.finish_broker_request(number, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR);
         };
         let Some((client, broker_client)) = self.watching_client(client_id, header.user, now)
@@ -78,58 +67,87 @@ impl Hub {
         let requested_at = requested_at.map(|hlc| (hlc.wall_ms(), hlc.counter()));
         let budget = self.memory_budget.clone();
         if let Some(group) = self.group() {
-            if is_stop
-                && group
-                    .watch_starts
-                    .predates_watch(&client, &key, requested_at)
-            {
+            let watch_starts = &group.watch_starts;
+            if is_stop && watch_starts.predates_watch(&client, &target, requested_at) {
                 // The client was answered, or has given up the request, before it asked for the present watch.
                 return self.finish_broker_request(number, ReasonCode::SUCCESS);
             }
-            if is_stop {
-                // Drop notifications that were not published before. A repeated request for an existing watch is still notified.
-                group.standby.drop_matching(|outgoing| {
-                    matches!(&outgoing.kind, OutgoingKind::Notification { client: its, key: its_key, .. }
-                        if *its == client && *its_key == key)
-                });
-            }
             if !group.election.is_synced() {
-                group.changes.insert(&client, Some(&key), &budget);
+                group.changes.insert(&client, Some(&target), &budget);
             }
         }
+        let was_watching = self.is_watching(&client, &target);
         let deadline_ms = expiry_s.map(|seconds| now.mono_ms + u64::from(seconds) * 1000);
         let to = publish
             .checked_response_topic()
             .filter(|topic| topic::requester(topic.as_str()).as_deref() == Some(client_id))
             .zip(publish.correlation_data());
-        let Some((response_topic, correlation_data)) = to else {
+        if let Some((response_topic, correlation_data)) = to {
+            let mut envelope = watch_request(&client, &broker_client, &payload);
+            envelope.request.correlation = correlation_data;
+            envelope.request.properties = properties;
+            envelope.request.may_be_redelivered = true;
+            envelope.deadline_ms = deadline_ms;
+            let to = ReturnAddress {
+                number,
+                response_topic,
+                correlation_data,
+                watch: Some((&client, &target)),
+            };
+            self.submit_for_broker(&envelope, to, now);
+            self.renew_lease(&client, now);
+        } else {
             self.finish_broker_request(number, ReasonCode::SUCCESS);
             self.execute_watch_request(&client, &broker_client, &payload, now);
-            return self.record_watch_start((&client, &key), requested_at);
-        };
-        let mut envelope = watch_request(&client, &broker_client, &payload);
-        envelope.request.correlation = correlation_data;
-        envelope.request.properties = properties;
-        envelope.request.may_be_redelivered = true;
-        envelope.deadline_ms = deadline_ms;
-        let to = ReturnAddress {
-            number,
-            response_topic,
-            correlation_data,
-            watch: Some((&client, &key)),
-        };
-        self.submit_for_broker(&envelope, to, now);
-        self.record_watch_start((&client, &key), requested_at);
-        self.renew_lease(&client, now);
+        }
+        self.record_watch_start((&client, &target), requested_at);
+        // A repeated request for an existing watch is still notified.
+        if was_watching && !self.is_watching(&client, &target) {
+            self.drop_unwatched(&client);
+        }
+    }
+
+    /// Returns whether a client watches this key or pattern.
+    pub(super) fn is_watching(&self, client: &str, target: &WatchTarget) -> bool {
+        match target {
+            WatchTarget::Key(key) => self.service.is_watching(client, key),
+            WatchTarget::Pattern(pattern) => self.service.is_watching_pattern(client, pattern),
+        }
     }
 
     /// Notes that a request about a watch was executed. `at` is its time by the clock of its client.
-    pub(super) fn record_watch_start(&mut self, watch: (&Arc<str>, &Bytes), at: Option<Version>) {
-        let is_watching = self.service.is_watching(watch.0, watch.1);
+    pub(super) fn record_watch_start(
+        &mut self,
+        watch: (&Arc<str>, &WatchTarget),
+        at: Option<Version>,
+    ) {
+        let is_watching = self.is_watching(watch.0, watch.1);
         let budget = self.memory_budget.clone();
         if let Some(group) = self.group() {
             group.watch_starts.record(watch, at, is_watching, &budget);
         }
+    }
+
+    /// Drops the notifications of a client that were set aside for watches which have ended.
+    fn drop_unwatched(&mut self, client: &Arc<str>) {
+        let service = &self.service;
+        let Some(group) = self.broker.as_mut().and_then(|it| it.group.as_mut()) else {
+            return;
+        };
+        let mut steps = 0;
+        group.standby.drop_matching(|outgoing| {
+            let OutgoingKind::Notification {
+                client: its,
+                key,
+                scope,
+                ..
+            } = &outgoing.kind
+            else {
+                return false;
+            };
+            its == client && !service.is_notified(its, key, *scope, &mut steps)
+        });
+        self.service.add_work(steps);
     }
 
     /// Returns the client of a watch by its name in the service, and its rights.
@@ -271,7 +289,7 @@ impl Hub {
     pub(in crate::hub::broker) fn apply_watch_outcome(
         &mut self,
         outcome: &Outcome,
-        (client, key): (&str, &Bytes),
+        (client, target): (&str, &WatchTarget),
         now: ClockReading,
     ) {
         // Every server gives the same answer.
@@ -281,8 +299,7 @@ impl Hub {
         if !self.group().is_some_and(|group| group.is_active(now)) {
             return self.handle_watch_outcome(None, false, now);
         }
-        let mut payload = BytesMut::new();
-        Command::Unwatch { key: key.clone() }.encode(&mut payload);
+        let payload = target.request(true);
         let named_clients = self.broker.as_ref().map(|broker| &broker.named_clients);
         let broker_client = named_clients.and_then(|named_clients| named_clients.get(client));
         let user = broker_client.and_then(|it| it.principal.name().map(str::to_owned));
@@ -293,26 +310,5 @@ impl Hub {
             ..Entry::new(EntryKind::Request { expiry_s: None })
         };
         self.publish_entry(&entry, now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watch_request_is_recognized_in_any_length_encoding() {
-        let zeros = "0".repeat(100);
-        for (text, expected) in [
-            ("*2\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n".to_owned(), true),
-            (format!("*2\r\n${zeros}9\r\nKEYNOTIFY\r\n$1\r\nk\r\n"), true),
-            (
-                "*3\r\n$9\r\nKEYNOTIFY\r\n$1\r\nk\r\n$4\r\nSTOP\r\n".to_owned(),
-                true,
-            ),
-            ("*2\r\n$3\r\nGET\r\n$9\r\nKEYNOTIFY\r\n".to_owned(), false),
-        ] {
-            assert_eq!(is_watch_request(&text.clone().into()), expected, "{text:?}");
-        }
     }
 }
