@@ -9,10 +9,10 @@ fn setting(name: &str) -> Option<u64> {
     Some(text.parse().expect("a number"))
 }
 
-#[test]
-fn every_seed_holds() {
+/// Runs the seeds; `has_patterns` is whether a client watches patterns.
+fn run_seeds(has_patterns: bool) {
     if let Some(seed) = setting("SIMULATION_SEED") {
-        let report = run_group(seed, true);
+        let report = run_group(seed, has_patterns, true);
         for line in &report.trace {
             println!("{line}");
         }
@@ -25,7 +25,7 @@ fn every_seed_holds() {
     let mut total = GroupCounts::default();
     let mut failed = 0;
     for seed in first..first + seeds {
-        let report = run_group(seed, false);
+        let report = run_group(seed, has_patterns, false);
         total += report.metrics;
         if let Some(violation) = report.violation {
             println!("seed {seed}: {violation}");
@@ -57,12 +57,25 @@ fn every_seed_holds() {
         "hardly any end of the broker: {}",
         total.broker_ends
     );
+    assert_eq!(total.gaps > seeds, has_patterns, "{} gaps", total.gaps);
+}
+
+#[test]
+fn every_seed_holds() {
+    run_seeds(false);
+}
+
+#[test]
+fn every_seed_with_patterns_holds() {
+    run_seeds(true);
 }
 
 #[test]
 fn a_seed_is_reproducible() {
     for seed in 0..8 {
-        let (once, again) = (run_group(seed, true), run_group(seed, true));
+        let has_patterns = seed % 2 == 0;
+        let run = || run_group(seed, has_patterns, true);
+        let (once, again) = (run(), run());
         assert!(once.trace.len() > 50, "seed {seed} is idle");
         assert_eq!(once.trace, again.trace, "seed {seed}");
     }

@@ -1,11 +1,11 @@
 //! Checks of the results that clients got against the log of the engine.
-use super::client::{ClientRequest, RequestKind, ResponseContent, WatchState};
-use super::{CLIENTS, GroupSimulation, RECOVERED_MS, RunMetrics, STORM_MS};
+use super::client::{self, ClientRequest, PATTERNS, RequestKind, ResponseContent, WatchState};
+use super::{CLIENTS, GroupSimulation, RECOVERED_MS, ReceivedNotification, RunMetrics, STORM_MS};
 use crate::history::{CallResult, Invocation, Version};
 use crate::shared::KEYS;
 use crate::shared::ground_truth::{GroundTruth, KeyStates};
 use bytes::Bytes;
-use statestore_protocol::{Condition, Event};
+use statestore_protocol::{Condition, Event, Notification};
 use statestored_shared::{EngineKey, EngineValue, Record, RecordContent};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const RESPONSE_DELAY_MS: u64 = 5_000;
 impl GroupSimulation {
     /// Runs a storm and a calm, and checks the invariants.
     pub(super) fn run(&mut self) {
-        for client in 0..CLIENTS {
+        for client in 0..self.clients.len() {
             self.connect(client);
         }
         // Time until the group has a leader.
@@ -53,7 +53,7 @@ impl GroupSimulation {
         self.requires_responses = true;
         // A client that has watched all the time is notified.
         self.check_all_notified(false);
-        for client in 0..CLIENTS {
+        for client in 0..self.clients.len() {
             for (key, watching) in self.clients[client].watches.clone() {
                 // Former watches are checked with the rest.
                 self.set_watch_state(client, key, watching);
@@ -62,6 +62,11 @@ impl GroupSimulation {
         for client in 0..CLIENTS {
             for key in KEYS.iter() {
                 self.make_request(client, RequestKind::Watch(key.clone()));
+            }
+        }
+        if self.clients.len() > CLIENTS {
+            for pattern in PATTERNS.map(Bytes::from_static) {
+                self.make_request(CLIENTS, RequestKind::Watch(pattern));
             }
         }
         self.advance_to(self.now_ms + RESPONSE_DELAY_MS);
@@ -104,7 +109,12 @@ impl GroupSimulation {
             };
             let change = Event::Set(value.clone());
             for (client, watches) in watches.iter().enumerate() {
-                let watching = watches.get(key).copied();
+                let watching = watches.iter().filter(|(its, _)| client::covers(its, key));
+                let watching = watching.map(|(_, state)| *state).max_by_key(|it| match it {
+                    WatchState::Off { .. } => 0,
+                    WatchState::Unknown => 1,
+                    WatchState::On { .. } => 2,
+                });
                 let watching = watching.unwrap_or(WatchState::Off { since_ms: 0 });
                 let told = self.notified[since..].iter();
                 let told = told.filter(|it| it.client == client && it.notification.key == *key);
@@ -150,6 +160,9 @@ impl GroupSimulation {
         }
         self.check_last_states(&truth)?;
         for it in &self.notified {
+            if it.notification.event == Event::Resync {
+                continue;
+            }
             let version = (
                 it.notification.version.wall_ms(),
                 it.notification.version.counter(),
@@ -173,30 +186,36 @@ impl GroupSimulation {
         Ok(())
     }
 
-    /// Checks that a client that watched for long enough after a change was notified of it meanwhile, or of a later change.
+    /// Checks that a client that watched for long enough after a change was notified of it meanwhile, of a later change of the key, or of a
+    /// gap.
     fn check_last_states(&self, truth: &GroundTruth<'_>) -> Result<(), String> {
         for watched in &self.watched {
-            let told = self
-                .notified
-                .iter()
-                .filter(|it| it.client == watched.client && it.notification.key == watched.key);
-            let told = told.map(|it| {
-                let version = &it.notification.version;
-                (it.at_ms, (version.wall_ms(), version.counter()))
+            let told = self.notified.iter().filter(|it| {
+                it.client == watched.client && client::covers(&watched.key, &it.notification.key)
             });
             let told: Vec<_> = told.collect();
             for (index, key, record) in truth.records() {
                 let at_ms = truth.log[index].at_ms;
                 let until_ms = at_ms + NOTIFICATION_DELAY_MS;
-                if *key != watched.key || at_ms < watched.since_ms || until_ms > watched.until_ms {
+                if at_ms < watched.since_ms
+                    || until_ms > watched.until_ms
+                    || !client::covers(&watched.key, key)
+                {
                     continue;
                 }
-                let is_told = |(told_ms, version): &(u64, Version)| {
-                    *told_ms <= until_ms && *version >= record.version
+                let is_told = |it: &&ReceivedNotification| {
+                    let Notification {
+                        key: its,
+                        version,
+                        event,
+                    } = &it.notification;
+                    let version = (version.wall_ms(), version.counter());
+                    let is_gap = *event == Event::Resync && it.at_ms >= at_ms;
+                    it.at_ms <= until_ms && (is_gap || *its == *key && version >= record.version)
                 };
                 if !told.iter().any(is_told) {
                     return Err(format!(
-                        "{watched:?}: was not told in time that the key changed to {:?} at {at_ms}",
+                        "{watched:?}: was not told in time that {key:?} changed to {:?} at {at_ms}",
                         record.version
                     ));
                 }

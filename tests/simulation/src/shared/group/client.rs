@@ -1,6 +1,7 @@
 //! The requests of the broker's clients, and their results.
 use crate::history::{CallResult, Invocation, Version, version};
 use bytes::{Bytes, BytesMut};
+use statestore_protocol::glob::Glob;
 use statestore_protocol::mqtt::{
     Connect, Limits, PacketId, Publish, PublishHeader, Subscribe, Subscription,
 };
@@ -13,15 +14,29 @@ use std::collections::BTreeMap;
 /// Message expiry of requests, in seconds.
 const EXPIRY_S: u32 = 10;
 
+/// Patterns that a client watches. Some keys match both.
+pub(super) const PATTERNS: [&[u8]; 2] = [b"*", b"key?"];
+
+fn is_pattern(name: &[u8]) -> bool {
+    PATTERNS.contains(&name)
+}
+
+/// Returns whether a watch of this key or pattern covers a key, or the gaps of a pattern.
+pub(super) fn covers(watched: &[u8], name: &[u8]) -> bool {
+    watched == name || is_pattern(watched) && !is_pattern(name) && Glob::new(watched).matches(name)
+}
+
 /// A request of a client.
 #[derive(Debug, Clone)]
 pub(super) enum RequestKind {
     Call(Invocation),
+    /// Begins a watch of a key, or of a pattern.
     Watch(Bytes),
     Unwatch(Bytes),
 }
 
 impl RequestKind {
+    /// Returns the key, or the pattern of a watch.
     pub(super) fn key(&self) -> &Bytes {
         match self {
             Self::Call(action) => action.key().expect("no SCAN"),
@@ -59,6 +74,8 @@ impl RequestKind {
                 if_version: None,
             },
             Self::Call(Invocation::Scan { .. }) => unreachable!("nobody scans"),
+            Self::Watch(pattern) if is_pattern(&pattern) => Command::WatchPattern { pattern },
+            Self::Unwatch(pattern) if is_pattern(&pattern) => Command::UnwatchPattern { pattern },
             Self::Watch(key) => Command::Watch { key },
             Self::Unwatch(key) => Command::Unwatch { key },
         }

@@ -1,5 +1,5 @@
 //! The requests of the clients, and the responses and notifications that they receive.
-use super::client::{self, ClientRequest, RequestKind, ResponseContent, WatchState};
+use super::client::{self, ClientRequest, PATTERNS, RequestKind, ResponseContent, WatchState};
 use super::{
     CLIENTS, Event, GroupSimulation, MAX_ATTEMPTS, RESPONSE_TIMEOUT_MS, ReceivedNotification,
 };
@@ -9,7 +9,7 @@ use crate::shared::engine::BASE_MS;
 use bytes::{Bytes, BytesMut};
 use statestore_protocol::mqtt::{Limits, Packet, PubAck, Publish, ReasonCode, decode};
 use statestore_protocol::property::TIMESTAMP;
-use statestore_protocol::{Condition, Hlc, Notification, topic};
+use statestore_protocol::{Condition, Event as ChangeEvent, Hlc, Notification, topic};
 
 /// How often a server may request the state of the group's leader within a second.
 const MAX_JOINS: usize = 3;
@@ -20,8 +20,18 @@ const SETTLING_MS: u64 = 25_000;
 impl GroupSimulation {
     /// Lets a client make a request.
     pub(super) fn make_random_request(&mut self) {
-        let client = self.chance.index(CLIENTS);
+        let client = self.chance.index(self.clients.len());
         let key = self.chance.pick(&KEYS);
+        if client == CLIENTS {
+            let pattern = Bytes::from_static(self.chance.pick(&PATTERNS));
+            let what = match self.chance.below(100) {
+                0..60 => RequestKind::Watch(pattern),
+                60..75 => RequestKind::Unwatch(pattern),
+                75..90 => RequestKind::Watch(key),
+                _ => RequestKind::Unwatch(key),
+            };
+            return self.make_request(client, what);
+        }
         let what = match self.chance.below(100) {
             0..25 => self.set(&key, Condition::Always),
             25..35 => self.set(&key, Condition::IfAbsent),
@@ -264,6 +274,8 @@ impl GroupSimulation {
             Ok(notification) => {
                 self.trace_event(|| format!("client-{client}: {notification:?}"));
                 self.metrics.notified += 1;
+                let is_gap = notification.event == ChangeEvent::Resync;
+                self.metrics.gaps += u64::from(is_gap);
                 self.notified.push(ReceivedNotification {
                     client,
                     notification,
@@ -302,15 +314,15 @@ impl GroupSimulation {
                 }
             }
         }
-        for client in 0..CLIENTS {
-            let key = topic::notification_key(&self.clients[client].id, publish.topic());
-            let Some(key) = key else {
+        for client in 0..self.clients.len() {
+            let its = &self.clients[client];
+            let Some(key) = topic::notification_key(&its.id, publish.topic()) else {
                 continue;
             };
-            if matches!(
-                self.clients[client].watches.get(&key),
-                None | Some(WatchState::Off { .. })
-            ) {
+            let may_watch = its.watches.iter().any(|(watched, state)| {
+                !matches!(state, WatchState::Off { .. }) && client::covers(watched, &key)
+            });
+            if !may_watch {
                 self.violated(format!(
                     "connection {number} notifies client-{client} of {key:?} after it was told that its watch is over"
                 ));

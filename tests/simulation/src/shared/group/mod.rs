@@ -3,12 +3,13 @@
 //! them are simulated.
 //!
 //! The connections of a client never fail. A client sends handwritten requests, and repeats some of them. The log of the engine
-//! is the truth.
+//! is the truth. In some runs, another client watches patterns.
 mod checks;
 mod client;
 mod client_requests;
 mod faults;
 mod member;
+mod run_metrics;
 
 use super::engine::Engine;
 use super::simulated_link::LinkFaults;
@@ -17,12 +18,13 @@ use crate::seeded_rng::SeededRng;
 use bytes::{Bytes, BytesMut};
 use client::{Client, ClientRequest, WatchState};
 use member::Member;
+pub use run_metrics::RunMetrics;
 use statestore_protocol::Notification;
 use statestore_protocol::mqtt::{Limits, decode};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::AddAssign;
 use std::sync::{Arc, Mutex};
 
+/// Number of clients that do not watch patterns.
 const CLIENTS: usize = 3;
 /// Duration of the faults.
 const STORM_MS: u64 = 60_000;
@@ -53,58 +55,6 @@ enum Event {
     BrokerIsBack,
 }
 
-/// Counters of a run.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct RunMetrics {
-    /// Requests.
-    pub requests: u64,
-    /// Requests that were sent more than once.
-    pub repeated: u64,
-    /// Requests that the broker delivered to another server.
-    pub redelivered: u64,
-    /// Requests without a response.
-    pub unanswered: u64,
-    /// Requests that were rejected.
-    pub rejected: u64,
-    /// Changes of the engine.
-    pub changes: u64,
-    /// Notifications that clients got.
-    pub notified: u64,
-    /// Watches that had to be notified of a change, whatever happened in between.
-    pub watched: u64,
-    /// Servers that were killed.
-    pub kills: u64,
-    /// Pauses of servers.
-    pub pauses: u64,
-    /// Connections of servers that were cut.
-    pub cuts: u64,
-    /// Cuts that the server, or the broker, did not notice.
-    pub unnoticed: u64,
-    /// Links to the engine that were cut.
-    pub engine_cuts: u64,
-    /// Ends of the broker.
-    pub broker_ends: u64,
-}
-
-impl AddAssign for RunMetrics {
-    fn add_assign(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.repeated += other.repeated;
-        self.redelivered += other.redelivered;
-        self.unanswered += other.unanswered;
-        self.rejected += other.rejected;
-        self.changes += other.changes;
-        self.notified += other.notified;
-        self.watched += other.watched;
-        self.kills += other.kills;
-        self.pauses += other.pauses;
-        self.cuts += other.cuts;
-        self.unnoticed += other.unnoticed;
-        self.engine_cuts += other.engine_cuts;
-        self.broker_ends += other.broker_ends;
-    }
-}
-
 /// The result of a run.
 #[derive(Debug)]
 pub struct Report {
@@ -126,7 +76,7 @@ struct ReceivedNotification {
     at_ms: u64,
 }
 
-/// A time span in which a client certainly watched a key.
+/// A time span in which a client certainly watched a key or pattern.
 #[derive(Debug)]
 struct WatchSpan {
     client: usize,
@@ -164,7 +114,7 @@ struct GroupSimulation {
 }
 
 impl GroupSimulation {
-    fn new(seed: u64, is_traced: bool) -> Self {
+    fn new(seed: u64, has_patterns: bool, is_traced: bool) -> Self {
         let mut chance = SeededRng::new(seed);
         let engine = Arc::new(Mutex::new(Engine::new(None)));
         engine.lock().unwrap().counts_revisions = seed % 2 == 1;
@@ -192,7 +142,9 @@ impl GroupSimulation {
             members,
             connections: BTreeMap::new(),
             lost: BTreeSet::new(),
-            clients: (0..CLIENTS).map(Client::new).collect(),
+            clients: (0..CLIENTS + usize::from(has_patterns))
+                .map(Client::new)
+                .collect(),
             events: BTreeMap::new(),
             entered: 0,
             requests: Vec::new(),
@@ -485,9 +437,9 @@ impl GroupSimulation {
     }
 }
 
-/// Runs one seed to its end, or to the first violation.
-pub fn run_group(seed: u64, is_traced: bool) -> Report {
-    let mut world = GroupSimulation::new(seed, is_traced);
+/// Runs one seed to its end, or to the first violation. `has_patterns` is whether a client watches patterns.
+pub fn run_group(seed: u64, has_patterns: bool, is_traced: bool) -> Report {
+    let mut world = GroupSimulation::new(seed, has_patterns, is_traced);
     world.run();
     Report {
         seed,
