@@ -2,6 +2,7 @@
 use super::world::{Peer, Store, now};
 use harness::Mosquitto;
 use statestore_protocol::mqtt::{Packet, PublishHeader, ReasonCode};
+use statestore_protocol::topic;
 use std::time::Instant;
 
 /// Number of times that a request is sent, so that every server receives it.
@@ -200,6 +201,52 @@ pub(crate) fn watches_survive_the_group_leader(storage: &str) {
             .all(|text| *text == set("2") || *text == set("3")),
         "{early:?}"
     );
+}
+
+pub(crate) fn watches_of_patterns_survive_the_group_leader(storage: &str) {
+    let broker = Mosquitto::start();
+    let first = server(storage, &broker, "first");
+    first.wait_for_log(LEADS);
+    let mut watcher = Peer::connect(broker.address(), "watcher");
+    let mut writer = Peer::connect(broker.address(), "writer");
+    let mut early = Vec::new();
+    let capabilities = ask(&mut watcher, &["CAPS"], &mut early);
+    assert!(capabilities.ends_with("MATCH\r\n:1\r\n"), "{capabilities}");
+    for watch in [&["?", "MATCH"][..], &["k*", "MATCH"], &["k"]] {
+        let request = [&["KEYNOTIFY"], watch].concat();
+        assert_eq!(ask(&mut watcher, &request, &mut early), "+OK\r\n");
+    }
+    let second = server(storage, &broker, "second");
+    second.wait_for_log(STANDS_BY);
+    second.wait_for_metric("statestored_watches", 3);
+    for value in ["1", "2", "3"] {
+        let before = wait_for_notification(&mut writer, &mut watcher, "k", value);
+        assert_eq!(before, [""; 0], "before {value}");
+    }
+    assert_eq!(early, [""; 0]);
+    // The server is killed, and the new leader notifies of a gap of each pattern.
+    drop(first);
+    second.wait_for_log(LEADS);
+    let mut gaps = Vec::new();
+    while gaps.len() < 2 {
+        let message = watcher.message();
+        if message.payload_bytes() == b"*2\r\n$6\r\nNOTIFY\r\n$6\r\nRESYNC\r\n" {
+            gaps.push(message.topic().to_owned());
+        }
+    }
+    gaps.sort_unstable();
+    let patterns = [&b"?"[..], b"k*"];
+    assert_eq!(gaps, patterns.map(|it| topic::notification("watcher", it)));
+    wait_for_notification(&mut writer, &mut watcher, "k1", "4");
+    for expected in ["+OK\r\n", ":0\r\n"] {
+        let stop = ["KEYNOTIFY", "k*", "MATCH", "STOP"];
+        assert_eq!(ask(&mut watcher, &stop, &mut early), expected);
+    }
+    let set = ask(&mut writer, &["SET", "k1", "5"], &mut early);
+    assert_eq!(set, "+OK\r\n");
+    let before = wait_for_notification(&mut writer, &mut watcher, "z", "6");
+    assert_eq!(before, [""; 0]);
+    assert_eq!(early, [""; 0]);
 }
 
 /// How many watches a server knows.

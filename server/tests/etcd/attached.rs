@@ -98,6 +98,13 @@ fn watches_survive_the_group_leader() {
 }
 
 #[test]
+fn watches_of_patterns_survive_the_group_leader() {
+    let etcd = Etcd::start();
+    let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);
+    keeping::watches_of_patterns_survive_the_group_leader(&storage);
+}
+
+#[test]
 fn the_watches_of_a_silent_client_end_at_all_servers() {
     let etcd = Etcd::start();
     let storage = format!("etcd://127.0.0.1:{}/watched", etcd.port);

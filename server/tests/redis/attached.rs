@@ -24,6 +24,15 @@ fn watches_survive_the_group_leader() {
 }
 
 #[test]
+fn watches_of_patterns_survive_the_group_leader() {
+    let redis = Redis::start();
+    keeping::watches_of_patterns_survive_the_group_leader(&format!(
+        "redis://127.0.0.1:{}",
+        redis.port
+    ));
+}
+
+#[test]
 fn the_watches_of_a_silent_client_end_at_all_servers() {
     let redis = Redis::start();
     let storage = format!("redis://127.0.0.1:{}", redis.port);
