@@ -9,7 +9,7 @@
 //! A request about a watch goes into the [log](entry) of the group, through the broker. Every server executes it when it comes back, in the
 //! same order. One of them, the [leader](election), answers it and notifies the watching clients. So a client that asks two servers is notified once,
 //! and no other server notifies it after a STOP. The other servers set their answers and notifications [aside](standby_buffer). A new leader continues
-//! where the former one may have ended.
+//! where the former one may have ended, and notifies clients that watch patterns of a gap.
 mod changes_since_join;
 mod election;
 mod entry;
