@@ -169,8 +169,13 @@ fn run(
         if let Some(broker) = server.broker() {
             writeln!(stdout, "attaching to {broker}")?;
         }
+        let scheme = if server.http_has_tls() {
+            "https"
+        } else {
+            "http"
+        };
         for address in server.http_addresses() {
-            writeln!(stdout, "http on http://{address}")?;
+            writeln!(stdout, "http on {scheme}://{address}")?;
         }
         stdout.flush()?;
         drop(stdout);

@@ -1,5 +1,5 @@
 //! The configuration that a server runs with, and the change of it by a reload.
-use crate::config::{Config, Options, ProcessSettings, Token};
+use crate::config::{Config, HttpTokens, Options, ProcessSettings};
 use crate::config_error::ConfigError;
 use statestored_access::{Authenticator, Policy, Users};
 use statestored_broker::hub::HubLimits;
@@ -11,8 +11,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct RunningConfig {
     pub(crate) options: Options,
-    /// Token of the HTTP port.
-    pub(crate) token: Option<Token>,
     pub(crate) listening: Vec<BoundAddress>,
     pub(crate) unix_mode: u32,
     pub(crate) tls: ActiveTls,
@@ -27,7 +25,7 @@ impl RunningConfig {
         let authenticator = &config.authenticator;
         let addresses = anonymous_exposure::resolve(&config.listeners);
         anonymous_exposure::check(&addresses, &config.listener_config, authenticator)?;
-        let mut needs_restart = self.options.needing_restart(&config.options);
+        let needs_restart = self.options.needing_restart(&config.options);
         // The users change at once, the listeners at the next start only.
         let listener_config = ListenerConfig {
             tls: config
@@ -48,15 +46,6 @@ impl RunningConfig {
                 }
             },
         )?;
-        let is_same_token = match (&self.token, config.admin.and_then(|admin| admin.token)) {
-            (Some(token), Some(other)) => token.equals(&other),
-            (None, None) => true,
-            _ => false,
-        };
-        let name = "http-token-file";
-        if !is_same_token && !needs_restart.iter().any(|it| it == name) {
-            needs_restart.push(name.into());
-        }
         // A policy that has to wait for the options on which it depends.
         let is_deferred = self.options.is_deferred(&config.options, "policy-file");
         let policy = if is_deferred {
@@ -68,6 +57,7 @@ impl RunningConfig {
             authenticator: config.authenticator,
             policy,
             tls: config.listener_config.tls,
+            admin: config.admin.map(|admin| (admin.tokens.get(), admin.tls)),
             process: config.process,
             limits: (config.limits, config.service),
             needs_restart,
@@ -84,6 +74,8 @@ pub(crate) struct ReloadedConfig {
     pub(crate) policy: PolicyUpdate,
     /// Certificates of TLS; `None` if they do not change.
     pub(crate) tls: Option<Tls>,
+    /// Tokens and certificates of the HTTP port; `None` if they do not change.
+    pub(crate) admin: Option<(HttpTokens, Option<Tls>)>,
     /// Settings of the process; `None` if they do not change.
     pub(crate) process: Option<ProcessSettings>,
     /// Limits of clients and of the store.

@@ -1,5 +1,5 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
-use crate::admin::{self, AdminServer, ServerState};
+use crate::admin::{self, AdminSecrets, AdminServer, ServerState};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -68,7 +68,6 @@ impl Server {
             Some(source) => {
                 let running = RunningConfig {
                     options: config.options,
-                    token: config.admin.as_ref().and_then(|admin| admin.token.clone()),
                     listening: listening.clone(),
                     unix_mode,
                     tls: rules.tls.clone(),
@@ -147,6 +146,11 @@ impl Server {
         self.admin.as_ref().map_or(&[], AdminServer::addresses)
     }
 
+    /// Returns whether the HTTP port has TLS.
+    pub fn http_has_tls(&self) -> bool {
+        self.admin.as_ref().is_some_and(AdminServer::has_tls)
+    }
+
     /// Returns the network addresses of the listeners, with ports resolved.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -208,6 +212,7 @@ impl Server {
             tls,
             connection_limiter,
             limits,
+            admin_secrets: self.admin.as_ref().map(|admin| admin.secrets().clone()),
             attach: self.attach,
         };
         let admin = self.admin;
@@ -233,6 +238,7 @@ struct ServerInputs<S> {
     tls: ActiveTls,
     connection_limiter: ConnectionLimiter,
     limits: HandshakeLimits,
+    admin_secrets: Option<AdminSecrets>,
     attach: Option<AttachConfig>,
 }
 
@@ -247,6 +253,9 @@ impl<S> ServerInputs<S> {
         self.limits.set(limits);
         if let Some(tls) = change.tls.take() {
             self.tls.set(tls);
+        }
+        if let (Some(secrets), Some((tokens, tls))) = (&self.admin_secrets, change.admin.take()) {
+            secrets.replace(tokens, tls);
         }
         let (tls, authenticator) = (self.tls.get(), &change.authenticator);
         let (listening, tls) = (&self.bound_addresses[..], tls.as_ref());
@@ -442,6 +451,7 @@ mod tests {
             tls: ActiveTls::new(None),
             connection_limiter: limiter.clone(),
             limits: HandshakeLimits::new(&HubLimits::default()),
+            admin_secrets: None,
             attach: None,
         };
         let server = Box::pin(serve_all(driver, committer, inputs, std::future::pending()));

@@ -1,5 +1,7 @@
 """Effects of the options of authentication, authorization and TLS, as in ``local_options``."""
 
+import ssl
+
 from option_group import OK, Group, effect
 from optioned import trust
 from peer import Refused
@@ -165,4 +167,39 @@ class CertificatesOrPasswords(Group):
         assert self._dial(None, user="ann", password="wrong") == BAD_USER
 
 
-GROUPS = [OneUser, SignedTokens, Network, Certificates, CertificatesOrPasswords]
+class HttpCertificates(Group):
+    """An HTTP port with TLS, which requires certificates of clients."""
+
+    def options(self):
+        self.tls = self.tools.certificates
+        certificate, key = self.tls.server
+        return {
+            "http": "https://127.0.0.1:0",
+            "http-tls-cert": certificate,
+            "http-tls-key": key,
+            "http-tls-client-ca": self.tls.authority.ca,
+        }
+
+    def _status(self, files):
+        """The status of a request; None if the connection is refused, by either side."""
+        try:
+            return self.server.request("GET", "/healthz", tls=trust(self.tls.authority, files))[0]
+        except (ConnectionError, ssl.SSLError):
+            return None
+
+    @effect
+    def http_tls_cert(self):
+        assert self._status(self.tls.client) == 200
+
+    http_tls_key = http_tls_cert
+
+    @effect
+    def http_tls_client_ca(self):
+        assert self._status(None) is None
+        assert self._status(self.tls.client) == 200
+
+    def settle(self):
+        """There are no connections of MQTT."""
+
+
+GROUPS = [OneUser, SignedTokens, Network, Certificates, CertificatesOrPasswords, HttpCertificates]

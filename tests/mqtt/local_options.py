@@ -19,14 +19,18 @@ class Process(Group):
     """Listeners, HTTP, logs, and storage in memory."""
 
     def options(self):
-        token = self.folder / "token"
-        token.write_text("a token of the operator\n".replace(" ", "-"))
+        operate, read, metrics = (self.folder / name for name in ("token", "read-token", "metrics-token"))
+        operate.write_text("a-token-of-the-operator\n")
+        read.write_text("a-token-of-a-reader\n")
+        metrics.write_text("a-token-of-prometheus\n")
         return {
             "listen": ["tcp://127.0.0.1:0", f"unix://{self.folder}/socket", "ws://127.0.0.1:0"],
             "unix-mode": "0640",
             "ws-allow-origin": ["https://page.example"],
             "storage": "memory",
-            "http-token-file": token,
+            "http-token-file": operate,
+            "http-read-token-file": read,
+            "http-metrics-token-file": metrics,
             "http-host": ["metrics.example"],
             "metrics-names": "both",
             "metrics-namespace": "plant",
@@ -64,6 +68,19 @@ class Process(Group):
     def http_token_file(self):
         for token, status in [("a-token-of-the-operator", 200), ("a-token-of-another", 401)]:
             assert self.server.request("POST", "/api/reload", {"Authorization": f"Bearer {token}"})[0] == status
+
+    def _status(self, path, token):
+        return self.server.request("GET", path, {"Authorization": f"Bearer {token}"})[0]
+
+    @effect
+    def http_read_token_file(self):
+        assert self._status("/api/keys", "a-token-of-a-reader") == 200
+        assert self._status("/api/keys", "a-token-of-another") == 401
+
+    @effect
+    def http_metrics_token_file(self):
+        assert self._status("/metrics", "a-token-of-prometheus") == 200
+        assert self._status("/metrics", "a-token-of-another") == 401
 
     @effect
     def http_host(self):

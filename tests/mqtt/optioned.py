@@ -98,7 +98,7 @@ class Served:
         lines = [self.process.stdout.readline().strip() for _ in range(count)]
         assert all(lines), (lines, self.log())
         self.addresses = [line.removeprefix("listening on ") for line in lines if line.startswith("listening on ")]
-        self.http = next((line.removeprefix("http on http://") for line in lines if line.startswith("http on ")), None)
+        self.http = next((line.partition("://")[2] for line in lines if line.startswith("http on ")), None)
 
     def port(self, place=0):
         return int(self.addresses[place].rsplit(":", 1)[1])
@@ -138,9 +138,12 @@ class Served:
         self._opened.clear()
         until("no connections", lambda: self.metric("statestored_connections") == 0)
 
-    def request(self, method, path, headers=None, body=None):
-        """Sends an HTTP request; returns status and body."""
-        connection = http.client.HTTPConnection(self.http, timeout=HANG_TIMEOUT)
+    def request(self, method, path, headers=None, body=None, tls=None):
+        """Sends an HTTP request, with a TLS context over TLS; returns status and body."""
+        if tls:
+            connection = http.client.HTTPSConnection(self.http, timeout=HANG_TIMEOUT, context=tls)
+        else:
+            connection = http.client.HTTPConnection(self.http, timeout=HANG_TIMEOUT)
         try:
             connection.request(method, path, body, headers or {})
             answer = connection.getresponse()

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 import optioned
-from access_options import NOT_AUTHORIZED, Certificates, CertificatesOrPasswords, OneUser, SignedTokens, refusal
+from access_options import NOT_AUTHORIZED, Certificates, CertificatesOrPasswords, HttpCertificates, OneUser, SignedTokens, refusal
 from authority import Authority
 from local_options import Audit, ByteRate, ClientLimits, Process, RequestRate, StoreLimits
 from option_group import Group
@@ -18,12 +18,13 @@ BEFORE = {
     SignedTokens: {"jwks-file": None, "jwt-issuer": "https://other.example", "jwt-audience": ["else"], "jwt-leeway": None},
     Certificates: {"tls-cert": None, "tls-key": None, "tls-client-ca": None, "tls-client-crl": None},
     CertificatesOrPasswords: {"tls-client-cert": None, "tls-user": None, "users-file": "other-users"},
+    HttpCertificates: {"http-tls-cert": None, "http-tls-key": None, "http-tls-client-ca": None},
     StoreLimits: {"max-keys": None, "max-bytes": None, "limit-prefix": None, "max-watches": None, "max-session-bytes": None},
     ClientLimits: {"max-connections": None, "max-sessions": None, "max-packet-bytes": None},
     RequestRate: {"max-request-rate": None},
     ByteRate: {"max-byte-rate": None},
     Audit: {"audit-keys": None, "audit-rate": 0},
-    Process: {"log": "warn"},
+    Process: {"log": "warn", "http-token-file": "other-token", "http-read-token-file": None, "http-metrics-token-file": None},
 }
 TABLE = [(group, option) for group, options in BEFORE.items() for option in options]
 RELOADED = {option for _, option in TABLE}
@@ -32,11 +33,12 @@ RELOADED = {option for _, option in TABLE}
 def former(group, option):
     """Returns the options of before the reload, in which this option differs."""
     options, value = dict(group.given), BEFORE[type(group)][option]
-    if option in ("tls-cert", "tls-key"):
+    if option.endswith(("tls-cert", "tls-key")):
         # A certificate and its key change together.
         folder = group.folder / "other-authority"
         folder.mkdir()
-        options["tls-cert"], options["tls-key"] = Authority(folder).issue("localhost")
+        port = "http-" if option.startswith("http-") else ""
+        options[f"{port}tls-cert"], options[f"{port}tls-key"] = Authority(folder).issue("localhost")
     elif option == "tls-client-ca":
         # The list of revoked certificates needs an authority.
         del options[option], options["tls-client-crl"]
@@ -46,7 +48,7 @@ def former(group, option):
         del options[option]
     else:
         options[option] = value
-    for name, text in [("other-password", "wrong\n"), ("other-users", "bob:secret\n")]:
+    for name, text in [("other-password", "wrong\n"), ("other-users", "bob:secret\n"), ("other-token", "a-token-of-a-former-one\n")]:
         if value == name:
             options[option] = group.folder / name
             options[option].write_text(text)

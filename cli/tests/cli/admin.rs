@@ -134,11 +134,14 @@ fn a_reload_names_the_options_that_need_a_restart() {
     let reloaded = reload();
     assert_eq!(reloaded.code, Some(1));
     let text = String::from_utf8(reloaded.stdout).unwrap();
-    let options = "metrics-names, trusted-proxy, http-token-file";
+    let options = "metrics-names, trusted-proxy";
     assert!(
         text.ends_with(&format!("needs a restart: {options}\n")),
         "{text}"
     );
+    reload().assert_error(4, "not the token");
+    std::fs::write(folder.path().join("own"), "another-token-that-comes-later").unwrap();
+    assert_eq!(reload().code, Some(1));
 }
 
 #[test]
@@ -335,7 +338,7 @@ fn health_has_exit_codes() {
     );
     nothing.assert_error(3, "no answer in time");
     for bad in [
-        "https://127.0.0.1:1",
+        "ftp://127.0.0.1:1",
         "127.0.0.1:9883",
         "http://a@b:1",
         "http://a:1/x",

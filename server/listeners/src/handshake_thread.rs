@@ -409,7 +409,7 @@ async fn tls_handshake(
         Ok(stream) => stream,
         Err((error, mut socket)) => {
             linger(&mut socket).await;
-            return Err(with_advice(error));
+            return Err(with_advice(error, "--tls-client-ca"));
         }
     };
     let certificates = stream.get_ref().1.peer_certificates();
@@ -425,7 +425,7 @@ async fn tls_handshake(
 }
 
 /// Shuts the stream down and discards further input, since closing it with unread input would discard the last output.
-async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+pub(super) async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let until_closed = async {
         stream.shutdown().await?;
         let mut thrown_away = [0; 1024];

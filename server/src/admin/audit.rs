@@ -4,6 +4,7 @@ use super::request_authorizer::{AccessLevel, RequestRefusal};
 use hyper::StatusCode;
 use statestored_broker::audit::{self, LineKind, LineLimiter, OmittedLines};
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -109,19 +110,12 @@ impl AuditTrail {
         authorization: Result<AccessLevel, RequestRefusal>,
         status: StatusCode,
     ) {
-        let mut lines = self.lines.borrow_mut();
-        let address = Some(peer.ip());
-        if !lines.admits(
-            LineKind::Admin,
-            "",
-            address,
-            MAX_LINES_PER_SECOND,
-            self.now_ms(),
-        ) {
+        if !self.admits_line_about(peer) {
             return;
         }
         let why = match authorization {
             Err(refusal) => refusal.reason().trim_end(),
+            Ok(rights) if rights.is_of_token() => "the token does not allow this",
             Ok(_) => "no token was given",
         };
         tracing::warn!(
@@ -133,6 +127,35 @@ impl AuditTrail {
             why,
             "a request to the HTTP port was denied"
         );
+    }
+
+    /// Logs a TLS handshake that failed. Clients that only close the connection, such as port scans, are logged at the debug level.
+    pub(super) fn log_failed_handshake(&self, peer: SocketAddr, error: &io::Error) {
+        let is_probe = matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+        );
+        if is_probe || !self.admits_line_about(peer) {
+            return tracing::debug!(%peer, "a TLS handshake of the HTTP port failed: {error}");
+        }
+        tracing::warn!(
+            target: audit::ADMIN,
+            event = "denied",
+            %peer,
+            why = %error,
+            "a TLS handshake of the HTTP port failed"
+        );
+    }
+
+    /// Returns whether another line about a refusal of this peer is within the limit.
+    fn admits_line_about(&self, peer: SocketAddr) -> bool {
+        self.lines.borrow_mut().admits(
+            LineKind::Admin,
+            "",
+            Some(peer.ip()),
+            MAX_LINES_PER_SECOND,
+            self.now_ms(),
+        )
     }
 
     /// Logs the numbers of omitted lines, as long as it is polled.

@@ -6,8 +6,8 @@
 //! | a connection | is closed |
 //! |---|---|
 //! | waits for a request, the rest of one, or until its response is read | first |
-//! | sent a request without the token, and is being answered | if there is none of the former |
-//! | sent a request with the token, and is being answered | never |
+//! | sent a request without the token for changes, and is being answered | if there is none of the former |
+//! | sent a request with it, and is being answered | never |
 //!
 //! Among these, the network with the most connections loses the one that has been idle for longest. A client that fills the port
 //! therefore closes its own connections, and a probe is always answered.

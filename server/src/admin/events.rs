@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel, error::TrySendError};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Maximum number of viewers. Beyond it, a viewer with the token takes the place of the first one without.
+/// Maximum number of viewers. Beyond it, a viewer takes the place of the first one with fewer rights.
 const MAX_SUBSCRIBERS: usize = 16;
 /// Number of events that a slow viewer may be behind. Beyond it, the viewer misses events.
 const MAX_LAG: usize = 2;
@@ -22,7 +22,7 @@ const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct EventSubscriber {
     sender: Sender<io::Result<Bytes>>,
-    has_token: bool,
+    rights: AccessLevel,
 }
 
 /// All viewers, oldest first.
@@ -32,12 +32,11 @@ pub(super) struct EventSubscribers(RefCell<Vec<EventSubscriber>>);
 impl EventSubscribers {
     /// Returns a stream of all figures from now on.
     pub(super) fn subscribe(&self, rights: AccessLevel) -> Reply {
-        let has_token = rights == AccessLevel::Full;
         let mut viewers = self.0.borrow_mut();
         viewers.retain(|viewer| !viewer.sender.is_closed());
         if viewers.len() >= MAX_SUBSCRIBERS {
-            let replaced = viewers.iter().position(|viewer| !viewer.has_token);
-            let Some(replaced) = replaced.filter(|_| has_token) else {
+            let replaced = viewers.iter().position(|viewer| viewer.rights < rights);
+            let Some(replaced) = replaced else {
                 let why = "there are too many viewers: close another page, or give the token\n";
                 return reply::text(StatusCode::SERVICE_UNAVAILABLE, why);
             };
@@ -45,7 +44,7 @@ impl EventSubscribers {
             viewers.remove(replaced);
         }
         let (sender, parts) = channel(MAX_LAG);
-        viewers.push(EventSubscriber { sender, has_token });
+        viewers.push(EventSubscriber { sender, rights });
         reply::content(
             StatusCode::OK,
             "text/event-stream",

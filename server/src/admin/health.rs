@@ -220,7 +220,7 @@ fn report(
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let (reasons, warnings) = if rights >= AccessLevel::Read {
+    let (reasons, warnings) = if rights >= AccessLevel::Metrics {
         (reasons, warnings)
     } else {
         (&[][..], &[][..])

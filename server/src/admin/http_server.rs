@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use statestored_listeners::{ActiveTls, accept_https, renew};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
@@ -20,10 +21,13 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+/// Time limit for a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which an idle connection is closed.
@@ -34,9 +38,10 @@ const MAX_HEADERS: usize = 64;
 /// Pause of accepting after a failure, such as too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves the port until the server has stopped.
+/// Serves the port until the server has stopped, with TLS if there are certificates.
 pub(super) async fn serve(
     listeners: Vec<TcpListener>,
+    tls: Option<ActiveTls>,
     authorizer: Rc<RequestAuthorizer>,
     app: Rc<AppState>,
 ) {
@@ -46,6 +51,9 @@ pub(super) async fn serve(
         Err(error) => return tracing::error!(%error, "the HTTP port cannot be served"),
     };
     let mut connections = JoinSet::new();
+    if let Some(tls) = tls.clone() {
+        connections.spawn_local(renew(tls));
+    }
     let limiter = ConnectionLimiter::default();
     let mut events = std::pin::pin!(app.event_subscribers.publish(async || app.status().await));
     let mut report = std::pin::pin!(app.audit_trail.report_omitted_lines());
@@ -64,8 +72,13 @@ pub(super) async fn serve(
                     if admission != connection_limiter::Admission::Full {
                         limiter.insert(address.ip(), |permit| {
                             let (authorizer, app) = (Rc::clone(&authorizer), Rc::clone(&app));
-                            let connection = serve_connection(stream, address, permit, authorizer, app);
-                            connections.spawn_local(connection)
+                            let tls = tls.clone();
+                            connections.spawn_local(async move {
+                                match tls {
+                                    Some(tls) => serve_tls(stream, tls, address, permit, authorizer, app).await,
+                                    None => serve_connection(stream, address, permit, authorizer, app).await,
+                                }
+                            })
                         });
                     }
                     if admission == connection_limiter::Admission::Evicted {
@@ -92,9 +105,35 @@ async fn accept(listeners: &[tokio::net::TcpListener]) -> io::Result<(TcpStream,
     .await
 }
 
-/// Answers the requests of one connection.
-async fn serve_connection(
+/// Completes the TLS handshake of one connection, and answers its requests. Handshakes do not wait for each other.
+async fn serve_tls(
     stream: TcpStream,
+    tls: ActiveTls,
+    peer: SocketAddr,
+    permit: Rc<ConnectionPermit>,
+    authorizer: Rc<RequestAuthorizer>,
+    app: Rc<AppState>,
+) {
+    let Some(tls) = tls.get() else {
+        return tracing::error!("the HTTP port has no certificate");
+    };
+    let handshake = Box::pin(accept_https(&tls, stream));
+    match timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        Ok(Ok(stream)) => {
+            permit.touch();
+            serve_connection(Box::new(stream), peer, permit, authorizer, app).await;
+        }
+        Ok(Err(error)) => app.audit_trail.log_failed_handshake(peer, &error),
+        Err(_) => {
+            let error = io::Error::from(io::ErrorKind::TimedOut);
+            app.audit_trail.log_failed_handshake(peer, &error);
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
     peer: SocketAddr,
     permit: Rc<ConnectionPermit>,
     authorizer: Rc<RequestAuthorizer>,

@@ -14,7 +14,7 @@
 //!
 //! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It
 //! asks that thread through [`ServerHandle`], in questions whose answers take a bounded time. Metrics of the storage are read
-//! directly from its counters. HTTP is without TLS: put a proxy in front for that.
+//! directly from its counters. The TLS handshake of a connection is a part of its task, and has a time limit.
 mod api;
 mod app_state;
 mod attached;
@@ -42,9 +42,10 @@ mod response_body;
 mod routes;
 mod status;
 
-pub use crate::config::{AdminConfig, MetricNames, Token};
+pub use crate::config::{AdminConfig, HttpTokens, MetricNames, Token};
 pub use crate::http_address::HttpAddress;
 
+use crate::config::{ActiveTokens, TokenRole};
 use crate::error::ServerError;
 use crate::server_handle::ServerHandle;
 use crate::storage_config::StorageConfig;
@@ -52,7 +53,7 @@ use app_state::AppState;
 use request_authorizer::RequestAuthorizer;
 use statestored_link::single_threaded_runtime;
 use statestored_listeners::ListenError;
-use statestored_listeners::{self, BoundAddress, check_free};
+use statestored_listeners::{self, ActiveTls, BoundAddress, Tls, check_free};
 use statestored_storage::StorageMetrics;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -83,12 +84,43 @@ pub(crate) struct AdminListener {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     config: AdminConfig,
+    tls: Option<ActiveTls>,
+}
+
+/// The secrets of the port that a reload replaces. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct AdminSecrets {
+    tokens: ActiveTokens,
+    /// Certificates; `None` without TLS.
+    tls: Option<ActiveTls>,
+}
+
+impl AdminSecrets {
+    /// Replaces the tokens, and the certificates if the port has TLS. Logs the options of changed tokens.
+    pub(crate) fn replace(&self, tokens: HttpTokens, tls: Option<Tls>) {
+        let changed: Vec<_> = self
+            .tokens
+            .replace(tokens)
+            .into_iter()
+            .map(TokenRole::option)
+            .collect();
+        if !changed.is_empty() {
+            tracing::info!(
+                "tokens of the HTTP port have changed: {}",
+                changed.join(", ")
+            );
+        }
+        if let (Some(active), Some(tls)) = (&self.tls, tls) {
+            active.set(tls);
+        }
+    }
 }
 
 /// The thread that serves the port; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
     addresses: Vec<SocketAddr>,
+    secrets: AdminSecrets,
     state: Option<watch::Sender<ServerState>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -99,8 +131,12 @@ impl AdminListener {
         let bind = || {
             let addresses = config.address.resolve()?;
             // The name may resolve to another address than before.
-            if config.token.is_none() && !addresses.iter().all(|it| it.ip().is_loopback()) {
+            if config.tokens.is_empty() && !addresses.iter().all(|it| it.ip().is_loopback()) {
                 let why = "other machines can reach it, and there is no token";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
+            if config.address.has_tls() != config.tls.is_some() {
+                let why = "https:// needs a certificate, and http:// has none";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
             check_free(&addresses, former)?;
@@ -122,6 +158,7 @@ impl AdminListener {
         Ok(Self {
             listeners,
             addresses,
+            tls: config.tls.clone().map(|tls| ActiveTls::new(Some(tls))),
             config,
         })
     }
@@ -133,6 +170,10 @@ impl AdminListener {
         storage: &StorageConfig,
     ) -> Result<AdminServer, ServerError> {
         let addresses = self.addresses.clone();
+        let secrets = AdminSecrets {
+            tokens: self.config.tokens.clone(),
+            tls: self.tls.clone(),
+        };
         let (stage, stages) = watch::channel(ServerState::Loading);
         let data_dir = match storage {
             StorageConfig::Durable(path) => Some(path.clone()),
@@ -142,7 +183,8 @@ impl AdminListener {
         let run = move || {
             let room = AppState::new(control, stages, data_dir, self.config.clone());
             let gate = RequestAuthorizer::new(&self.addresses, self.config);
-            let serving = http_server::serve(self.listeners, Rc::new(gate), Rc::new(room));
+            let serving =
+                http_server::serve(self.listeners, self.tls, Rc::new(gate), Rc::new(room));
             let local = LocalSet::new();
             local.block_on(&runtime, serving);
             // Dropped within the runtime.
@@ -158,6 +200,7 @@ impl AdminListener {
             .map_err(ServerError::Runtime)?;
         Ok(AdminServer {
             addresses,
+            secrets,
             state: Some(stage),
             thread: Some(thread),
         })
@@ -168,6 +211,16 @@ impl AdminServer {
     /// Returns the addresses where it listens.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Returns whether it has TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.secrets.tls.is_some()
+    }
+
+    /// Returns the secrets, which a reload may replace.
+    pub(crate) fn secrets(&self) -> &AdminSecrets {
+        &self.secrets
     }
 
     /// Sets the stage of the server.

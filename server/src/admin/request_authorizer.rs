@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `Host` names an address of this port, `localhost`, or a configured name; checks of health in HTTP/1.0 need none | DNS rebinding |
 //! | `Origin` is the same host, and `Sec-Fetch-Site` this site | requests that another page has a browser send |
-//! | `Authorization: Bearer` has the token, never a cookie | the same, and clients without the token |
+//! | `Authorization: Bearer` has a token, never a cookie | the same, and clients without a token |
 //! | no `Transfer-Encoding`, and no body but with POST | request smuggling |
 use super::reply::{self, Reply};
-use crate::config::{AdminConfig, Token};
+use crate::config::{ActiveTokens, AdminConfig, TokenRole};
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use hyper::http::HeaderValue;
 use hyper::http::request::Parts;
@@ -23,10 +23,31 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) enum AccessLevel {
     /// Learn whether the server is alive.
     Liveness,
-    /// See metrics, and, where any local user may read all keys over MQTT, keys, values and clients.
+    /// See metrics, and the reasons of health checks. The request had a token.
+    Metrics,
+    /// See metrics, and, where any local user may read all keys over MQTT, keys, values and clients. Local users need no token.
     Read,
-    /// See everything and change something. The request had the token.
+    /// See everything. The request had a token.
+    ReadAll,
+    /// See everything and change something. The request had a token.
     Full,
+}
+
+impl AccessLevel {
+    /// Returns whether the request certainly had a token. A token for metrics adds nothing to the rights of a local user.
+    pub(super) fn is_of_token(self) -> bool {
+        matches!(self, Self::Metrics | Self::ReadAll | Self::Full)
+    }
+}
+
+impl From<TokenRole> for AccessLevel {
+    fn from(role: TokenRole) -> Self {
+        match role {
+            TokenRole::Metrics => Self::Metrics,
+            TokenRole::Read => Self::ReadAll,
+            TokenRole::Operate => Self::Full,
+        }
+    }
 }
 
 /// A refusal of a request.
@@ -42,10 +63,18 @@ impl RequestRefusal {
         self.reason
     }
 
-    /// Creates the refusal of a request that needs the token.
+    /// Creates the refusal of a request that needs a token.
     pub(super) fn unauthorized(why: &'static str) -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
+            reason: why,
+        }
+    }
+
+    /// Creates the refusal of a request whose token has too few rights.
+    pub(super) fn forbidden(why: &'static str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
             reason: why,
         }
     }
@@ -72,7 +101,7 @@ impl From<RequestRefusal> for Reply {
 pub(super) struct RequestAuthorizer {
     addresses: Vec<IpAddr>,
     hosts: Vec<String>,
-    token: Option<Token>,
+    tokens: ActiveTokens,
 }
 
 impl RequestAuthorizer {
@@ -80,7 +109,7 @@ impl RequestAuthorizer {
         Self {
             addresses: addresses.iter().map(SocketAddr::ip).collect(),
             hosts: config.hosts,
-            token: config.token,
+            tokens: config.tokens,
         }
     }
 
@@ -151,24 +180,19 @@ impl RequestAuthorizer {
     fn access_level(&self, request: &Parts) -> Result<AccessLevel, RequestRefusal> {
         let mut given = request.headers.get_all(AUTHORIZATION).iter();
         let (first, second) = (given.next(), given.next());
-        let Some(first) = first else {
-            let is_local = self.addresses.iter().all(IpAddr::is_loopback);
-            return Ok(if is_local {
-                AccessLevel::Read
-            } else {
-                AccessLevel::Liveness
-            });
-        };
-        let is_token = second.is_none()
-            && self
-                .token
-                .as_ref()
-                .zip(bearer(first))
-                .is_some_and(|(token, given)| token.matches(given));
-        if is_token {
-            Ok(AccessLevel::Full)
+        let without_token = if self.addresses.iter().all(IpAddr::is_loopback) {
+            AccessLevel::Read
         } else {
-            Err(RequestRefusal::unauthorized("this is not the token\n"))
+            AccessLevel::Liveness
+        };
+        let Some(first) = first else {
+            return Ok(without_token);
+        };
+        let given = bearer(first).filter(|_| second.is_none());
+        match given.and_then(|given| self.tokens.role_of(given)) {
+            // A token takes no rights away.
+            Some(role) => Ok(without_token.max(role.into())),
+            None => Err(RequestRefusal::unauthorized("this is not the token\n")),
         }
     }
 }

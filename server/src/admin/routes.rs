@@ -94,6 +94,7 @@ impl Route {
     fn required_access(self, method: &Method) -> AccessLevel {
         match self {
             Self::Page(_) | Self::Health | Self::Readiness => AccessLevel::Liveness,
+            Self::Metrics | Self::Status => AccessLevel::Metrics,
             _ if self.is_mutation(method) => AccessLevel::Full,
             _ => AccessLevel::Read,
         }
@@ -163,13 +164,9 @@ async fn check_and_dispatch(
     if !changes && !body.is_end_stream() {
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
-    if rights < route.required_access(&parts.method) {
-        let why = if app.config.token.is_some() {
-            "this needs the token\n"
-        } else {
-            "this needs a token, and the server has none: start it with --http-token-file\n"
-        };
-        return RequestRefusal::unauthorized(why).into();
+    let required = route.required_access(&parts.method);
+    if rights < required {
+        return insufficient_rights(rights, required, app).into();
     }
     if route.shows_entries() && !may_read_entries(app, rights).await {
         let why = "keys, values and clients are shown to every local user only where each could connect without credentials: \
@@ -182,10 +179,30 @@ async fn check_and_dispatch(
     }
 }
 
-/// Returns whether keys, values and clients may be shown: with the token, or if any local user may connect and read all keys over
+/// Returns the refusal of a request that needs more rights.
+fn insufficient_rights(
+    rights: AccessLevel,
+    required: AccessLevel,
+    app: &AppState,
+) -> RequestRefusal {
+    if rights.is_of_token() {
+        return RequestRefusal::forbidden(if required == AccessLevel::Full {
+            "this needs the token of --http-token-file\n"
+        } else {
+            "this needs the token of --http-read-token-file or --http-token-file\n"
+        });
+    }
+    RequestRefusal::unauthorized(if app.config.tokens.is_empty() {
+        "this needs a token, and the server has none: give it one with --http-token-file\n"
+    } else {
+        "this needs the token\n"
+    })
+}
+
+/// Returns whether keys, values and clients may be shown: with a token for them, or if any local user may connect and read all keys over
 /// MQTT.
 async fn may_read_entries(app: &AppState, rights: AccessLevel) -> bool {
-    rights >= AccessLevel::Full
+    rights >= AccessLevel::ReadAll
         || app
             .read_metrics()
             .await

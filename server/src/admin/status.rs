@@ -27,7 +27,7 @@ impl AppState {
             "reasons": reasons,
             "warnings": warnings,
             "is_open": metrics.map(|metrics| metrics.allows_anonymous),
-            "has_token": self.config.token.is_some(),
+            "has_token": !self.config.tokens.is_empty(),
             "watches": metrics.map(|metrics| metrics.watches),
             "counts": metrics.map(counts),
             "requests": metrics.map(requests),

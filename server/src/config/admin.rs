@@ -1,9 +1,10 @@
 //! Options of the HTTP port for operators.
-use super::{AdminConfig, MetricNames, Token};
+use super::http_tls::HttpTlsOptions;
+use super::{AdminConfig, HttpTokens, MetricNames, Token};
 use crate::config_error::ConfigError;
 use crate::http_address::HttpAddress;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Default address of `--http` without a value.
 const DEFAULT: &str = "http://127.0.0.1:9883";
@@ -12,7 +13,7 @@ const DEFAULT: &str = "http://127.0.0.1:9883";
 #[derive(Debug, Args)]
 pub(super) struct AdminOptions {
     /// Serve metrics, health and a web page over HTTP, without a URL on http://127.0.0.1:9883. An address that other machines can
-    /// reach needs --http-token-file
+    /// reach needs a token. With https://HOST:PORT, it needs --http-tls-cert
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = DEFAULT)]
     #[allow(clippy::doc_markdown, reason = "help is plain text")]
     http: Option<HttpAddress>,
@@ -20,6 +21,17 @@ pub(super) struct AdminOptions {
     /// File with the token that changes over HTTP need, and all requests to an address that other machines can reach
     #[arg(long, value_name = "FILE")]
     http_token_file: Option<PathBuf>,
+
+    /// File with another token, which allows all requests over HTTP that change nothing, including those for keys and values
+    #[arg(long, value_name = "FILE")]
+    http_read_token_file: Option<PathBuf>,
+
+    /// File with another token, which allows requests for metrics, health and status over HTTP only
+    #[arg(long, value_name = "FILE")]
+    http_metrics_token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    tls: HttpTlsOptions,
 
     /// Additional host name of the HTTP port, besides its address and localhost; repeatable
     #[arg(long, value_name = "NAME")]
@@ -39,23 +51,36 @@ pub(super) struct AdminOptions {
 }
 
 impl AdminOptions {
-    /// Reads the token, and returns the configuration; `None` without an HTTP port.
+    /// Reads the tokens and certificates, and returns the configuration; `None` without an HTTP port.
     pub(super) fn into_config(self) -> Result<Option<AdminConfig>, ConfigError> {
         let Some(address) = self.http else {
-            return if self.http_token_file.is_some() || !self.http_host.is_empty() {
-                Err(ConfigError::Options(
-                    "--http-token-file and --http-host need --http".into(),
-                ))
-            } else {
+            let token_files = [
+                &self.http_token_file,
+                &self.http_read_token_file,
+                &self.http_metrics_token_file,
+            ];
+            let is_unused = token_files.iter().all(|file| file.is_none())
+                && self.http_host.is_empty()
+                && self.tls.is_empty();
+            return if is_unused {
                 Ok(None)
+            } else {
+                Err(ConfigError::Options(
+                    "--http-token-file, --http-read-token-file, --http-metrics-token-file, --http-tls-cert and --http-host need \
+                     --http"
+                        .into(),
+                ))
             };
         };
-        let token = self
-            .http_token_file
-            .as_deref()
-            .map(Token::read)
-            .transpose()?;
-        let mut config = AdminConfig::new(address, token)?;
+        let read = |file: Option<&Path>| file.map(Token::read).transpose();
+        let tokens = HttpTokens {
+            metrics: read(self.http_metrics_token_file.as_deref())?,
+            read: read(self.http_read_token_file.as_deref())?,
+            operate: read(self.http_token_file.as_deref())?,
+        };
+        let tls = self.tls.into_tls(&address)?;
+        let mut config = AdminConfig::with_tokens(address, tokens)?;
+        config.tls = tls;
         config.hosts = self.http_host;
         config.names = self.metrics_names;
         config.namespace = self.metrics_namespace;

@@ -1,8 +1,9 @@
 //! Configuration of the HTTP port.
-use super::{LogControl, Token};
+use super::{ActiveTokens, HttpTokens, LogControl, Token};
 use crate::config_error::ConfigError;
 use crate::http_address::HttpAddress;
 use clap::ValueEnum;
+use statestored_listeners::Tls;
 
 /// Names of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -20,7 +21,10 @@ pub enum MetricNames {
 #[derive(Debug, Clone)]
 pub struct AdminConfig {
     pub(crate) address: HttpAddress,
-    pub(crate) token: Option<Token>,
+    /// Tokens in force, which the running server shares.
+    pub(crate) tokens: ActiveTokens,
+    /// Certificate of an `https` address, which the address needs.
+    pub tls: Option<Tls>,
     /// Names that `Host` may have, besides the address and `localhost`.
     pub hosts: Vec<String>,
     /// Naming scheme of the metrics.
@@ -34,13 +38,28 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
-    /// Creates the configuration. The token is needed for changes, and for all requests if the address is no loopback
-    /// address.
+    /// Creates the configuration with a token for everything. The token is needed for changes, and for all requests if the address is
+    /// no loopback address.
     ///
     /// # Errors
     /// The address is no loopback address, or the name has no address, and there is no token.
     pub fn new(address: HttpAddress, token: Option<Token>) -> Result<Self, ConfigError> {
-        if token.is_none() {
+        Self::with_tokens(
+            address,
+            HttpTokens {
+                operate: token,
+                ..HttpTokens::default()
+            },
+        )
+    }
+
+    /// Creates the configuration with tokens by role.
+    ///
+    /// # Errors
+    /// Two roles have the same token. Or the address is no loopback address, or the name has no address, and there is no token.
+    pub fn with_tokens(address: HttpAddress, tokens: HttpTokens) -> Result<Self, ConfigError> {
+        tokens.check()?;
+        if tokens.is_empty() {
             let addresses = address
                 .resolve()
                 .map_err(|error| ConfigError::Options(format!("cannot use {address}: {error}")))?;
@@ -53,7 +72,8 @@ impl AdminConfig {
         }
         Ok(Self {
             address,
-            token,
+            tokens: ActiveTokens::new(tokens),
+            tls: None,
             hosts: Vec::new(),
             names: MetricNames::default(),
             namespace: "default".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Options that a reload applies. All others need a restart.
-const RELOADABLE: [&str; 30] = [
+const RELOADABLE: [&str; 36] = [
     "user",
     "password-file",
     "users-file",
@@ -30,6 +30,12 @@ const RELOADABLE: [&str; 30] = [
     "max-packet-bytes",
     "limit-user",
     "limit-prefix",
+    "http-token-file",
+    "http-read-token-file",
+    "http-metrics-token-file",
+    "http-tls-cert",
+    "http-tls-key",
+    "http-tls-client-ca",
     "audit-keys",
     "audit-rate",
     "log",
@@ -39,7 +45,7 @@ const RELOADABLE: [&str; 30] = [
 ];
 
 /// Options whose removal needs a restart, although a reload applies other values.
-const TLS: [&str; 2] = ["tls-cert", "tls-key"];
+const TLS: [&str; 4] = ["tls-cert", "tls-key", "http-tls-cert", "http-tls-key"];
 
 /// The values of the options that a process was given, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

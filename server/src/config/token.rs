@@ -1,4 +1,4 @@
-//! The token that authorizes changes over HTTP.
+//! A token that authorizes requests over HTTP.
 use crate::config_error::ConfigError;
 use statestored_common::read_tracker;
 use std::fmt;

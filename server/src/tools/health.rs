@@ -1,8 +1,13 @@
 //! `statestored health`: the health check for containers that have no other program for it.
 use crate::http_address::HttpAddress;
 use clap::Args;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use statestored_listeners::client_tls;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time limit of each operation.
@@ -19,6 +24,15 @@ pub struct Health {
     /// Check whether the server is ready for clients
     #[arg(long)]
     ready: bool,
+    /// File with the certificate authorities of the server, in PEM, for https
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// File with a certificate to show to the server, in PEM
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+    /// File with the private key of --cert-file, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
 }
 
 /// Reason why the server is not healthy, or does not answer.
@@ -62,15 +76,34 @@ impl Health {
     fn exchange(&self, mut stream: TcpStream) -> io::Result<String> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
+        if self.address.has_tls() {
+            return self.ask(&mut StreamOwned::new(self.tls()?, stream));
+        }
+        self.ask(&mut stream)
+    }
+
+    /// Returns the state of a TLS connection to the server.
+    fn tls(&self) -> io::Result<ClientConnection> {
+        let Some(ca) = &self.ca_file else {
+            let problem = "https needs the authorities of the server: --ca-file FILE";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        };
+        let identity = self.cert_file.as_deref().zip(self.key_file.as_deref());
+        let config = client_tls(ca, identity).map_err(io::Error::other)?;
+        let name =
+            ServerName::try_from(self.address.host().to_owned()).map_err(io::Error::other)?;
+        ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
+    }
+
+    fn ask(&self, stream: &mut (impl Read + Write)) -> io::Result<String> {
         let path = if self.ready { "/readyz" } else { "/healthz" };
-        let host = self.address.to_string();
-        let host = host.trim_start_matches("http://");
+        let host = self.address.authority();
         write!(
             stream,
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         )?;
         let mut answer = String::new();
-        stream
+        Read::by_ref(stream)
             .take(MAX_RESPONSE_BYTES)
             .read_to_string(&mut answer)?;
         Ok(answer)

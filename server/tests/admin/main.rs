@@ -10,6 +10,7 @@ mod health;
 mod http;
 mod metrics;
 mod prometheus;
+mod roles;
 mod stopping;
 
 #[path = "../doors/authority.rs"]

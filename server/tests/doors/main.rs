@@ -9,6 +9,8 @@ mod daemon;
 mod encrypted;
 mod floods;
 mod host_names;
+mod http_tokens;
+mod https;
 mod proxies;
 mod reloaded_limits;
 mod reloading;

@@ -2,8 +2,9 @@
 use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
-/// Replaces an error that only names a detail of the implementation with advice.
-pub(crate) fn with_advice(error: io::Error) -> io::Error {
+/// Replaces an error that only names a detail of the implementation with advice. `ca_option` is the option with the authorities of
+/// clients.
+pub(crate) fn with_advice(error: io::Error, ca_option: &str) -> io::Error {
     let cause = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());
@@ -12,6 +13,12 @@ pub(crate) fn with_advice(error: io::Error) -> io::Error {
     };
     if is_of_version_1(cause) {
         let problem = format!("the client's certificate, or one behind it, is {VERSION_1}");
+        return io::Error::new(error.kind(), problem);
+    }
+    if let Error::InvalidCertificate(CertificateError::UnknownIssuer) = cause {
+        let problem = format!(
+            "the client's certificate is not signed by an authority of {ca_option}, or it was sent without those in between"
+        );
         return io::Error::new(error.kind(), problem);
     }
     match advice(cause) {
@@ -47,9 +54,6 @@ fn advice(error: &Error) -> Option<&'static str> {
             }
             _ => return None,
         },
-        CertificateError::UnknownIssuer => {
-            "the client's certificate is not signed by an authority of --tls-client-ca, or it was sent without those in between"
-        }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "the client's certificate, or one between it and its authority, has a key or signature that is not supported: RSA of 2048 to 8192 \

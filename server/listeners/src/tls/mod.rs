@@ -14,7 +14,7 @@ pub(super) use handshake_error::with_advice;
 pub(super) use identity::identity;
 use identity::subject_and_expiry;
 use key_kind::key_kind;
-pub(super) use renewal::renew;
+pub use renewal::renew;
 pub use tls_files::{ClientCertificates, TlsFiles};
 
 use rustls::RootCertStore;

@@ -9,11 +9,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which the log warns of a certificate that expires.
 const WARNING_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
-/// Reads the files again whenever they have changed.
+/// Reads the files again whenever they have changed, and logs certificates that expire. Ends if there is no TLS.
 ///
 /// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
 /// time. Invalid files change nothing.
-pub(crate) async fn renew(in_force: ActiveTls) {
+pub async fn renew(in_force: ActiveTls) {
     let mut seen = None;
     let mut refused = None;
     let mut warned_at: Option<Instant> = None;

@@ -134,6 +134,7 @@ rules:
             authenticator: Authenticator::default(),
             policy: PolicyUpdate::Replace(Some(Arc::new(Policy::parse(RULES).unwrap()))),
             tls: None,
+            admin: None,
             process: None,
             limits: (HubLimits::default(), ServiceConfig::default()),
             needs_restart: Vec::new(),
