@@ -1,5 +1,9 @@
 //! The HTTP port of a server: one request at a time, each over a connection of its own.
-use crate::{exit::Exit, failure::Failure};
+use crate::{
+    admin_tls::{self, AdminTls},
+    exit::Exit,
+    failure::Failure,
+};
 use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt as _, Full};
@@ -10,7 +14,10 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use std::{path::PathBuf, time::Duration};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 /// Maximum length of an answer that is read as a whole.
 const MAX_BYTES: usize = 16 << 20;
@@ -20,7 +27,7 @@ const MAX_TOKEN_BYTES: usize = 4096;
 /// Options of the HTTP port of a server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AdminPort {
-    /// The HTTP port of the server: http://HOST[:PORT]
+    /// The HTTP port of the server: http://HOST[:PORT], or https://HOST[:PORT]
     #[arg(
         id = "admin",
         long = "admin",
@@ -39,6 +46,8 @@ pub(crate) struct AdminPort {
         env = "STATESTORE_ADMIN_TOKEN_FILE"
     )]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: AdminTls,
 }
 
 /// An answer with its head, before its body is read.
@@ -121,19 +130,29 @@ impl AdminPort {
     }
 
     fn authority(&self) -> Result<&str, Failure> {
-        let is_plain = self.url.scheme_str() == Some("http");
+        let is_http = self.has_tls() || self.url.scheme_str() == Some("http");
         let rest = self.url.path_and_query().map_or("/", |it| it.as_str());
         match self.url.authority() {
-            Some(authority) if is_plain && rest == "/" && !authority.as_str().contains('@') => {
+            Some(authority) if is_http && rest == "/" && !authority.as_str().contains('@') => {
+                if !self.has_tls() && !self.tls.is_empty() {
+                    return Err(Failure::usage(format!(
+                        "--ca-file, --cert-file and --key-file need https://, and '{}' has no TLS",
+                        self.url
+                    )));
+                }
                 Ok(authority.as_str())
             }
             _ => Err(self.unusable()),
         }
     }
 
+    fn has_tls(&self) -> bool {
+        self.url.scheme_str() == Some("https")
+    }
+
     fn unusable(&self) -> Failure {
         Failure::usage(format!(
-            "cannot use '{}': expected http://HOST:PORT, such as http://127.0.0.1:9883",
+            "cannot use '{}': expected http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:9883",
             self.url
         ))
     }
@@ -171,11 +190,28 @@ impl AdminPort {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<HttpResponse, Failure> {
         let host = self.url.host().unwrap_or_default();
         let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-        let place = (bare.unwrap_or(host), self.url.port_u16().unwrap_or(80));
+        let host = bare.unwrap_or(host);
+        let default_port = if self.has_tls() { 443 } else { 80 };
+        let place = (host, self.url.port_u16().unwrap_or(default_port));
         let stream = TcpStream::connect(place)
             .await
             .map_err(|error| self.no_response(&error.to_string()))?;
-        let failed = |error: hyper::Error| self.no_response(&error.to_string());
+        if !self.has_tls() {
+            return self.send(stream, request).await;
+        }
+        let connector = self.tls.connector().await?;
+        let stream = Box::pin(admin_tls::connect(&connector, host, stream))
+            .await
+            .map_err(|reason| self.no_response(&reason))?;
+        self.send(stream, request).await
+    }
+
+    async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        &self,
+        stream: S,
+        request: Request<Full<Bytes>>,
+    ) -> Result<HttpResponse, Failure> {
+        let failed = |error: hyper::Error| self.no_response(&admin_tls::explain(&error));
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;

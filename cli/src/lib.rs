@@ -4,6 +4,7 @@
 
 mod admin;
 mod admin_port;
+mod admin_tls;
 mod arguments;
 mod bench;
 mod completions;

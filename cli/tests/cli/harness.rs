@@ -231,6 +231,9 @@ pub(crate) fn statestore<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>
         .env_remove("STATESTORE_URL")
         .env_remove("STATESTORE_ADMIN")
         .env_remove("STATESTORE_ADMIN_TOKEN_FILE")
+        .env_remove("STATESTORE_ADMIN_CA_FILE")
+        .env_remove("STATESTORE_ADMIN_CERT_FILE")
+        .env_remove("STATESTORE_ADMIN_KEY_FILE")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 mod addresses;
 mod admin;
+mod admin_https;
 mod bench;
 mod connection_failures;
 #[cfg(target_os = "linux")]
