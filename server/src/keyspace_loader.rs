@@ -114,7 +114,14 @@ fn open(config: &StorageConfig) -> Result<Box<dyn Storage>, StorageError> {
         }
         StorageConfig::Durable(path) => {
             tracing::info!(path = %path.display(), "opening the data folder");
-            Box::new(DurableStorage::open(path, DurableOptions::default())?)
+            let storage = DurableStorage::open(path, DurableOptions::default())?;
+            if storage.metrics().has_crashed() {
+                tracing::warn!(
+                    path = %path.display(),
+                    "the previous run ended without a clean stop; all acknowledged changes are kept"
+                );
+            }
+            Box::new(storage)
         }
     })
 }

@@ -20,6 +20,7 @@ pub struct StorageMetrics {
     merges: AtomicU64,
     failed_merges: AtomicU64,
     merge_ms: AtomicU64,
+    has_crashed: AtomicBool,
 }
 
 /// Values of one moment, approximately.
@@ -45,6 +46,8 @@ pub struct StorageMetricsSnapshot {
     pub failed_merges: u64,
     /// Duration of the last finished merge, in milliseconds.
     pub merge_ms: u64,
+    /// Whether the previous run ended without closing the storage.
+    pub has_crashed: bool,
 }
 
 impl StorageMetrics {
@@ -69,6 +72,16 @@ impl StorageMetrics {
     pub(crate) fn set_lengths(&self, log_bytes: u64, base_bytes: u64) {
         self.log_bytes.store(log_bytes, Relaxed);
         self.base_bytes.store(base_bytes, Relaxed);
+    }
+
+    /// Records that the previous run ended without closing the storage.
+    pub(crate) fn record_crash(&self) {
+        self.has_crashed.store(true, Relaxed);
+    }
+
+    /// Returns whether the previous run ended without closing the storage.
+    pub fn has_crashed(&self) -> bool {
+        self.has_crashed.load(Relaxed)
     }
 
     /// Records the beginning of a merge.
@@ -119,6 +132,7 @@ impl StorageMetrics {
             merges: self.merges.load(Relaxed),
             failed_merges: self.failed_merges.load(Relaxed),
             merge_ms: self.merge_ms.load(Relaxed),
+            has_crashed: self.has_crashed(),
         }
     }
 }

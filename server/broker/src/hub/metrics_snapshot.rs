@@ -2,7 +2,7 @@
 use super::broker::{Broker, BrokerMetrics};
 use super::clock::ClockMetrics;
 use super::refusal_log::RefusalLog;
-use super::{Hub, HubMetrics};
+use super::{Hub, HubMetrics, LimitUsage};
 use crate::audit::EndCounts;
 use statestored_common::ClockReading;
 use statestored_store::keyspace::EngineMetrics;
@@ -21,8 +21,15 @@ pub struct MetricsSnapshot {
     pub end_counts: EndCounts,
     /// The wall clock.
     pub clock: ClockMetrics,
+    /// Median difference of the latest timestamps of clients from this machine's clock in milliseconds, positive if they are ahead;
+    /// `None` if there were none within the last minutes.
+    pub timestamp_difference_ms: Option<i64>,
     /// Watches of all clients.
     pub watches: u64,
+    /// Keys that expired since the start; `None` if they are in an engine that servers share.
+    pub expired_keys: Option<u64>,
+    /// Limits of all clients together.
+    pub limits: Vec<LimitUsage>,
     /// Shortages that limit writes.
     pub shortages: ResourceShortages,
     /// Whether any local user may connect and do everything.
@@ -96,7 +103,10 @@ impl Hub {
             refusals: self.refusal_log.clone(),
             end_counts: self.end_counts.clone(),
             clock: self.clock_metrics(now),
+            timestamp_difference_ms: self.service.timestamp_difference_ms(now),
             watches: self.service.watch_count(),
+            expired_keys: self.service.keyspace_metrics().map(|it| it.expired),
+            limits: self.limit_usages(),
             shortages: ResourceShortages {
                 disk_full: self.service.is_read_only(),
                 disk_slow: self.is_storage_backlogged,

@@ -327,6 +327,15 @@ struct OwnerSessions {
     offline: BTreeSet<(EvictionCost, u64, SessionId)>,
 }
 
+/// Amounts that the sessions of one owner use together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OwnerUsage {
+    pub(crate) sessions: usize,
+    pub(crate) connections: usize,
+    pub(crate) wildcards: usize,
+    pub(crate) held_bytes: usize,
+}
+
 impl Sessions {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
@@ -339,6 +348,18 @@ impl Sessions {
             .map_or((0, 0), |owned| {
                 (owned.count, owned.count - owned.offline.len())
             })
+    }
+
+    /// Returns the amounts that the sessions of a principal use.
+    pub(crate) fn usage_of(&self, principal: &Principal) -> OwnerUsage {
+        let owned = self.by_owner.get(principal.owner());
+        let usage = owned.map(|owned| OwnerUsage {
+            sessions: owned.count,
+            connections: owned.count - owned.offline.len(),
+            wildcards: owned.wildcards,
+            held_bytes: owned.memory_budget.bytes(),
+        });
+        usage.unwrap_or_default()
     }
 
     /// Returns the session to end when a principal has too many: the least missed one without a connection.

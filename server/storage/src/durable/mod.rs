@@ -132,6 +132,11 @@ impl DurableStorage {
         let (directory, manifest) = Directory::open(disk, path, || machine.random())?;
         let (mark, acknowledged) =
             AcknowledgementMark::open(&**directory.disk(), path, manifest.salt)?;
+        let metrics = Arc::<StorageMetrics>::default();
+        // A new store has no commit and was never closed.
+        if !acknowledged.is_closed && acknowledged.sequence > 0 {
+            metrics.record_crash();
+        }
         Ok(Self {
             environment: machine,
             directory,
@@ -145,7 +150,7 @@ impl DurableStorage {
             last_reserve_failure: None,
             merge: None,
             merge_started: Duration::ZERO,
-            metrics: Arc::default(),
+            metrics,
             file_remover: FileRemover::default(),
             file_holds: FileHolds::default(),
             has_failed: false,

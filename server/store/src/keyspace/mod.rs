@@ -19,18 +19,22 @@ mod digest;
 pub mod embedded;
 mod engine_metrics;
 mod entry_list;
+mod keyspace_metrics;
 mod operation;
 mod page;
 mod quota;
+mod quota_usage;
 pub mod rules;
 
 pub use digest::RequestDigest;
 pub use embedded::{EmbeddedKeyspace, KeyspaceLimits, PrefixLimit};
 pub use engine_metrics::{EngineMetrics, EngineProblem, RequestKind, RequestResult};
 pub use entry_list::{EntryList, MAX_VALUE_BYTES};
+pub use keyspace_metrics::KeyspaceMetrics;
 pub use operation::OwnedOperation;
 pub use page::{KeyFilter, MAX_ENTRY_PAGE_BYTES, PageRequest, PageTokens};
 pub use quota::Quota;
+pub use quota_usage::{QuotaUsage, used_ratio};
 
 use bytes::Bytes;
 use rules::{Operation, Version};
@@ -348,6 +352,16 @@ pub trait Keyspace: Debug + Send {
     /// Returns the metrics of the engine that has the entries; `None` if this process has them.
     fn engine_metrics(&self) -> Option<EngineMetrics> {
         None
+    }
+
+    /// Returns counters and limits of the entries; `None` if this process does not have them.
+    fn metrics(&self) -> Option<KeyspaceMetrics> {
+        None
+    }
+
+    /// Returns the quotas of prefixes whose keys are counted completely.
+    fn prefix_quotas(&self) -> Vec<QuotaUsage> {
+        Vec::new()
     }
 
     /// Returns an entry for operators, with at most `most_bytes` of its value; `None` if it is absent, or not known in this process.

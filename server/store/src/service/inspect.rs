@@ -1,8 +1,11 @@
 //! Entries and watches as administrators see them.
 use super::Service;
-use crate::keyspace::{Completion, EntryView, PageRequest, RequestContext};
+use crate::keyspace::{
+    Completion, EntryView, KeyspaceMetrics, PageRequest, QuotaUsage, RequestContext,
+};
 use bytes::Bytes;
 use statestore_protocol::Reply;
+use statestored_access::Owner;
 use statestored_common::ClockReading;
 use std::sync::Arc;
 
@@ -50,5 +53,31 @@ impl Service {
         let watches = &self.changes.watches;
         let recipients = watches.recipients(watches.watchers(key), key, &mut 0);
         recipients.map(|(clients, _)| clients).unwrap_or_default()
+    }
+
+    /// Returns counters and limits of the entries; `None` if this process does not have them.
+    pub fn keyspace_metrics(&self) -> Option<KeyspaceMetrics> {
+        self.keyspace.metrics()
+    }
+
+    /// Returns the quotas of prefixes.
+    pub fn prefix_quotas(&self) -> Vec<QuotaUsage> {
+        self.keyspace.prefix_quotas()
+    }
+
+    /// Returns the maximum number of watches of all clients.
+    pub fn max_watches(&self) -> u64 {
+        self.changes.watches.max()
+    }
+
+    /// Returns the number of watches of an owner's clients.
+    pub fn watches_of_owner(&self, owner: &Owner) -> usize {
+        self.changes.watches.count_of_owner(owner)
+    }
+
+    /// Returns the median difference of the latest timestamps of clients from the clock of this machine in milliseconds, positive
+    /// if they are ahead; `None` if there were none within the last minutes.
+    pub fn timestamp_difference_ms(&mut self, now: ClockReading) -> Option<i64> {
+        self.skew_detector.median_difference_ms(now.mono_ms)
     }
 }

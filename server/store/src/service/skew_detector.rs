@@ -17,6 +17,9 @@ const MAX_SOURCES: usize = 8;
 /// Number of timestamps of a single source that count as a sign if no other source has set anything.
 const MIN_COUNT_OF_ONE_SOURCE: u64 = 3;
 
+/// Number of timestamps of a window whose differences are remembered: the latest ones.
+const MAX_DIFFERENCES: usize = 32;
+
 /// Number of sources that have to agree before the clock of this machine counts as wrong: one party must not decide that.
 const AGREEING_SOURCES: usize = 3;
 
@@ -70,6 +73,22 @@ struct Window {
     in_range: u64,
     /// Ahead of the clock, and behind it.
     sides: [SkewSide; 2],
+    /// Differences of the latest timestamps from the clock, in milliseconds; positive ones are ahead.
+    differences_ms: [i64; MAX_DIFFERENCES],
+    /// Number of timestamps.
+    count: usize,
+}
+
+impl Window {
+    #[inline]
+    fn record_difference(&mut self, difference_ms: i64) {
+        self.differences_ms[self.count % MAX_DIFFERENCES] = difference_ms;
+        self.count = self.count.wrapping_add(1);
+    }
+
+    fn differences_ms(&self) -> &[i64] {
+        &self.differences_ms[..self.count.min(MAX_DIFFERENCES)]
+    }
 }
 
 /// The timestamps of SETs and TXNs within the last two windows.
@@ -94,6 +113,8 @@ impl SkewDetector {
         if mono_ms >= self.current_window.start_ms + WINDOW_MS {
             self.rotate_windows(mono_ms);
         }
+        let difference_ms = at_ms.cast_signed().wrapping_sub(wall_ms.cast_signed());
+        self.current_window.record_difference(difference_ms);
         if at_ms.abs_diff(wall_ms) <= TOLERANCE_MS {
             self.current_window.in_range += 1;
         } else {
@@ -141,6 +162,22 @@ impl SkewDetector {
             is_sign.then_some(SkewEvidence { skew, is_agreed })
         };
         sign(ClockSkew::Behind, 0).or_else(|| sign(ClockSkew::Ahead, 1))
+    }
+
+    /// Returns the median difference of the latest timestamps from the clock in milliseconds, positive if they are ahead; `None`
+    /// without timestamps in the last two windows.
+    pub(super) fn median_difference_ms(&mut self, mono_ms: u64) -> Option<i64> {
+        if mono_ms >= self.current_window.start_ms + WINDOW_MS {
+            self.rotate_windows(mono_ms);
+        }
+        let windows = [&self.previous_window, &self.current_window];
+        let mut differences: Vec<i64> = windows
+            .iter()
+            .flat_map(|window| window.differences_ms())
+            .copied()
+            .collect();
+        differences.sort_unstable();
+        differences.get(differences.len() / 2).copied()
     }
 
     /// Returns when the sign may change without a further timestamp, if it may.
@@ -196,6 +233,18 @@ mod tests {
         assert_eq!(watch.evidence(130_000), Some(sign(ClockSkew::Ahead, true)));
         observe(&mut watch, "a", 100, 130_000, 3);
         assert_eq!(watch.evidence(130_000), None);
+    }
+
+    #[test]
+    fn the_median_difference_is_that_of_most_timestamps_of_two_windows() {
+        let mut watch = SkewDetector::default();
+        assert_eq!(watch.median_difference_ms(0), None);
+        observe(&mut watch, "right", 5, 0, 3);
+        observe(&mut watch, "wrong", 3_600_000, 0, 2);
+        assert_eq!(watch.median_difference_ms(0), Some(5));
+        observe(&mut watch, "wrong", -3_600_000, 61_000, MAX_DIFFERENCES + 1);
+        assert_eq!(watch.median_difference_ms(61_000), Some(-3_600_000));
+        assert_eq!(watch.median_difference_ms(200_000), None);
     }
 
     #[test]

@@ -107,6 +107,16 @@ impl Watches {
         self.by_client.get(client).map_or(0, ClientWatches::len)
     }
 
+    /// Returns the maximum number of watches.
+    pub(super) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Returns the number of watches of an owner's clients.
+    pub(super) fn count_of_owner(&self, owner: &Owner) -> usize {
+        self.by_user.get(owner).copied().unwrap_or(0)
+    }
+
     /// Returns whether the client watches the key.
     pub(super) fn is_watching(&self, client: &str, key: &[u8]) -> bool {
         self.by_client

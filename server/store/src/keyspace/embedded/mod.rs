@@ -10,14 +10,15 @@ mod scan;
 mod size_growth;
 mod table;
 mod transaction;
+mod view;
 
 pub use keyspace_limits::KeyspaceLimits;
 pub use prefix_limits::PrefixLimit;
 
 use super::rules::{self, EntryChange, Operation, Token, Version};
 use super::{
-    ChangeEvent, Completion, EntryState, EntryView, EventSink, Fence, Keyspace, PageRequest, Quota,
-    RequestContext, Size,
+    ChangeEvent, Completion, EntryState, EntryView, EventSink, Keyspace, KeyspaceMetrics,
+    PageRequest, Quota, QuotaUsage, RequestContext, Size,
 };
 use bytes::Bytes;
 use expiry_index::ExpiryIndex;
@@ -26,7 +27,7 @@ use packed_entry::{EntryFields, PackedEntry};
 use prefix_limits::PrefixLimits;
 use relocation::Relocation;
 use scan::Scanner;
-use statestore_protocol::{Capabilities, Hlc, Reply, ServiceError};
+use statestore_protocol::{Capabilities, Reply, ServiceError};
 use statestored_common::ClockReading;
 use statestored_storage::{Expiry, RecordView};
 use table::Table;
@@ -56,6 +57,8 @@ pub struct EmbeddedKeyspace {
     max_keys: u64,
     max_bytes: u64,
     prefixes: PrefixLimits,
+    /// Number of entries that expired.
+    expired: u64,
     /// The last quota that rejected a change, until it is taken.
     exceeded_quota: Option<Quota>,
     relocation: Relocation,
@@ -95,6 +98,7 @@ impl EmbeddedKeyspace {
             max_keys: limits.max_keys,
             max_bytes: limits.max_bytes,
             prefixes: PrefixLimits::new(&limits.prefixes),
+            expired: 0,
             exceeded_quota: None,
             relocation: Relocation::default(),
             is_memory_short: false,
@@ -205,6 +209,7 @@ impl EmbeddedKeyspace {
         now: ClockReading,
         events: &mut dyn EventSink,
     ) {
+        self.expired += 1;
         let deleted = self
             .table
             .get(hash, key)
@@ -458,31 +463,21 @@ impl Keyspace for EmbeddedKeyspace {
     }
 
     fn entry_view(&self, key: &[u8], most_bytes: usize, now: ClockReading) -> Option<EntryView> {
-        let fields = self.table.get(self.table.hash(key), key)?.fields();
-        let expires_in_ms = fields
-            .deadline_ms()
-            .map(|deadline| deadline.saturating_sub(now.mono_ms));
-        if expires_in_ms == Some(0) {
-            return None;
-        }
-        let shown = fields.value.len().min(most_bytes);
-        let text = |token: Token<'_>| {
-            let node_id = std::str::from_utf8(token.node_id).ok()?;
-            let token = Hlc::new(token.wall_ms, token.counter, node_id).ok()?;
-            Some(token.to_string())
-        };
-        let fence = match fields.token {
-            None => Fence::None,
-            Some(token) => text(token).map_or(Fence::Unknown, Fence::Token),
-        };
-        Some(EntryView {
-            value: Bytes::copy_from_slice(&fields.value[..shown]),
-            value_bytes: fields.value.len(),
-            version: fields.version,
-            fence,
-            expires_in_ms,
-            since_ms: fields.expiry.map(|end| end.since_ms),
+        self.view(key, most_bytes, now)
+    }
+
+    fn metrics(&self) -> Option<KeyspaceMetrics> {
+        Some(KeyspaceMetrics {
+            expired: self.expired,
+            max_size: Size {
+                keys: self.max_keys,
+                bytes: self.max_bytes,
+            },
         })
+    }
+
+    fn prefix_quotas(&self) -> Vec<QuotaUsage> {
+        self.prefixes.quotas()
     }
 
     fn size(&self) -> Size {

@@ -1,6 +1,6 @@
 //! Limits for the keys below a prefix.
 use super::table::{self, Table};
-use crate::keyspace::Size;
+use crate::keyspace::{QuotaUsage, Size};
 use bytes::Bytes;
 
 /// Number of keys counted at a time, in less than half a millisecond. The last segment may exceed it.
@@ -180,6 +180,27 @@ impl PrefixLimits {
             .for_each(|it| it.change(from, to));
     }
 
+    /// Returns the quotas of the prefixes whose keys are counted completely.
+    pub(super) fn quotas(&self) -> Vec<QuotaUsage> {
+        let counted = self.usages.iter().filter(|it| it.is_counted);
+        let quotas = counted.flat_map(|PrefixUsage { limit, size, .. }| {
+            let quotas = [
+                ("keys", size.keys, limit.max_keys),
+                ("bytes", size.bytes, limit.max_bytes),
+            ];
+            quotas
+                .into_iter()
+                .filter_map(|(quota, used, max)| Some((quota, used, max?)))
+                .map(move |(quota, used, max)| QuotaUsage {
+                    owner: String::from_utf8_lossy(&limit.prefix).into_owned(),
+                    quota,
+                    used,
+                    max,
+                })
+        });
+        quotas.collect()
+    }
+
     /// Returns the first prefix of the key whose limit `more` would exceed.
     pub(super) fn exceeded_prefix(&self, key: &[u8], more: Size) -> Option<&Bytes> {
         let mut concerned = self
@@ -232,6 +253,11 @@ mod tests {
             !have_room(&prefixes, b"a/y", size(1, 1)) && have_room(&prefixes, b"a/x", size(0, 999))
         );
         assert!(have_room(&prefixes, b"b", size(1, 999)));
+        let quotas = prefixes.quotas();
+        let quotas = quotas
+            .iter()
+            .map(|it| (it.owner.as_str(), it.quota, it.used, it.max));
+        assert!(quotas.eq([("a", "keys", 2, 2), ("a/b", "bytes", 8, 10)]));
         prefixes.record_change(b"a/b/c", 0, size(7, 200), size(6, 192));
         assert!(have_room(&prefixes, b"a/b/c", size(1, 10)));
     }

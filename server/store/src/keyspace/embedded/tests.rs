@@ -94,6 +94,7 @@ fn entries_that_share_hash_and_deadline_expire_each() {
     assert_eq!(expired(&mut keyspace, 20), Some("b".into()));
     assert_eq!(keyspace.next_ms(), None);
     assert_eq!(keyspace.table.len(), 1);
+    assert_eq!(keyspace.metrics().map(|it| it.expired), Some(2));
 }
 
 #[test]
