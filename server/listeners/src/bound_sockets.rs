@@ -44,6 +44,11 @@ impl BoundAddress {
         }
     }
 
+    /// Returns whether connections to it are encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.scheme().is_some_and(Scheme::has_tls)
+    }
+
     /// Returns the path of a socket file; `None` for a network.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.0 {

@@ -2,6 +2,7 @@
 use super::handshake_limiter::{HandshakeKey, HandshakeLimiter};
 use super::stream::{DetachedStream, Socket, Stream, Transport};
 use super::tls::{ActiveTls, identity, renew, with_advice};
+use super::tls_failure::{TlsFailure, TlsFailureCounts};
 use super::websocket::{WebSocket, upgrade};
 use super::{
     AcceptResult, AcceptedConnection, ConnectionLimiter, ConnectionPermit, HandshakeLimits, Scheme,
@@ -47,6 +48,8 @@ pub struct HandshakeConfig {
     pub connection_limiter: ConnectionLimiter,
     /// Numbers of ended connections.
     pub end_counts: EndCounts,
+    /// Numbers of failed TLS handshakes.
+    pub tls_failures: TlsFailureCounts,
 }
 
 /// The thread of the handshakes; it ends when this is dropped.
@@ -408,6 +411,7 @@ async fn tls_handshake(
     let mut stream = match accepting.await {
         Ok(stream) => stream,
         Err((error, mut socket)) => {
+            rules.tls_failures.count(TlsFailure::of(&error));
             linger(&mut socket).await;
             return Err(with_advice(error, "--tls-client-ca"));
         }
@@ -417,6 +421,8 @@ async fn tls_handshake(
         None => None,
         Some(Ok(certificate)) => Some(Arc::new(certificate)),
         Some(Err(problem)) => {
+            let failure = TlsFailure::ClientCertificateInvalid;
+            rules.tls_failures.count(failure);
             linger(&mut stream).await;
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }

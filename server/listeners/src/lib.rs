@@ -29,6 +29,7 @@ mod stream;
 mod subnet;
 mod tcp;
 mod tls;
+mod tls_failure;
 mod unix;
 mod websocket;
 
@@ -46,7 +47,8 @@ pub use stream::Stream;
 pub use subnet::Subnet;
 pub use tcp::bind;
 pub use tls::{ActiveTls, client_tls, renew};
-pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
+pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, certificate_expiry_s};
+pub use tls_failure::TlsFailureCounts;
 
 use statestored_access::Peer;
 

@@ -1,5 +1,5 @@
 //! Messages for failed TLS handshakes, with their remedies.
-use rustls::{CertificateError, Error, OtherError};
+use rustls::{AlertDescription, CertificateError, Error, OtherError};
 use std::io;
 
 /// Replaces an error that only names a detail of the implementation with advice. `ca_option` is the option with the authorities of
@@ -41,8 +41,10 @@ pub(super) fn is_of_version_1(error: &Error) -> bool {
 }
 
 fn advice(error: &Error) -> Option<&'static str> {
-    let Error::InvalidCertificate(problem) = error else {
-        return None;
+    let problem = match error {
+        Error::InvalidCertificate(problem) => problem,
+        Error::AlertReceived(alert) => return advice_for_alert(*alert),
+        _ => return None,
     };
     Some(match problem {
         CertificateError::Other(OtherError(other)) => match other.to_string().as_str() {
@@ -58,6 +60,25 @@ fn advice(error: &Error) -> Option<&'static str> {
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "the client's certificate, or one between it and its authority, has a key or signature that is not supported: RSA of 2048 to 8192 \
              bits, ECDSA over P-256 or P-384, and Ed25519 are"
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the meaning of an alert by which a client rejects the server's certificate.
+fn advice_for_alert(alert: AlertDescription) -> Option<&'static str> {
+    Some(match alert {
+        AlertDescription::CertificateExpired => {
+            "the client rejects the server's certificate, since it has expired: renew it, or set the clock of the client"
+        }
+        AlertDescription::UnknownCA => {
+            "the client does not know the authority of the server's certificate: give the client the authority's certificate"
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown => {
+            "the client rejects the server's certificate: look at the names in it, and at the client's log"
         }
         _ => return None,
     })

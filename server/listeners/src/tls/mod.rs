@@ -73,6 +73,12 @@ impl Tls {
         })))
     }
 
+    /// Returns the time at which the first certificate of the server's chain expires, in seconds since 1970.
+    pub fn expiry_s(&self) -> Option<i64> {
+        let expiries = self.0.certificate_expiries.iter();
+        expiries.map(|(_, end_s)| *end_s).min()
+    }
+
     /// Logs certificates of the server's chain that have expired or will expire soon.
     pub(super) fn warn_about_expiry(&self) {
         const DAY_S: i64 = 24 * 3600;
@@ -154,6 +160,16 @@ impl ActiveTls {
         }
         is_former
     }
+}
+
+/// Returns the time at which the first certificate in a file expires, in seconds since 1970. Blocks until the file is read.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate in PEM.
+pub fn certificate_expiry_s(path: &Path) -> Result<Option<i64>, TlsError> {
+    let chain = certificates(path)?;
+    let expiries = chain.iter().filter_map(subject_and_expiry);
+    Ok(expiries.map(|(_, end_s)| end_s).min())
 }
 
 fn server_config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
