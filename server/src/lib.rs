@@ -33,6 +33,7 @@ mod error;
 mod heap;
 mod http_address;
 mod keyspace_loader;
+mod reload_status;
 mod resident_memory;
 mod running_config;
 mod running_server;

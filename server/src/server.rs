@@ -1,5 +1,5 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
-use crate::admin::{self, AdminSecrets, AdminServer, ServerState};
+use crate::admin::{self, AdminSecrets, AdminServer, ServerState, TlsStatus};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -12,7 +12,8 @@ use statestored_broker::audit::EndCounts;
 use statestored_broker::hub::{Hub, HubConfig};
 use statestored_listeners::{
     AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
-    HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, anonymous_exposure,
+    HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, TlsFailureCounts,
+    anonymous_exposure,
 };
 use statestored_storage::{Committer, CommitterOptions};
 use statestored_store::service::Service;
@@ -63,7 +64,10 @@ impl Server {
             web_origins: config.listener_config.web_origins,
             trusted_proxies: config.listener_config.trusted_proxies,
             end_counts: EndCounts::default(),
+            tls_failures: TlsFailureCounts::default(),
         };
+        let tls_status = TlsStatus::new(rules.tls.clone(), &listening, rules.tls_failures.clone())
+            .with_peers(&config.storage, config.attach.as_ref());
         let origin = match config.source {
             Some(source) => {
                 let running = RunningConfig {
@@ -81,7 +85,7 @@ impl Server {
         let admin = admin.transpose()?;
         let (control, commands) = server_handle::channel(origin);
         let admin = admin
-            .map(|bound| bound.start(control.clone(), &config.storage))
+            .map(|bound| bound.start(control.clone(), &config.storage, tls_status))
             .transpose()?;
         let clock = Clock::start();
         let max_entry_bytes = config.service.max_bytes;

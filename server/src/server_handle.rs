@@ -10,6 +10,7 @@
 use crate::backup::Backup;
 use crate::config::ConfigSource;
 use crate::config_error::ConfigError;
+use crate::reload_status::ReloadStatus;
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use statestored_broker::hub::{Hub, HubMetrics};
 use statestored_common::ClockReading;
@@ -140,6 +141,7 @@ pub struct ServerHandle {
     reload_lock: Arc<Mutex<()>>,
     /// Permits of reloads whose files may never end.
     stalled_reloads: Arc<Semaphore>,
+    reload_status: Arc<ReloadStatus>,
 }
 
 /// Creates a handle that reloads from `origin`, and the receiver of its commands.
@@ -150,6 +152,7 @@ pub(crate) fn channel(origin: ReloadSource) -> (ServerHandle, mpsc::Receiver<Com
         reload_source: Arc::new(origin),
         reload_lock: Arc::default(),
         stalled_reloads: Arc::new(Semaphore::new(MAX_STALLED_RELOADS)),
+        reload_status: Arc::new(ReloadStatus::started()),
     };
     (control, receiver)
 }
@@ -190,6 +193,18 @@ impl ServerHandle {
     pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
         // Held until the change is in force.
         let _turn = self.reload_lock.lock().await;
+        let result = self.read_and_apply().await;
+        self.reload_status.record(result.is_ok());
+        result
+    }
+
+    /// Returns the outcome of the last reload.
+    pub(crate) fn reload_status(&self) -> &ReloadStatus {
+        &self.reload_status
+    }
+
+    /// Reads the configuration and applies it.
+    async fn read_and_apply(&self) -> Result<ReloadReport, ReloadError> {
         let (report, mut read) = oneshot::channel();
         let reading = self.spawn_read(report)?;
         let read = if let Ok(read) = timeout(SLOW_RELOAD_AFTER, &mut read).await {

@@ -5,6 +5,7 @@ use super::blocking_limiter::BlockingLimiter;
 use super::events::EventSubscribers;
 use super::failure::failure;
 use super::reply::Reply;
+use super::tls_status::TlsStatus;
 use crate::config::AdminConfig;
 use crate::server_handle::{ServerHandle, ServerStopped};
 use hyper::StatusCode;
@@ -33,6 +34,8 @@ pub(super) struct AppState {
     pub(super) responses: RefCell<BTreeMap<(&'static str, u16), u64>>,
     pub(super) event_subscribers: EventSubscribers,
     pub(super) disk_limiter: BlockingLimiter,
+    pub(super) file_limiter: BlockingLimiter,
+    pub(super) tls_status: TlsStatus,
     /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
     pub(super) audit_trail: AuditTrail,
@@ -44,6 +47,7 @@ impl AppState {
         stages: watch::Receiver<ServerState>,
         data_dir: Option<PathBuf>,
         config: AdminConfig,
+        tls_status: TlsStatus,
     ) -> Self {
         Self {
             server_handle: control,
@@ -52,6 +56,8 @@ impl AppState {
             config,
             event_subscribers: EventSubscribers::default(),
             disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
+            file_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
+            tls_status,
             responses: RefCell::default(),
             refused_connections: Cell::new(0),
             audit_trail: AuditTrail::new(),

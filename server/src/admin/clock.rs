@@ -1,11 +1,22 @@
 //! The metrics of the wall clock.
 use super::exposition::Exposition;
 use super::exposition::MetricType::{Counter, Gauge};
-use statestored_broker::hub::ClockMetrics;
+use statestored_broker::hub::MetricsSnapshot;
 use statestored_store::service::ClockSkew;
 
 /// Appends the metrics.
-pub(super) fn clock(text: &mut Exposition, metrics: &ClockMetrics) {
+pub(super) fn clock(text: &mut Exposition, snapshot: &MetricsSnapshot) {
+    text.family(
+        "statestored_clock_skew_seconds",
+        Gauge,
+        "Median difference of the latest timestamps of clients from this machine's clock; positive if they are ahead.",
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
+    let difference_s = snapshot.timestamp_difference_ms.map(|it| it as f64 / 1e3);
+    if let Some(difference_s) = difference_s {
+        text.sample(&[], difference_s);
+    }
+    let metrics = &snapshot.clock;
     text.family(
         "statestored_clock_skewed_timestamps_total",
         Counter,

@@ -111,8 +111,8 @@ fn is_skew_confirmed(clock: &ClockMetrics) -> bool {
 }
 
 impl Reason {
-    /// Returns the warnings of a server that is ready for clients.
-    pub(super) fn warnings(metrics: &MetricsSnapshot) -> Vec<Self> {
+    /// Returns the warnings that metrics give.
+    fn warnings(metrics: &MetricsSnapshot) -> Vec<Self> {
         let clock = &metrics.clock;
         let is_behind = clock.suspected_skew() == Some(ClockSkew::Behind);
         let warnings = [
@@ -184,6 +184,13 @@ impl AppState {
         }
     }
 
+    /// Returns the warnings of a server that is ready for clients.
+    pub(super) fn warnings(&self, metrics: &MetricsSnapshot) -> Vec<Reason> {
+        let mut warnings = Reason::warnings(metrics);
+        warnings.extend(self.tls_status.warning());
+        warnings
+    }
+
     /// Reports whether the server is alive: it answers, or is starting or stopping. Otherwise it should be restarted.
     pub(super) async fn health(&self, rights: AccessLevel, wants_json: bool) -> Reply {
         let ill = self.read_metrics().await.err();
@@ -196,10 +203,7 @@ impl AppState {
     pub(super) async fn readiness(&self, rights: AccessLevel, wants_json: bool) -> Reply {
         let (reasons, warnings) = match self.read_metrics().await {
             Err(reason) => (vec![reason], Vec::new()),
-            Ok(metrics) => (
-                Reason::unready_reasons(&metrics),
-                Reason::warnings(&metrics),
-            ),
+            Ok(metrics) => (Reason::unready_reasons(&metrics), self.warnings(&metrics)),
         };
         let words = ["ready", "not ready"];
         report(words, &reasons, &warnings, rights, wants_json)

@@ -5,6 +5,7 @@ use super::attached::broker;
 use super::clock::clock;
 use super::engine;
 use super::exposition::{Exposition, ExpositionFormat, MetricType};
+use super::limits::limits;
 use super::media_type::accepts;
 use super::process::Process;
 use super::reply::{self, Reply};
@@ -38,7 +39,10 @@ impl AppState {
             own_server_metrics(&mut text, metrics.as_ref());
             if let Some(metrics) = &metrics {
                 own_metrics(&mut text, metrics);
+                self.quota_metrics(&mut text).await;
             }
+            self.tls_metrics(&mut text).await;
+            self.reload_metrics(&mut text);
             if let Some(reading) = self.storage() {
                 storage(&mut text, &reading);
             }
@@ -52,7 +56,7 @@ impl AppState {
         {
             deployed_metrics(&mut text, metrics, &self.config);
         }
-        process(&mut text, &Process::read());
+        Process::read().append_to(&mut text);
         let whole = ResponseBody::Full(text.finish().into());
         reply::content(StatusCode::OK, form.content_type(), whole)
     }
@@ -116,6 +120,15 @@ fn own_metrics(text: &mut Exposition, metrics: &MetricsSnapshot) {
     gauges(text, &metrics.hub);
     text.family("statestored_watches", Gauge, "Watches of all clients.")
         .sample(&[], metrics.watches);
+    // Unknown over a shared engine.
+    if let Some(expired) = metrics.expired_keys {
+        text.family(
+            "statestored_expired_keys_total",
+            Counter,
+            "Keys that expired.",
+        )
+        .sample(&[], expired);
+    }
     text.family(
         "statestored_read_only",
         Gauge,
@@ -128,7 +141,8 @@ fn own_metrics(text: &mut Exposition, metrics: &MetricsSnapshot) {
         "1 while the store may not grow since the process has no more memory.",
     )
     .sample(&[], u8::from(metrics.shortages.memory));
-    clock(text, &metrics.clock);
+    clock(text, metrics);
+    limits(text, &metrics.limits);
     if let Some(metrics) = &metrics.broker {
         broker(text, metrics);
     }
@@ -374,6 +388,12 @@ fn storage(text: &mut Exposition, reading: &StorageMetricsSnapshot) {
         "Time that the last merge took.",
     )
     .sample(&[], reading.merge_ms as f64 / 1e3);
+    text.family(
+        "statestored_previous_run_crashed",
+        Gauge,
+        "1 if the previous run ended without a clean stop.",
+    )
+    .sample(&[], u8::from(reading.has_crashed));
 }
 
 fn disk(text: &mut Exposition, space: DiskSpace) {
@@ -438,50 +458,4 @@ fn deployed_metrics(text: &mut Exposition, metrics: &MetricsSnapshot, config: &A
     ] {
         text.family(name, Counter, help).sample(&labels, value);
     }
-}
-
-fn process(text: &mut Exposition, process: &Process) {
-    let mut tell = |name, kind, help, value: Option<f64>| {
-        if let Some(value) = value {
-            text.family(name, kind, help).sample(&[], value);
-        }
-    };
-    #[expect(clippy::cast_precision_loss, reason = "bytes of a process")]
-    let exact = |value: Option<u64>| value.map(|value| value as f64);
-    tell(
-        "process_cpu_seconds_total",
-        Counter,
-        "Processor time of the process.",
-        process.cpu_seconds,
-    );
-    tell(
-        "process_resident_memory_bytes",
-        Gauge,
-        "Resident memory of the process.",
-        exact(process.resident_bytes),
-    );
-    tell(
-        "process_virtual_memory_bytes",
-        Gauge,
-        "Address space of the process.",
-        exact(process.virtual_bytes),
-    );
-    tell(
-        "process_open_fds",
-        Gauge,
-        "Open files and connections.",
-        exact(process.open_fds),
-    );
-    tell(
-        "process_max_fds",
-        Gauge,
-        "Maximum number of open files and connections.",
-        exact(process.max_fds),
-    );
-    tell(
-        "process_start_time_seconds",
-        Gauge,
-        "When the process was started, since the Unix epoch.",
-        process.start_seconds,
-    );
 }

@@ -29,21 +29,25 @@ mod exposition;
 mod failure;
 mod health;
 mod http_server;
+mod limits;
 mod log;
 mod media_type;
 mod metrics;
 mod page;
 mod process;
 mod query;
+mod reload;
 mod reply;
 mod request_authorizer;
 mod requests;
 mod response_body;
 mod routes;
 mod status;
+mod tls_status;
 
 pub use crate::config::{AdminConfig, HttpTokens, MetricNames, Token};
 pub use crate::http_address::HttpAddress;
+pub(crate) use tls_status::TlsStatus;
 
 use crate::config::{ActiveTokens, TokenRole};
 use crate::error::ServerError;
@@ -168,6 +172,7 @@ impl AdminListener {
         self,
         control: ServerHandle,
         storage: &StorageConfig,
+        tls_status: TlsStatus,
     ) -> Result<AdminServer, ServerError> {
         let addresses = self.addresses.clone();
         let secrets = AdminSecrets {
@@ -181,7 +186,8 @@ impl AdminListener {
         };
         let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
         let run = move || {
-            let room = AppState::new(control, stages, data_dir, self.config.clone());
+            let config = self.config.clone();
+            let room = AppState::new(control, stages, data_dir, config, tls_status);
             let gate = RequestAuthorizer::new(&self.addresses, self.config);
             let serving =
                 http_server::serve(self.listeners, self.tls, Rc::new(gate), Rc::new(room));

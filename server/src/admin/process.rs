@@ -1,4 +1,6 @@
 //! Figures of the operating system about this process (`proc(5)`).
+use super::exposition::Exposition;
+use super::exposition::MetricType::{Counter, Gauge};
 use std::fs;
 
 /// Resources of a process. Values that the system does not provide are `None`.
@@ -41,6 +43,53 @@ impl Process {
             max_fds: max_fds(),
             start_seconds: since_boot.zip(booted()).map(|(since, at)| at + since),
         }
+    }
+
+    /// Appends the metrics.
+    pub(super) fn append_to(&self, text: &mut Exposition) {
+        let mut tell = |name, kind, help, value: Option<f64>| {
+            if let Some(value) = value {
+                text.family(name, kind, help).sample(&[], value);
+            }
+        };
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a process")]
+        let exact = |value: Option<u64>| value.map(|value| value as f64);
+        tell(
+            "process_cpu_seconds_total",
+            Counter,
+            "Processor time of the process.",
+            self.cpu_seconds,
+        );
+        tell(
+            "process_resident_memory_bytes",
+            Gauge,
+            "Resident memory of the process.",
+            exact(self.resident_bytes),
+        );
+        tell(
+            "process_virtual_memory_bytes",
+            Gauge,
+            "Address space of the process.",
+            exact(self.virtual_bytes),
+        );
+        tell(
+            "process_open_fds",
+            Gauge,
+            "Open files and connections.",
+            exact(self.open_fds),
+        );
+        tell(
+            "process_max_fds",
+            Gauge,
+            "Maximum number of open files and connections.",
+            exact(self.max_fds),
+        );
+        tell(
+            "process_start_time_seconds",
+            Gauge,
+            "When the process was started, since the Unix epoch.",
+            self.start_seconds,
+        );
     }
 }
 

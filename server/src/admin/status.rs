@@ -16,7 +16,8 @@ impl AppState {
             Ok(metrics) => (Reason::unready_reasons(metrics), Some(metrics)),
             Err(reason) => (vec![*reason], None),
         };
-        let warnings = metrics.map(Reason::warnings).unwrap_or_default();
+        let warnings = metrics.map(|metrics| self.warnings(metrics));
+        let warnings = warnings.unwrap_or_default();
         let storage = self.storage();
         let space = self.disk_space().await;
         let process = Process::read();

@@ -1,0 +1,129 @@
+//! The metrics of limits and quotas.
+use super::app_state::AppState;
+use super::exposition::Exposition;
+use super::exposition::MetricType::Gauge;
+use statestored_broker::hub::LimitUsage;
+use statestored_store::keyspace::QuotaUsage;
+use std::collections::BTreeMap;
+
+/// Maximum number of samples of the quotas of prefixes, and of those of users.
+const MAX_SAMPLES: usize = 100;
+
+/// Appends the limits of all clients together, with their use.
+pub(super) fn limits(text: &mut Exposition, limits: &[LimitUsage]) {
+    for (name, is_bytes, help) in [
+        (
+            "statestored_limit_bytes",
+            true,
+            "Limits of the memory of entries, and of sessions and connections.",
+        ),
+        (
+            "statestored_limit_items",
+            false,
+            "Limits of numbers, if they are configured.",
+        ),
+    ] {
+        text.family(name, Gauge, help);
+        for limit in limits.iter().filter(|it| it.is_bytes == is_bytes) {
+            text.sample(&[("limit", limit.name)], limit.max);
+        }
+    }
+    text.family(
+        "statestored_limit_used_ratio",
+        Gauge,
+        "Used part of these limits; 1 is full.",
+    );
+    for limit in limits {
+        text.sample(&[("limit", limit.name)], limit.ratio());
+    }
+}
+
+/// Quotas by owner and name, with their used parts. An owner may be several parties of the same name: the fullest one counts.
+#[derive(Debug, Default)]
+struct Quotas(BTreeMap<(String, &'static str), f64>);
+
+impl Quotas {
+    fn extend(&mut self, usages: Vec<QuotaUsage>) {
+        for usage in usages {
+            let ratio = usage.ratio();
+            let used = self.0.entry((usage.owner, usage.quota)).or_default();
+            *used = f64::max(*used, ratio);
+        }
+    }
+
+    /// Appends the fullest ones with this label for the owner, and returns the number of the others.
+    fn append(self, text: &mut Exposition, label: &str) -> usize {
+        let mut all: Vec<_> = self.0.into_iter().collect();
+        all.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        for ((owner, quota), ratio) in all.iter().take(MAX_SAMPLES) {
+            text.sample(&[(label, owner.as_str()), ("quota", quota)], ratio);
+        }
+        all.len().saturating_sub(MAX_SAMPLES)
+    }
+}
+
+impl AppState {
+    /// Appends the quotas of prefixes and users. A server that does not answer has none.
+    pub(super) async fn quota_metrics(&self, text: &mut Exposition) {
+        let (mut of_prefixes, mut of_users) = (Quotas::default(), Quotas::default());
+        let prefixes = self.inspect(|hub, _| hub.prefix_quotas()).await;
+        of_prefixes.extend(prefixes.unwrap_or_default());
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let part = self.inspect(move |hub, _| hub.user_quotas_from(first));
+            let (users, after) = part.await.unwrap_or_default();
+            of_users.extend(users);
+            next = after;
+        }
+        text.family(
+            "statestored_prefix_quota_used_ratio",
+            Gauge,
+            "Used part of the 100 fullest quotas of --limit-prefix.",
+        );
+        let omitted_prefixes = of_prefixes.append(text, "prefix");
+        text.family(
+            "statestored_user_quota_used_ratio",
+            Gauge,
+            "Used part of the 100 fullest quotas of --limit-user.",
+        );
+        let omitted_users = of_users.append(text, "user");
+        text.family(
+            "statestored_quotas_omitted",
+            Gauge,
+            "Quotas that these two leave out.",
+        )
+        .sample(&[("owner", "prefix")], omitted_prefixes)
+        .sample(&[("owner", "user")], omitted_users);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exposition::ExpositionFormat;
+    use super::*;
+
+    fn usage(owner: u64, used: u64) -> QuotaUsage {
+        QuotaUsage {
+            owner: owner.to_string(),
+            quota: "keys",
+            used,
+            max: 1_000,
+        }
+    }
+
+    #[test]
+    fn the_fullest_quotas_are_shown_and_the_others_counted() {
+        let mut quotas = Quotas::default();
+        quotas.extend((0..250).map(|number| usage(number, number)).collect());
+        quotas.extend(vec![usage(0, 1_000), usage(249, 1)]);
+        let mut text = Exposition::new(ExpositionFormat::Prometheus);
+        text.family("q", Gauge, "Quotas.");
+        assert_eq!(quotas.append(&mut text, "prefix"), 150);
+        let text = text.finish();
+        let samples: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(samples.len(), 100);
+        assert_eq!(samples[0], r#"q{prefix="0",quota="keys"} 1"#);
+        assert_eq!(samples[1], r#"q{prefix="249",quota="keys"} 0.249"#);
+        assert_eq!(samples[99], r#"q{prefix="151",quota="keys"} 0.151"#);
+    }
+}
