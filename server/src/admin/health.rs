@@ -105,6 +105,18 @@ const MEMORY_SHORT: Reason = Reason {
     text: "the process has no memory left: SETs that make the store larger are refused",
 };
 
+/// Time before the expiry of a certificate from which on the server reports a warning.
+const EXPIRY_WARNING_S: i64 = 14 * 24 * 3600;
+
+const CERTIFICATE_EXPIRED: Reason = Reason {
+    code: "certificate_expired",
+    text: "the certificate of the listeners has expired: clients do not trust it",
+};
+const CERTIFICATE_EXPIRES: Reason = Reason {
+    code: "certificate_expires",
+    text: "the certificate of the listeners expires within 14 days: renew it",
+};
+
 /// Returns whether several independent clients give the sign that the clock is wrong.
 fn is_skew_confirmed(clock: &ClockMetrics) -> bool {
     clock.skew.is_some_and(|sign| sign.is_agreed)
@@ -187,7 +199,11 @@ impl AppState {
     /// Returns the warnings of a server that is ready for clients.
     pub(super) fn warnings(&self, metrics: &MetricsSnapshot) -> Vec<Reason> {
         let mut warnings = Reason::warnings(metrics);
-        warnings.extend(self.tls_status.warning());
+        warnings.extend(match self.tls_status.listener_seconds_left() {
+            Some(..=0) => Some(CERTIFICATE_EXPIRED),
+            Some(..EXPIRY_WARNING_S) => Some(CERTIFICATE_EXPIRES),
+            _ => None,
+        });
         warnings
     }
 

@@ -43,6 +43,7 @@ mod requests;
 mod response_body;
 mod routes;
 mod status;
+mod tls;
 mod tls_status;
 
 pub use crate::config::{AdminConfig, HttpTokens, MetricNames, Token};
