@@ -9,7 +9,7 @@ pub(super) fn clock(text: &mut Exposition, snapshot: &MetricsSnapshot) {
     text.family(
         "statestored_clock_skew_seconds",
         Gauge,
-        "Median difference of the latest timestamps of clients from this machine's clock; positive if they are ahead.",
+        "Median lead of clients' latest timestamps over this machine's clock.",
     );
     #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds")]
     let difference_s = snapshot.timestamp_difference_ms.map(|it| it as f64 / 1e3);

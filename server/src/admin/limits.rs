@@ -12,16 +12,8 @@ const MAX_SAMPLES: usize = 100;
 /// Appends the limits of all clients together, with their use.
 pub(super) fn limits(text: &mut Exposition, limits: &[LimitUsage]) {
     for (name, is_bytes, help) in [
-        (
-            "statestored_limit_bytes",
-            true,
-            "Limits of the memory of entries, and of sessions and connections.",
-        ),
-        (
-            "statestored_limit_items",
-            false,
-            "Limits of numbers, if they are configured.",
-        ),
+        ("statestored_limit_bytes", true, "Limits of memory."),
+        ("statestored_limit_items", false, "Limits of numbers."),
     ] {
         text.family(name, Gauge, help);
         for limit in limits.iter().filter(|it| it.is_bytes == is_bytes) {
@@ -78,19 +70,19 @@ impl AppState {
         text.family(
             "statestored_prefix_quota_used_ratio",
             Gauge,
-            "Used part of the 100 fullest quotas of --limit-prefix.",
+            "Used part of the 100 fullest quotas.",
         );
         let omitted_prefixes = of_prefixes.append(text, "prefix");
         text.family(
             "statestored_user_quota_used_ratio",
             Gauge,
-            "Used part of the 100 fullest quotas of --limit-user.",
+            "Used part of the 100 fullest quotas.",
         );
         let omitted_users = of_users.append(text, "user");
         text.family(
             "statestored_quotas_omitted",
             Gauge,
-            "Quotas that these two leave out.",
+            "Quotas left out of the 100 fullest.",
         )
         .sample(&[("owner", "prefix")], omitted_prefixes)
         .sample(&[("owner", "user")], omitted_users);

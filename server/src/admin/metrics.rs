@@ -391,7 +391,7 @@ fn storage(text: &mut Exposition, reading: &StorageMetricsSnapshot) {
     text.family(
         "statestored_previous_run_crashed",
         Gauge,
-        "1 if the previous run ended without a clean stop.",
+        "1 if the previous run crashed.",
     )
     .sample(&[], u8::from(reading.has_crashed));
 }

@@ -16,7 +16,7 @@ impl AppState {
         text.family(
             "statestored_config_last_reload_success_timestamp_seconds",
             Gauge,
-            "When the configuration was last read, at the start or by a reload, since the Unix epoch.",
+            "When the configuration was last read, since the Unix epoch.",
         )
         .sample(&[], status.succeeded_at_s());
     }

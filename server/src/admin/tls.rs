@@ -11,7 +11,7 @@ impl AppState {
         text.family(
             "statestored_certificate_expiry_timestamp_seconds",
             Gauge,
-            "When the certificate of a listener, or the one for etcd, redis or the broker, expires, since the Unix epoch.",
+            "When the certificate of a listener, or towards an engine or broker, expires, since the Unix epoch.",
         );
         if let Some(expiry_s) = status.listener_expiry_s() {
             for listener in &status.listeners {

@@ -4,6 +4,7 @@
 mod api;
 mod attacks;
 mod connection_limiter;
+mod dashboard;
 mod events;
 mod exposure;
 mod health;

@@ -18,6 +18,35 @@ pub(crate) fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// The names of metrics in a query.
+pub(crate) fn names_in(query: &str) -> Vec<String> {
+    let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    query
+        .split(|it| !is_of_name(it))
+        .filter(|word| word.starts_with("statestored_") || word.starts_with("process_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The names of the samples that an exposition has or may have, and those of metrics of engines and brokers, which their pages list.
+pub(crate) fn exposed(text: &str) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = samples(text)
+        .into_keys()
+        .map(|name| name.split('{').next().unwrap().to_owned())
+        .collect();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    names.extend(types.map(|it| it.split(' ').next().unwrap().to_owned()));
+    for page in [
+        include_str!("../../../docs/etcd.md"),
+        include_str!("../../../docs/attached.md"),
+    ] {
+        let items = page.lines().filter_map(|line| line.strip_prefix("- `"));
+        let listed = items.filter(|item| item.starts_with("statestored_"));
+        names.extend(listed.map(|item| item.split(['{', '`']).next().unwrap().to_owned()));
+    }
+    names
+}
+
 fn scrape(server: &RunningServer) -> BTreeMap<String, f64> {
     let answer = get(server, "/metrics");
     assert_eq!(answer.status, 200);

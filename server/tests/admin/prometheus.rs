@@ -1,6 +1,6 @@
-//! Consumers of the metrics: Prometheus itself, and the dashboard.
+//! Prometheus as the consumer of the metrics, and its alert rules.
 use crate::http::{TIMEOUT, get, get_with, server, start, stop};
-use crate::metrics::{samples, work};
+use crate::metrics::{exposed, names_in, work};
 use statestored::config::Config;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -94,31 +94,77 @@ async fn prometheus_scrapes_the_server() {
     stop(server).await;
 }
 
+const RULES: &str = include_str!("../../../packaging/prometheus/statestored.rules.yml");
+const RULE_TESTS: &str = include_str!("../../../packaging/prometheus/statestored.rules.test.yml");
+
+/// The values of a key in the rules, in their order.
+fn values_of(key: &str) -> Vec<&'static str> {
+    let begin = format!("{key}: ");
+    RULES
+        .lines()
+        .filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(&*begin))
+        .collect()
+}
+
+#[test]
+fn promtool_accepts_the_rules_and_their_tests_pass() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/prometheus");
+    for (verb, file) in [
+        ("check", "statestored.rules.yml"),
+        ("test", "statestored.rules.test.yml"),
+    ] {
+        let promtool = spawn(
+            Command::new("promtool")
+                .args([verb, "rules", file])
+                .current_dir(folder)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let output = promtool.wait_with_output().unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{verb}: {said}");
+    }
+}
+
+#[test]
+fn every_alert_is_tested_and_links_to_a_section() {
+    let alerts = values_of("alert");
+    assert!(alerts.len() > 20, "{alerts:?}");
+    for alert in &alerts {
+        for outcome in ["fires", "does not fire"] {
+            let name = format!("name: {alert} {outcome}\n");
+            assert!(RULE_TESTS.contains(&name), "{name}");
+        }
+    }
+    let page = include_str!("../../../docs/monitoring.md");
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let anchors: BTreeSet<_> = headings
+        .map(|line| {
+            let title = line.trim_start_matches('#').trim();
+            title.to_lowercase().replace(' ', "-")
+        })
+        .collect();
+    let links = values_of("runbook_url");
+    assert_eq!(links.len(), alerts.len());
+    for link in links {
+        let anchor = link.split_once("/docs/monitoring.md#").unwrap().1;
+        assert!(anchors.contains(anchor), "{link}");
+    }
+    for key in ["severity", "summary"] {
+        assert_eq!(values_of(key).len(), alerts.len(), "{key}");
+    }
+}
+
 #[tokio::test]
-async fn the_dashboard_uses_existing_metrics() {
+async fn the_rules_use_existing_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(Config::durable(folder.path().join("data")));
     work(&server).await;
-    let there: BTreeSet<String> = samples(&get(&server, "/metrics").body)
-        .into_keys()
-        .map(|name| name.split('{').next().unwrap().to_owned())
-        .collect();
-    let dashboard = include_str!("../../../packaging/grafana/statestored.json");
-    let document: serde_json::Value = serde_json::from_str(dashboard).unwrap();
-    assert_eq!(document["title"], "statestored");
-    let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    let mut shown = BTreeSet::new();
-    for panel in document["panels"].as_array().unwrap() {
-        for target in panel["targets"].as_array().unwrap() {
-            let query = target["expr"].as_str().unwrap();
-            let words = query.split(|it| !is_of_name(it));
-            let words =
-                words.filter(|it| it.starts_with("statestored_") || it.starts_with("process_"));
-            shown.extend(words.map(str::to_owned));
-        }
-    }
-    assert!(shown.len() > 20, "{shown:?}");
-    let unknown: Vec<_> = shown.difference(&there).collect();
+    let there = exposed(&get(&server, "/metrics").body);
+    let used: BTreeSet<_> = values_of("expr").into_iter().flat_map(names_in).collect();
+    assert!(used.len() > 20, "{used:?}");
+    let unknown: Vec<_> = used.difference(&there).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     stop(server).await;
 }
