@@ -5,15 +5,18 @@ import os
 import re
 import signal
 import socket
+import ssl
 import time
+from pathlib import Path
 
 import pytest
 
 import broker
 import engine
 import wire
+from authority import Authority
 from disk import Disk, library
-from optioned import Served, until
+from optioned import Served, trust, until
 from peer import Peer, Refused
 from server import lacks
 from store import REQUEST, Store, array, notification_topic, timestamp
@@ -32,6 +35,8 @@ MAX_SESSIONS = 3
 LARGE, TIMES = 8_000_000, 10
 # Connections to the HTTP port; it serves 64.
 CROWD = 80
+PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+DAY = 24 * 3600
 
 
 def families(text):
@@ -53,7 +58,8 @@ class Scenario:
         policy.write_text(POLICY)
         options = {
             "listen": ["tcp://127.0.0.1:0"], "http": "http://127.0.0.1:0", "data-dir": folder / "data", "metrics-names": "both",
-            "users-file": users, "policy-file": policy, "max-sessions": MAX_SESSIONS, "limit-user": ["bob requests=2"],
+            "users-file": users, "policy-file": policy, "max-sessions": MAX_SESSIONS, "limit-user": ["bob requests=2", "ann sessions=4 watches=10"],
+            "limit-prefix": ["large keys=4"],
         }  # fmt: skip
         self.began = time.time()
         self.server = Served("flag", options, folder)
@@ -82,6 +88,8 @@ class Scenario:
         ]:  # fmt: skip
             store.reply(*request)
         assert len(store.notifications()) == 2
+        assert store.reply("SET", "short", "1", "PX", "1") == b"+OK\r\n"
+        until("a key has expired", lambda: server.metric("statestored_expired_keys_total") == 1)
         assert small.subscribe("open") == peer.subscribe("open") == 1
         assert small.subscribe("closed") == 0x87
         assert peer.publish("open", bytes(200)) == 0
@@ -162,16 +170,17 @@ def test_every_family_reports_client_activity(scenario):
     def verb(**counts):
         return {f'{{verb="{verb}",result="{result}"}}': count for verb, results in counts.items() for result, count in results.items()}
 
-    requests = {"set": 4 + TIMES, "get": 2, "del": 2, "vdel": 1, "keynotify": 1, "scan": 1, "txn": 1, "mget": 1}
+    sets = 5 + TIMES
+    requests = {"set": sets, "get": 2, "del": 2, "vdel": 1, "keynotify": 1, "scan": 1, "txn": 1, "mget": 1}
     durations, commits, syncs = found["statestored_request_duration_seconds"], sums("statestored_commit_writes"), sums("statestored_sync_duration_seconds")
     deployed = '{namespace="default",backend_chain="0"}'
-    # Changes that were written: a DEL of an absent key is none, and a transaction has two.
-    writes = 4 + TIMES + 1 + 2
+    # Changes that were written: a DEL of an absent key is none, a transaction has two, and a key expired.
+    writes = sets + 1 + 2 + 1
     table = {
         "statestored_build_info": lambda: re.fullmatch(r'{version="\d+\.\d+\.\d+"}', *sums("statestored_build_info")),
         "statestored_serving": 1,
         "statestored_requests_total": verb(
-            set={"ok": 4 + TIMES}, get={"ok": 1, "absent": 1}, vdel={"not_applied": 1}, keynotify={"ok": 1}, scan={"ok": 1}, txn={"ok": 1}, mget={"ok": 1},
+            set={"ok": sets}, get={"ok": 1, "absent": 1}, vdel={"not_applied": 1}, keynotify={"ok": 1}, scan={"ok": 1}, txn={"ok": 1}, mget={"ok": 1},
             **{"del": {"ok": 1, "absent": 1}},
         ),
         "statestored_request_duration_seconds": lambda: all(
@@ -179,7 +188,7 @@ def test_every_family_reports_client_activity(scenario):
             and 0 < durations[f'_sum{{verb="{verb}"}}'] < count * 60
             for verb, count in requests.items()
         ),
-        "statestored_insertions_total": 4,
+        "statestored_insertions_total": 5,
         "statestored_transaction_operations_total": {'{verb="set"}': 1, '{verb="del"}': 1},
         "statestored_requests_unanswerable_total": 1,
         "statestored_responses_total": sum(requests.values()),
@@ -194,9 +203,28 @@ def test_every_family_reports_client_activity(scenario):
         },
         "statestored_clock_skewed_timestamps_total": {},
         "statestored_clock_suspect": {},
+        "statestored_clock_skew_seconds": lambda: abs(one("statestored_clock_skew_seconds")) < 60,
         # The clock of the machine may be set while the test runs.
         "statestored_clock_steps_total": lambda: one("statestored_clock_steps_total") >= 0,
         "statestored_version_ahead_seconds": lambda: 0 <= one("statestored_version_ahead_seconds") < 60,
+        "statestored_expired_keys_total": 1,
+        "statestored_limit_bytes": lambda: (
+            found["statestored_limit_bytes"].keys() == {'{limit="entries"}', '{limit="held"}'} and min(found["statestored_limit_bytes"].values()) > LARGE
+        ),
+        "statestored_limit_items": lambda: found["statestored_limit_items"]['{limit="sessions"}'] == MAX_SESSIONS,
+        "statestored_limit_used_ratio": lambda: (
+            found["statestored_limit_used_ratio"]['{limit="sessions"}'] == 1 and 0 < found["statestored_limit_used_ratio"]['{limit="entries"}'] < 1
+        ),
+        "statestored_prefix_quota_used_ratio": {'{prefix="large",quota="keys"}': 1 / 4},
+        "statestored_user_quota_used_ratio": {'{user="ann",quota="sessions"}': 3 / 4, '{user="ann",quota="watches"}': 1 / 10},
+        "statestored_quotas_omitted": {},
+        "statestored_certificate_expiry_timestamp_seconds": {},
+        "statestored_tls_handshakes_failed_total": {},
+        "statestored_config_last_reload_successful": 1,
+        "statestored_config_last_reload_success_timestamp_seconds": lambda: (
+            scenario.began - 2 < one("statestored_config_last_reload_success_timestamp_seconds") < time.time() + 2
+        ),
+        "statestored_previous_run_crashed": 0,
         "statestored_logins_refused_total": 1,
         "statestored_sessions_evicted_total": 1,
         "statestored_pauses_total": lambda: 1 <= one("statestored_pauses_total") <= 4,
@@ -227,8 +255,8 @@ def test_every_family_reports_client_activity(scenario):
         "statestored_disk_free_bytes": lambda: abs(one("statestored_disk_free_bytes") - disk.f_bavail * disk.f_frsize) < disk.f_blocks * disk.f_frsize / 10,
         "statestored_http_requests_total": lambda: sums("statestored_http_requests_total")['{path="/healthz",status="200"}'] == 1,
         "statestored_http_connections_refused_total": lambda: 1 <= one("statestored_http_connections_refused_total") <= CROWD,
-        "aio_broker_state_store_insertions": {deployed: 4},
-        "aio_broker_state_store_modifications": {deployed: 4 + TIMES + 1 - 4},
+        "aio_broker_state_store_insertions": {deployed: 5},
+        "aio_broker_state_store_modifications": {deployed: sets + 1 - 5},
         "aio_broker_state_store_deletions": {deployed: 4},
         "aio_broker_state_store_retrievals": {deployed: 2},
         "aio_broker_state_store_keynotify_requests": {deployed: 1},
@@ -279,6 +307,55 @@ def test_a_full_disk_and_a_hanging_disk_are_shown(tmp_path):
         server.close()
 
 
+def test_certificates_reloads_and_crashes_are_shown(tmp_path):
+    authority, users = Authority(tmp_path), tmp_path / "users"
+    users.write_text("ann:secret\n")
+    certificate, key = authority.issue("server")
+    options = {
+        "listen": ["tcp://127.0.0.1:0", "tls://127.0.0.1:0"], "http": "http://127.0.0.1:0", "data-dir": tmp_path / "data", "users-file": users,
+        "tls-cert": certificate, "tls-key": key,
+    }  # fmt: skip
+    server = Served("flag", options, tmp_path)
+
+    def shows(name, value):
+        until(f"{name} is {value}", lambda: server.metric(f"statestored_{name}") == value)
+
+    def reload(content):
+        users.write_text(content)
+        server.process.send_signal(signal.SIGHUP)
+
+    try:
+        # The authority issues certificates for two days.
+        expiry = server.metric(f'statestored_certificate_expiry_timestamp_seconds{{listener="{server.addresses[1]}"}}')
+        assert abs(expiry - time.time() - 2 * DAY) < DAY / 2
+        status, text = server.request("GET", "/readyz")
+        assert status == 200 and text.startswith("ready\ncertificate_expires: ")
+        assert server.dial("ann", place=1, tls=trust(authority), user="ann", password="secret")[1] == 0
+        shows('tls_handshakes_failed_total{reason="server_certificate_unknown"}', 0)
+        assert server.dial("ann", place=1, tls=ssl.create_default_context())[1] is None
+        shows('tls_handshakes_failed_total{reason="server_certificate_unknown"}', 1)
+        started = server.metric("statestored_config_last_reload_success_timestamp_seconds")
+        reload("no colon\n")
+        shows("config_last_reload_successful", 0)
+        assert server.metric("statestored_config_last_reload_success_timestamp_seconds") == started
+        until("a second has passed", lambda: time.time() > started + 1)
+        reload("ann:secret\n")
+        shows("config_last_reload_successful", 1)
+        assert server.metric("statestored_config_last_reload_success_timestamp_seconds") > started
+        assert server.store("ann", user="ann", password="secret").reply("SET", "k", "v") == b"+OK\r\n"
+        shows("previous_run_crashed", 0)
+        server.close()
+        server = Served("flag", options, tmp_path)
+        shows("previous_run_crashed", 1)
+        assert "ended without a clean stop" in server.log()
+        assert server.end() == 0
+        server.close()
+        server = Served("flag", options, tmp_path)
+        shows("previous_run_crashed", 0)
+    finally:
+        server.close()
+
+
 def test_a_broker_and_an_engine_are_shown(tmp_path):
     if lacks("redis"):
         pytest.skip("the server was built without redis")
@@ -309,6 +386,9 @@ def test_a_broker_and_an_engine_are_shown(tmp_path):
         commits = 'statestored_engine_requests_total{kind="commit",result="done"}'
         until("both changes are counted", lambda: server.metric(commits) >= 2)
         found = {name: samples for name, samples in families(server.request("GET", "/metrics")[1]).items() if re.match("statestored_(attach|engine)", name)}
+        for file in ("prometheus/statestored.rules.yml", "grafana/statestored.json"):
+            used = set(re.findall(r"\bstatestored_(?:attach|engine)\w*", (PACKAGING / file).read_text()))
+            assert used and used <= found.keys(), file
         requests = found.pop("statestored_engine_requests_total")
         assert not any(count for name, count in requests.items() if "failed" in name), requests
         confirmed = found.pop("statestored_engine_confirmed_total")["{}"]
