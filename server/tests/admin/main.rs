@@ -3,6 +3,7 @@
 #![allow(clippy::float_cmp, reason = "counts are whole")]
 mod api;
 mod attacks;
+mod certificates;
 mod connection_limiter;
 mod dashboard;
 mod events;

@@ -1,11 +1,16 @@
 //! Figures as text.
+use crate::authority::Authority;
+use crate::certificates::tls;
 use crate::http::{admin, client, get, get_with, server, start};
 use statestore::SetOutcome;
 use statestored::RunningServer;
 use statestored::admin::MetricNames;
 use statestored::config::Config;
+use statestored_access::UserLimits;
 use statestored_storage::{Batch, DurableOptions, DurableStorage, Record, Storage, Write};
+use statestored_store::keyspace::PrefixLimit;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The samples of an exposition by name and labels.
 pub(crate) fn samples(text: &str) -> BTreeMap<String, f64> {
@@ -229,13 +234,19 @@ fn documented() -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_documentation_lists_exactly_these_metrics() {
-    let mut config = admin();
-    config.names = MetricNames::Both;
     let folder = tempfile::tempdir().unwrap();
-    let server = start(Config {
-        admin: Some(config),
-        ..Config::durable(folder.path().join("data"))
-    });
+    let mut config = Config::durable(folder.path().join("data"));
+    let mut admin = admin();
+    admin.names = MetricNames::Both;
+    config.admin = Some(admin);
+    config.listeners.push("tls://127.0.0.1:0".parse().unwrap());
+    let authority = Authority::new("tests");
+    let expiry = Duration::from_secs(2_000_000_000);
+    config.listener_config.tls = Some(tls(&authority, folder.path(), expiry));
+    config.service.prefixes = vec![PrefixLimit::parse("k keys=9").unwrap()];
+    config.limits.users.default_limits = UserLimits::parse("sessions=9").unwrap();
+    let server = start(config);
+    let _session = client(&server, "open").await;
     work(&server).await;
     // The first answer does not count itself.
     get(&server, "/metrics");

@@ -40,6 +40,24 @@ fn a_missing_directory_is_created() {
 }
 
 #[test]
+fn a_store_that_was_not_closed_is_reported_once() {
+    let place = TempDir::new().expect("a temporary directory");
+    let crashed = TempDir::new().expect("a temporary directory");
+    let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
+    storage.commit(&commit(1)).expect("commit");
+    for file in fs::read_dir(place.path()).expect("readable") {
+        let file = file.expect("readable");
+        fs::copy(file.path(), crashed.path().join(file.file_name())).expect("copied");
+    }
+    drop(storage);
+    for (directory, expected) in [(&crashed, true), (&crashed, false), (&place, false)] {
+        let (storage, model) = open(directory.path(), SMALL_LOGS).expect("opens");
+        assert!(model == after(1));
+        assert_eq!(storage.metrics().has_crashed(), expected);
+    }
+}
+
+#[test]
 fn a_fresh_file_system_counts_as_empty() {
     let place = TempDir::new().expect("a temporary directory");
     fs::create_dir(place.path().join("lost+found")).expect("creatable");
