@@ -37,6 +37,7 @@ LARGE, TIMES = 8_000_000, 10
 CROWD = 80
 PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 DAY = 24 * 3600
+TOKEN = "0123456789abcdef0123456789abcdef"
 
 
 def families(text):
@@ -53,13 +54,14 @@ class Scenario:
 
     def __init__(self, folder):
         self.folder = folder
-        users, policy = folder / "users", folder / "policy.yaml"
+        users, policy, token = folder / "users", folder / "policy.yaml", folder / "token"
         users.write_text("ann:secret\nbob:secret\n")
+        token.write_text(TOKEN)
         policy.write_text(POLICY)
         options = {
             "listen": ["tcp://127.0.0.1:0"], "http": "http://127.0.0.1:0", "data-dir": folder / "data", "metrics-names": "both",
             "users-file": users, "policy-file": policy, "max-sessions": MAX_SESSIONS, "limit-user": ["bob requests=2", "ann sessions=4 watches=10"],
-            "limit-prefix": ["large keys=4"],
+            "limit-prefix": ["large keys=4"], "http-token-file": token,
         }  # fmt: skip
         self.began = time.time()
         self.server = Served("flag", options, folder)
@@ -155,6 +157,8 @@ def test_every_family_reports_client_activity(scenario):
     until("merged logs are gone", lambda: scenario.server.metric("statestored_log_bytes") == size(data, "log-"))
     process = of_process(scenario.server.process.pid)
     _, text = scenario.server.request("GET", "/metrics")
+    assert families(text)["statestored_user_quota_used_ratio"] == {}, "names of users are shown without the token"
+    _, text = scenario.server.request("GET", "/metrics", {"Authorization": f"Bearer {TOKEN}"})
     found = families(text)
     disk = os.statvfs(data)
 

@@ -55,29 +55,24 @@ impl Quotas {
 }
 
 impl AppState {
-    /// Appends the quotas of prefixes and users. A server that does not answer has none.
-    pub(super) async fn quota_metrics(&self, text: &mut Exposition) {
+    /// Appends the quotas of prefixes and users, with samples only if their names may be shown.
+    pub(super) async fn quota_metrics(&self, text: &mut Exposition, shows_owners: bool) {
         let (mut of_prefixes, mut of_users) = (Quotas::default(), Quotas::default());
-        let prefixes = self.inspect(|hub, _| hub.prefix_quotas()).await;
-        of_prefixes.extend(prefixes.unwrap_or_default());
-        let mut next = Some(0);
+        if shows_owners {
+            let prefixes = self.inspect(|hub, _| hub.prefix_quotas()).await;
+            of_prefixes.extend(prefixes.unwrap_or_default());
+        }
+        let mut next = shows_owners.then_some(0);
         while let Some(first) = next {
             let part = self.inspect(move |hub, _| hub.user_quotas_from(first));
             let (users, after) = part.await.unwrap_or_default();
             of_users.extend(users);
             next = after;
         }
-        text.family(
-            "statestored_prefix_quota_used_ratio",
-            Gauge,
-            "Used part of the 100 fullest quotas.",
-        );
+        let help = "Used part of the 100 fullest quotas.";
+        text.family("statestored_prefix_quota_used_ratio", Gauge, help);
         let omitted_prefixes = of_prefixes.append(text, "prefix");
-        text.family(
-            "statestored_user_quota_used_ratio",
-            Gauge,
-            "Used part of the 100 fullest quotas.",
-        );
+        text.family("statestored_user_quota_used_ratio", Gauge, help);
         let omitted_users = of_users.append(text, "user");
         text.family(
             "statestored_quotas_omitted",

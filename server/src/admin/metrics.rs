@@ -9,6 +9,7 @@ use super::limits::limits;
 use super::media_type::accepts;
 use super::process::Process;
 use super::reply::{self, Reply};
+use super::request_authorizer::AccessLevel;
 use super::response_body::ResponseBody;
 use crate::config::{AdminConfig, MetricNames};
 use MetricType::{Counter, Gauge};
@@ -27,7 +28,7 @@ pub(super) struct DiskSpace {
 }
 
 impl AppState {
-    pub(super) async fn metrics(&self, parts: &Parts) -> Reply {
+    pub(super) async fn metrics(&self, parts: &Parts, rights: AccessLevel) -> Reply {
         let form = if accepts(parts, "application/openmetrics-text") {
             ExpositionFormat::OpenMetrics
         } else {
@@ -39,7 +40,9 @@ impl AppState {
             own_server_metrics(&mut text, metrics.as_ref());
             if let Some(metrics) = &metrics {
                 own_metrics(&mut text, metrics);
-                self.quota_metrics(&mut text).await;
+                // As with lists, local users see names of users and prefixes of keys only if they may read all keys.
+                let shows_owners = rights >= AccessLevel::Full || metrics.allows_anonymous;
+                self.quota_metrics(&mut text, shows_owners).await;
             }
             self.tls_metrics(&mut text).await;
             self.reload_metrics(&mut text);

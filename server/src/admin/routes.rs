@@ -239,7 +239,7 @@ async fn dispatch(
     let query = Query::new(parts.uri.query());
     match route {
         Route::Page(part) => part.into_reply(),
-        Route::Metrics => app.metrics(parts).await,
+        Route::Metrics => app.metrics(parts, rights).await,
         Route::Health => app.health(rights, wants_json(parts)).await,
         Route::Readiness => app.readiness(rights, wants_json(parts)).await,
         // A HEAD request would add a viewer that never ends.

@@ -170,12 +170,9 @@ impl SkewDetector {
         if mono_ms >= self.current_window.start_ms + WINDOW_MS {
             self.rotate_windows(mono_ms);
         }
-        let windows = [&self.previous_window, &self.current_window];
-        let mut differences: Vec<i64> = windows
-            .iter()
-            .flat_map(|window| window.differences_ms())
-            .copied()
-            .collect();
+        let former = self.previous_window.differences_ms();
+        let current = self.current_window.differences_ms();
+        let mut differences = [former, current].concat();
         differences.sort_unstable();
         differences.get(differences.len() / 2).copied()
     }
