@@ -15,15 +15,15 @@ const OPERATE: &str = "a-token-for-everything";
 const NETWORK: &str = "http://0.0.0.0:0";
 const LOOPBACK: &str = "http://127.0.0.1:0";
 
-fn token(text: &str) -> Option<Token> {
-    Some(Token::new(text).unwrap())
+fn token(text: &str) -> Token {
+    Token::new(text).unwrap()
 }
 
 fn tokens() -> HttpTokens {
     HttpTokens {
-        metrics: token(METRICS),
-        read: token(READ),
-        operate: token(OPERATE),
+        metrics: Some(token(METRICS)),
+        read: Some(token(READ)),
+        operate: Some(token(OPERATE)),
     }
 }
 
@@ -164,11 +164,11 @@ fn a_network_needs_at_least_one_token() {
     let bind = |tokens| AdminConfig::with_tokens(NETWORK.parse().unwrap(), tokens).is_ok();
     assert!(!bind(HttpTokens::default()));
     assert!(bind(HttpTokens {
-        metrics: token(METRICS),
+        metrics: Some(token(METRICS)),
         ..HttpTokens::default()
     }));
     assert!(bind(HttpTokens {
-        read: token(READ),
+        read: Some(token(READ)),
         ..HttpTokens::default()
     }));
 }
@@ -190,9 +190,9 @@ fn a_reload_replaces_the_token_of_each_role() {
     });
     let address = loopback(server.http_address().unwrap());
     let rotated = HttpTokens {
-        metrics: token("another-token-for-metrics"),
+        metrics: Some(token("another-token-for-metrics")),
         read: None,
-        operate: token("another-token-for-everything"),
+        operate: Some(token("another-token-for-everything")),
     };
     *in_file.lock().unwrap() = rotated;
     let reloaded = post(address, "/api/reload", OPERATE, "");
