@@ -1,36 +1,32 @@
 //! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
 //! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
+mod changes;
+mod entry_walk;
+mod tree_level;
+
 use super::app_state::AppState;
 use super::audit::AuditDetails;
 use super::failure::failure;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
-use super::requests::{POLL_INTERVAL, unexpected_reply};
 use crate::server_handle::ReloadError;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use statestore_protocol::{Command, Hlc, Reply as Answer};
+use statestore_protocol::Hlc;
 use statestored_broker::audit::truncate;
 use statestored_broker::hub::Hub;
-use statestored_broker::hub::inspect::{KeyCursor, ListPage, LockView};
+use statestored_broker::hub::inspect::{
+    KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, MAX_PAGE_ITEMS,
+};
 use statestored_store::keyspace::{EntryView, Fence};
+use std::sync::Arc;
+use tree_level::TreeLevel;
 
 /// Maximum number of bytes of a value that are shown.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// Body of a request to delete a key.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DeleteRequest {
-    /// Key as text; `hex` is the alternative.
-    key: Option<String>,
-    /// Key as hexadecimal digits.
-    hex: Option<String>,
-    /// Fencing token of the deletion.
-    fence: Option<String>,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,6 +97,16 @@ impl AppState {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
+        if query.number("details") == Some(1) {
+            let mut items = Vec::new();
+            let next = self
+                .walk_entries(&pattern, cursor, |key, entry| {
+                    items.push(describe_key(&key, &entry));
+                    items.len() < MAX_PAGE_ITEMS
+                })
+                .await;
+            return keys(next.map(|next| Some(ListPage { items, next })), |it| it);
+        }
         let page = match self.is_shared().await {
             Ok(true) => self.shared_keys(pattern, cursor).await,
             Ok(false) => {
@@ -112,6 +118,25 @@ impl AppState {
         keys(page, |key| json!(describe_bytes(&key)))
     }
 
+    /// Returns one level of the tree of keys: the folders and the keys below a prefix.
+    pub(super) async fn prefixes(&self, query: Query<'_>) -> Reply {
+        let prefix = query.bytes("prefix").unwrap_or_default();
+        let delimiter = query.bytes("delimiter").unwrap_or(Bytes::from_static(b"/"));
+        let Some(cursor) = key_cursor(query) else {
+            return bad_cursor();
+        };
+        if delimiter.is_empty() {
+            return failure(StatusCode::BAD_REQUEST, &"the delimiter is empty");
+        }
+        let mut level = TreeLevel::new(prefix, delimiter);
+        let pattern = level.pattern();
+        let next = self
+            .walk_entries(&pattern, cursor, |key, entry| level.add(key, entry))
+            .await;
+        let items = level.into_items();
+        keys(next.map(|next| Some(ListPage { items, next })), |it| it)
+    }
+
     pub(super) async fn locks(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
@@ -119,7 +144,7 @@ impl AppState {
         let page = match self.is_shared().await {
             Ok(true) => self.shared_locks(pattern, cursor).await,
             Ok(false) => {
-                let page = self.inspect(move |hub, now| hub.locks_from(&pattern, cursor, now));
+                let page = self.inspect(move |hub, now| hub.locks_from(&pattern, &cursor, now));
                 page.await
             }
             Err(failure) => Err(failure),
@@ -134,82 +159,39 @@ impl AppState {
                 &"say which: ?key=KEY, percent-encoded",
             );
         };
-        let entry_key = key.clone();
-        let found = match self.is_shared().await {
-            Ok(true) => self.shared_entry(entry_key, MAX_VALUE_BYTES).await,
-            Ok(false) => {
-                let found =
-                    self.inspect(move |hub, now| hub.entry_view(&entry_key, MAX_VALUE_BYTES, now));
-                found.await
-            }
-            Err(failure) => Err(failure),
-        };
-        let (entry, watchers) = match found {
+        let (entry, watchers) = match self.find_entry(key.clone(), MAX_VALUE_BYTES).await {
             Ok(found) => found,
             Err(failure) => return failure,
         };
         let watchers: Vec<&str> = watchers.iter().map(|client| &**client).collect();
         let mut document = json!({ "key": describe_bytes(&key), "watchers": watchers });
-        if let Some(entry) = &entry {
-            document["entry"] = describe_entry(entry);
+        if let Some(entry) = entry {
+            document["entry"] = describe_entry(&entry);
+            document["entry"]["is_truncated"] = (entry.value.len() < entry.value_bytes).into();
             document["entry"]["value"] = describe_bytes(&entry.value);
+            if entry.expires_in_ms.is_some() && entry.value_bytes <= MAX_HOLDER_BYTES {
+                let lock = self.inspect(move |hub, _| hub.lock_view(key, entry));
+                match lock.await {
+                    Ok(Some(lock)) => document["holder"] = lock.holder.into(),
+                    Ok(None) => {}
+                    Err(failure) => return failure,
+                }
+            }
         }
         reply::json(StatusCode::OK, &document)
     }
 
-    pub(super) async fn delete(&self, body: &[u8]) -> Reply {
-        let request = match serde_json::from_slice::<DeleteRequest>(body) {
-            Ok(request) => request,
-            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
-        };
-        let key = match (request.key, request.hex) {
-            (Some(key), None) => Some(Bytes::from(key)),
-            (None, Some(digits)) => from_hex(&digits),
-            _ => None,
-        };
-        let Some(key) = key else {
-            let why = "say which: {\"key\": TEXT}, or {\"hex\": DIGITS}";
-            return failure(StatusCode::BAD_REQUEST, &why);
-        };
-        let fence = match request.fence.map(|text| text.parse::<Hlc>()).transpose() {
-            Ok(fence) => fence,
-            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
-        };
-        let logs_keys = match self.inspect(|hub, _| hub.logs_keys()).await {
-            Ok(logs_keys) => logs_keys,
-            Err(failure) => return failure,
-        };
-        let mut details = AuditDetails {
-            key: logs_keys.then(|| String::from_utf8_lossy(&key).into_owned()),
-            ..AuditDetails::default()
-        };
-        let del = Command::Del {
-            key,
-            if_version: None,
-        };
-        let response = match self.execute(del, fence).await {
-            Ok(response) => response,
-            Err(failure) => return details.attach_to(failure),
-        };
-        let count = match response.reply {
-            Answer::Count(count) => count,
-            Answer::Error(error) => {
-                return details.attach_to(failure(StatusCode::CONFLICT, &error));
-            }
-            _ => return details.attach_to(unexpected_reply()),
-        };
-        details.deleted = Some(count);
-        let commit = response.commit_index;
-        loop {
-            match self.inspect(move |hub, _| hub.is_durable(commit)).await {
-                Ok(true) => {
-                    let done = reply::json(StatusCode::OK, &json!({ "deleted": count }));
-                    return details.attach_to(done);
-                }
-                Ok(false) => tokio::time::sleep(POLL_INTERVAL).await,
-                Err(failure) => return details.attach_to(failure),
-            }
+    /// Returns an entry with at most `most_bytes` of its value, and the clients that watch it at this server.
+    async fn find_entry(
+        &self,
+        key: Bytes,
+        most_bytes: usize,
+    ) -> Result<(Option<EntryView>, Vec<Arc<str>>), Reply> {
+        if self.is_shared().await? {
+            return self.shared_entry(key, most_bytes).await;
         }
+        self.inspect(move |hub, now| hub.entry_view(&key, most_bytes, now))
+            .await
     }
 
     pub(super) async fn disconnect(&self, body: &[u8]) -> Reply {
@@ -271,10 +253,16 @@ fn describe_bytes(bytes: &[u8]) -> Value {
     json!({ "hex": hex(bytes), "text": text })
 }
 
+/// Returns a key with the metadata of its entry.
+fn describe_key(key: &[u8], entry: &EntryView) -> Value {
+    let mut described = describe_entry(entry);
+    described["key"] = describe_bytes(key);
+    described
+}
+
 fn describe_entry(entry: &EntryView) -> Value {
     let mut described = json!({
         "value_bytes": entry.value_bytes,
-        "is_truncated": entry.value.len() < entry.value_bytes,
         "version": Hlc::store_version(entry.version).to_string(),
         "changed_ms": entry.version.0,
         "expires_in_ms": entry.expires_in_ms,
@@ -294,6 +282,7 @@ fn describe_lock(lock: &LockView) -> Value {
         "holder": lock.holder,
         "client": lock.client,
         "has_session": lock.has_session,
+        "waiters": lock.waiters,
         "since_ms": lock.entry.since_ms,
         "renewed_ms": lock.entry.version.0,
         "expires_in_ms": lock.entry.expires_in_ms,

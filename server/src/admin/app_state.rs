@@ -4,6 +4,7 @@ use super::audit::AuditTrail;
 use super::blocking_limiter::BlockingLimiter;
 use super::events::EventSubscribers;
 use super::failure::failure;
+use super::history::History;
 use super::reply::Reply;
 use super::tls_status::TlsStatus;
 use crate::config::AdminConfig;
@@ -33,6 +34,7 @@ pub(super) struct AppState {
     /// Numbers of responses by path and status.
     pub(super) responses: RefCell<BTreeMap<(&'static str, u16), u64>>,
     pub(super) event_subscribers: EventSubscribers,
+    pub(super) history: History,
     pub(super) disk_limiter: BlockingLimiter,
     pub(super) file_limiter: BlockingLimiter,
     pub(super) tls_status: TlsStatus,
@@ -55,6 +57,7 @@ impl AppState {
             data_dir,
             config,
             event_subscribers: EventSubscribers::default(),
+            history: History::default(),
             disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
             file_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
             tls_status,

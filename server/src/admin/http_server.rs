@@ -56,11 +56,13 @@ pub(super) async fn serve(
     }
     let limiter = ConnectionLimiter::default();
     let mut events = std::pin::pin!(app.event_subscribers.publish(async || app.status().await));
+    let mut history = std::pin::pin!(app.history.record(async || app.reading().await));
     let mut report = std::pin::pin!(app.audit_trail.report_omitted_lines());
     loop {
         tokio::select! {
             () = app.stopped() => return,
             () = &mut events => {}
+            () = &mut history => {}
             () = &mut report => {}
             Some(_) = connections.join_next() => {}
             accepted = accept(&listeners) => match accepted {

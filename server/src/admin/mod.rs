@@ -6,6 +6,7 @@
 //!                                                                               ├─ health    alive? ready?
 //!                                                                               ├─ page      for people
 //!                                                                               ├─ events    metrics of every second
+//!                                                                               ├─ history   those of the last minutes
 //!                                                                               └─ api       lists, and changes
 //!                                                                                     │ ServerHandle: one small question at a time
 //!                                                                                     ▼
@@ -28,6 +29,7 @@ mod events;
 mod exposition;
 mod failure;
 mod health;
+mod history;
 mod http_server;
 mod limits;
 mod log;

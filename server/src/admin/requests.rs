@@ -14,7 +14,7 @@ use statestored_store::service::{NotExecutedReason, Outcome, ReplyEnvelope, Requ
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval of checks whether a deletion is durable, or an outcome has arrived.
+/// Interval of checks whether a change is durable, or an outcome has arrived.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl AppState {
@@ -124,7 +124,8 @@ impl AppState {
     }
 }
 
-fn get(key: Bytes) -> Command {
+/// Returns a GET of a key with its remaining time.
+pub(super) fn get(key: Bytes) -> Command {
     Command::Get {
         key,
         remaining: true,
@@ -133,7 +134,7 @@ fn get(key: Bytes) -> Command {
 }
 
 /// Converts the response to a GET to the view of an entry.
-fn to_entry_view(
+pub(super) fn to_entry_view(
     response: ReplyEnvelope,
     most_bytes: usize,
 ) -> Result<Option<EntryView>, Box<Reply>> {

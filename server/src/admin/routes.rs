@@ -30,13 +30,18 @@ enum Route {
     Readiness,
     Events,
     Status,
+    History,
     Connections,
     Sessions,
     Refusals,
     Keys,
+    Prefixes,
     Entry,
     Locks,
+    Set,
+    Expire,
     Delete,
+    Unlock,
     Disconnect,
     Reload,
     Backup,
@@ -44,7 +49,7 @@ enum Route {
 }
 
 /// Handlers by path.
-const ROUTES: [(&str, Route); 20] = [
+const ROUTES: [(&str, Route); 25] = [
     ("/", Route::Page(PageAsset::Document)),
     ("/page.css", Route::Page(PageAsset::Style)),
     ("/page.js", Route::Page(PageAsset::Script)),
@@ -54,13 +59,18 @@ const ROUTES: [(&str, Route); 20] = [
     ("/readyz", Route::Readiness),
     ("/events", Route::Events),
     ("/api/status", Route::Status),
+    ("/api/history", Route::History),
     ("/api/connections", Route::Connections),
     ("/api/sessions", Route::Sessions),
     ("/api/refusals", Route::Refusals),
     ("/api/keys", Route::Keys),
+    ("/api/prefixes", Route::Prefixes),
     ("/api/key", Route::Entry),
     ("/api/locks", Route::Locks),
+    ("/api/set", Route::Set),
+    ("/api/expire", Route::Expire),
     ("/api/delete", Route::Delete),
+    ("/api/unlock", Route::Unlock),
     ("/api/disconnect", Route::Disconnect),
     ("/api/reload", Route::Reload),
     ("/api/backup", Route::Backup),
@@ -71,7 +81,13 @@ impl Route {
     /// Returns whether a request changes something, or is expensive.
     fn is_mutation(self, method: &Method) -> bool {
         match self {
-            Self::Delete | Self::Disconnect | Self::Reload | Self::Backup => true,
+            Self::Set
+            | Self::Expire
+            | Self::Delete
+            | Self::Unlock
+            | Self::Disconnect
+            | Self::Reload
+            | Self::Backup => true,
             Self::Log => method == Method::POST,
             _ => false,
         }
@@ -82,6 +98,7 @@ impl Route {
         matches!(
             self,
             Self::Keys
+                | Self::Prefixes
                 | Self::Entry
                 | Self::Locks
                 | Self::Connections
@@ -246,13 +263,18 @@ async fn dispatch(
         Route::Events if parts.method == Method::HEAD => not_found(),
         Route::Events => app.event_subscribers.subscribe(rights),
         Route::Status => reply::json(StatusCode::OK, &app.status().await),
+        Route::History => app.history.reply(),
         Route::Connections => app.connections(query).await,
         Route::Sessions => app.sessions(query).await,
         Route::Refusals => app.refusals().await,
         Route::Keys => app.keys(query).await,
+        Route::Prefixes => app.prefixes(query).await,
         Route::Entry => app.entry(query).await,
         Route::Locks => app.locks(query).await,
+        Route::Set => app.set(body).await,
+        Route::Expire => app.expire(body).await,
         Route::Delete => app.delete(body).await,
+        Route::Unlock => app.unlock(body).await,
         Route::Disconnect => app.disconnect(body).await,
         Route::Reload => app.reload().await,
         Route::Backup => app.backup(peer, response_guard).await,

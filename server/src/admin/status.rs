@@ -1,6 +1,7 @@
 //! The status as a JSON document, for the page and for `statestore top`.
 use super::app_state::AppState;
 use super::health::Reason;
+use super::history::Reading;
 use super::process::Process;
 use serde_json::{Value, json};
 use statestored_broker::hub::MetricsSnapshot;
@@ -53,6 +54,21 @@ impl AppState {
                 "open_fds": process.open_fds,
                 "max_fds": process.max_fds,
             },
+        })
+    }
+
+    /// Returns the metrics for a sample of the history; `None` if the server does not serve or answer.
+    pub(super) async fn reading(&self) -> Option<Reading> {
+        let metrics = self.read_metrics().await.ok()?;
+        let space = self.disk_space().await;
+        Some(Reading {
+            at_ms: now_ms(),
+            refused: metrics.refusals.counts.iter().sum(),
+            requests: metrics.requests,
+            hub: metrics.hub,
+            storage: self.storage(),
+            disk_free: space.map(|space| space.free),
+            resident_bytes: Process::read().resident_bytes,
         })
     }
 }

@@ -10,7 +10,7 @@ use statestored_store::service::CommitIndex;
 use std::sync::Arc;
 
 /// Maximum number of connections, sessions or keys in a part of a list.
-pub(crate) const MAX_PAGE_ITEMS: usize = 200;
+pub const MAX_PAGE_ITEMS: usize = 200;
 /// Maximum number of bytes of a value that may be the name of a holder.
 pub const MAX_HOLDER_BYTES: usize = 2048;
 
@@ -75,6 +75,8 @@ pub struct LockView {
     pub client: String,
     /// Whether that client has a session now.
     pub has_session: bool,
+    /// Number of clients that watch the key.
+    pub waiters: usize,
     /// Entry of the key.
     pub entry: EntryView,
 }
@@ -143,18 +145,43 @@ impl Hub {
         (entry, self.watchers(key))
     }
 
-    /// Returns the locks among a part of the keys that match a pattern.
-    pub fn locks_from(
+    /// Returns the entries of a page of the keys that match a pattern, without their values, and the token of the next page. Returns
+    /// `None` if the token is invalid.
+    pub fn entry_page(
         &mut self,
         pattern: &Bytes,
-        from: KeyCursor,
+        token: Option<&Bytes>,
+        now: ClockReading,
+    ) -> Option<ListPage<(Bytes, EntryView), Bytes>> {
+        let (keys, next) = self.service.keys(pattern, token, now)?;
+        let entries = keys.into_iter().filter_map(|key| {
+            let entry = self.service.entry_view(&key, 0, now)?;
+            Some((key, entry))
+        });
+        let items = entries.collect();
+        Some(ListPage { items, next })
+    }
+
+    /// Returns the locks among a part of the keys that expire and match a pattern, soonest first, or `None` if the cursor is invalid.
+    pub fn locks_from(
+        &self,
+        pattern: &Bytes,
+        from: &KeyCursor,
         now: ClockReading,
     ) -> Option<ListPage<LockView, KeyCursor>> {
-        let ListPage { items, next } = self.keys_from(pattern, from, now)?;
-        let locks = items.into_iter().filter_map(|key| self.find_lock(key, now));
+        if from.after.is_some() {
+            return None;
+        }
+        let (keys, next) = self
+            .service
+            .expiring_keys(pattern, from.token.as_ref(), now)?;
+        let locks = keys.into_iter().filter_map(|key| self.find_lock(key, now));
         Some(ListPage {
             items: locks.collect(),
-            next,
+            next: next.map(|token| KeyCursor {
+                token: Some(token),
+                after: None,
+            }),
         })
     }
 
@@ -178,6 +205,7 @@ impl Hub {
         Some(LockView {
             client: client.into(),
             has_session: has_session(client),
+            waiters: self.service.key_watcher_count(&key),
             holder: holder.into(),
             key,
             entry,

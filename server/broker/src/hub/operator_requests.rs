@@ -47,7 +47,7 @@ impl Hub {
         self.service.engine_metrics().is_some()
     }
 
-    /// Executes a request of an operator, with or without a fencing token.
+    /// Executes a request of an operator, with or without a fencing token. Its timestamp is the time of this server.
     pub fn submit_for_operator(
         &mut self,
         command: &Command,
@@ -56,6 +56,8 @@ impl Hub {
     ) -> RequestProgress {
         let mut payload = BytesMut::new();
         command.encode(&mut payload);
+        // A key that its client asked to keep stays kept.
+        let persist = matches!(command, Command::Set { key, .. } if self.service.is_kept(key));
         let envelope = RequestEnvelope {
             request: Request {
                 client: &OPERATOR.into(),
@@ -64,8 +66,9 @@ impl Hub {
                 correlation: OPERATOR.as_bytes(),
                 payload: &payload.freeze(),
                 properties: RequestProperties {
+                    timestamp: Some(Hlc::new(now.wall_ms, 0, OPERATOR)),
                     fencing_token: fence.map(Ok),
-                    ..RequestProperties::default()
+                    persist,
                 },
                 may_be_redelivered: false,
             },

@@ -368,4 +368,17 @@ pub trait Keyspace: Debug + Send {
     fn entry_view(&self, _key: &[u8], _most_bytes: usize, _now: ClockReading) -> Option<EntryView> {
         None
     }
+
+    /// Returns a page of the keys that expire and match a pattern, soonest first, from the start or from a token on, with the token of the
+    /// next page. A key that is renewed between two pages may be on both.
+    ///
+    /// Returns `None` if the token is invalid, or if this process has no index of such keys.
+    fn expiring_keys(
+        &self,
+        _pattern: &Bytes,
+        _token: Option<&Bytes>,
+        _now: ClockReading,
+    ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
+        None
+    }
 }

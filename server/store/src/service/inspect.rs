@@ -38,6 +38,17 @@ impl Service {
         }
     }
 
+    /// Returns a page of the keys that expire and match a pattern, soonest first, with the token of the next page. Returns `None` if
+    /// the token is invalid, or if the keyspace has no index of such keys.
+    pub fn expiring_keys(
+        &self,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        now: ClockReading,
+    ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
+        self.keyspace.expiring_keys(pattern, token, now)
+    }
+
     /// Returns the current entry of a key, with at most `most_bytes` bytes of its value.
     pub fn entry_view(
         &self,
@@ -79,5 +90,17 @@ impl Service {
     /// if they are ahead; `None` if there were none within the last minutes.
     pub fn timestamp_difference_ms(&mut self, now: ClockReading) -> Option<i64> {
         self.skew_detector.median_difference_ms(now.mono_ms)
+    }
+
+    /// Returns the number of clients that watch a key itself.
+    pub fn key_watcher_count(&self, key: &[u8]) -> usize {
+        let watchers = self.changes.watches.watchers(key);
+        watchers.map_or(0, |clients| clients.len())
+    }
+
+    /// Returns whether the storage keeps the entry of this key.
+    pub fn is_kept(&self, key: &[u8]) -> bool {
+        let index = self.changes.retention_index.as_ref();
+        index.is_some_and(|index| index.contains(key))
     }
 }

@@ -2,6 +2,7 @@
 mod expiry_index;
 mod expiry_rewrite;
 mod get_many;
+mod inspect;
 mod keyspace_limits;
 mod packed_entry;
 mod prefix_limits;
@@ -474,6 +475,15 @@ impl Keyspace for EmbeddedKeyspace {
                 bytes: self.max_bytes,
             },
         })
+    }
+
+    fn expiring_keys(
+        &self,
+        pattern: &Bytes,
+        token: Option<&Bytes>,
+        now: ClockReading,
+    ) -> Option<(Vec<Bytes>, Option<Bytes>)> {
+        self.expiring_page(pattern, token, now)
     }
 
     fn prefix_quotas(&self) -> Vec<QuotaUsage> {

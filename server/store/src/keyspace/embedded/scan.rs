@@ -36,7 +36,8 @@ const FRAME_BYTES: usize = 64;
 pub(super) struct Scanner {
     max_bytes: usize,
     max_keys: usize,
-    tokens: PageTokens,
+    /// Keys of the tokens, also of those of other orders of keys.
+    pub(super) tokens: PageTokens,
 }
 
 impl Scanner {
