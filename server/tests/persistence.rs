@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use statestore::{Client, SetOptions, Settings};
 use statestored::RunningServer;
+use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
 use statestored_access::policy::{KeyPatterns, KeyType};
 use statestored_store::service::Retention;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 fn custom(on_request: bool) -> Retention {
@@ -75,6 +78,40 @@ fn only_chosen_keys_survive_a_restart() {
     serve(folder.path(), &custom(true), None, async |client| {
         assert_eq!(get(client, "asked").await, None);
         assert_eq!(get(client, "kept/a").await.as_deref(), Some("1"));
+    });
+}
+
+#[test]
+fn an_operator_keeps_what_its_client_asked_to_keep() {
+    let folder = tempfile::tempdir().unwrap();
+    serve(folder.path(), &custom(true), None, async |client| {
+        set(client, "asked", "1", true).await;
+    });
+    let token = Token::new("a-token-that-nobody-guesses").unwrap();
+    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), Some(token)).unwrap();
+    let mut config = Config::durable(folder.path());
+    config.service.retention = custom(true);
+    config.admin = Some(admin);
+    let server = RunningServer::start(config).unwrap();
+    for body in [
+        r#"{"key": "asked", "value": "2"}"#,
+        r#"{"key": "other", "value": "2"}"#,
+    ] {
+        let mut stream = TcpStream::connect(server.http_address().unwrap()).unwrap();
+        let request = format!(
+            "POST /api/set HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer a-token-that-nobody-guesses\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    server.stop().unwrap();
+    serve(folder.path(), &custom(true), None, async |client| {
+        assert_eq!(get(client, "asked").await.as_deref(), Some("2"));
+        assert_eq!(get(client, "other").await, None);
     });
 }
 

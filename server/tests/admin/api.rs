@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Collects a value of each item of a list, over all pages.
-fn collect_pages(
+pub(crate) fn collect_pages(
     server: &RunningServer,
     path: &str,
     pick: impl Fn(&Value) -> String,
@@ -186,7 +186,10 @@ async fn connections_opened(control: &ServerHandle) -> u64 {
 fn mutations_require_the_token_and_the_same_origin() {
     let server = server();
     for path in [
+        "/api/set",
+        "/api/expire",
         "/api/delete",
+        "/api/unlock",
         "/api/disconnect",
         "/api/reload",
         "/api/backup",
@@ -234,6 +237,8 @@ fn keys_require_the_token_when_users_are_configured() {
     });
     for path in [
         "/api/keys",
+        "/api/keys?details=1",
+        "/api/prefixes",
         "/api/key?key=k",
         "/api/locks",
         "/api/connections",
@@ -244,7 +249,7 @@ fn keys_require_the_token_when_users_are_configured() {
         assert_eq!(refused.status, 401, "{path}: {}", refused.body);
         json(&server, path);
     }
-    for path in ["/api/status", "/metrics"] {
+    for path in ["/api/status", "/api/history", "/metrics"] {
         assert_eq!(get(&server, path).status, 200, "{path}");
     }
 }

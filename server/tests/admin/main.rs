@@ -4,12 +4,14 @@
 mod api;
 mod attacks;
 mod certificates;
+mod changes;
 mod connection_limiter;
 mod dashboard;
 mod events;
 mod exposure;
 mod health;
 mod http;
+mod keys;
 mod metrics;
 mod prometheus;
 mod roles;

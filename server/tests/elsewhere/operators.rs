@@ -1,7 +1,7 @@
 //! The lists, entries and deletions of operators, over an engine that servers share.
-use super::{Engine, block_on, connect_to, until};
-use serde_json::Value;
-use statestore::{Hlc, SetOptions};
+use super::{Engine, block_on, connect_to, until, value};
+use serde_json::{Value, json};
+use statestore::{Client, Hlc, SetOptions};
 use statestored::RunningServer;
 use statestored::admin::{AdminConfig, Token};
 use statestored::config::Config;
@@ -41,6 +41,76 @@ fn list_all(server: &RunningServer, path: &str) -> Vec<Value> {
         next = part["next"].as_str().map(str::to_owned);
     }
     items
+}
+
+/// Sends a change, and returns the status and the document of the answer.
+fn change(server: &RunningServer, path: &str, body: &Value) -> (String, Value) {
+    let (head, answer) = request(server, &format!("POST {path}"), &body.to_string());
+    (head.split(' ').nth(1).unwrap().to_owned(), answer)
+}
+
+/// Checks the lists of the keys `key-0` to `key-449`, whose values have five bytes.
+fn check_metadata_and_tree(server: &RunningServer) {
+    let detailed = list_all(server, "/api/keys?details=1&match=key-*");
+    let names = detailed.iter().map(|item| item["key"]["text"].as_str());
+    assert_eq!(names.collect::<BTreeSet<_>>().len(), KEYS);
+    for item in &detailed {
+        assert_eq!(item["value_bytes"], 5, "{item}");
+        assert!(item["version"].is_string(), "{item}");
+    }
+    let level = list_all(server, "/api/prefixes?delimiter=-");
+    let folders = level.iter().filter(|item| item["prefix"]["text"] == "key-");
+    let keys: u64 = folders.map(|item| item["keys"].as_u64().unwrap()).sum();
+    assert_eq!(keys, KEYS as u64);
+    assert!(level.iter().any(|item| item["key"]["text"] == "ends"));
+    let (head, error) = request(server, "GET /api/prefixes?cursor=zz.", "");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}: {error}");
+}
+
+async fn check_changes(server: &RunningServer, client: &Client) {
+    let creation = json!({ "key": "edited", "value": "1", "if_version": "absent" });
+    let (status, first) = change(server, "/api/set", &creation);
+    assert_eq!(status, "200", "{first}");
+    let refused = change(server, "/api/set", &creation);
+    assert_eq!(
+        (refused.0.as_str(), &refused.1["version"]),
+        ("409", &first["version"])
+    );
+    let version = &first["version"];
+    let lease = json!({ "key": "edited", "expires_in_ms": 600_000, "if_version": version });
+    let (status, second) = change(server, "/api/expire", &lease);
+    assert_eq!(status, "200", "{second}");
+    let refused = change(server, "/api/expire", &lease);
+    assert_eq!(
+        (refused.0.as_str(), &refused.1["version"]),
+        ("409", &second["version"])
+    );
+    assert_eq!(value(client, "edited").await.as_deref(), Some("1"));
+    let kept = json!({ "key": "edited", "value": "2", "keep_expiry": true });
+    let (status, third) = change(server, "/api/set", &kept);
+    assert_eq!(status, "200", "{third}");
+    let (_, edited) = request(server, "GET /api/key?key=edited", "");
+    assert_eq!(edited["entry"]["version"], third["version"]);
+    assert_eq!(edited["entry"]["value"]["text"], "2");
+    assert!(edited["entry"]["expires_in_ms"].is_u64(), "{edited}");
+    let deletion = json!({ "key": "edited", "if_version": second["version"] });
+    let refused = change(server, "/api/delete", &deletion);
+    assert_eq!(
+        (refused.0.as_str(), &refused.1["version"]),
+        ("409", &third["version"])
+    );
+}
+
+fn check_unlock(server: &RunningServer, lock: &Value) {
+    let (_, door) = request(server, "GET /api/key?key=door", "");
+    assert_eq!(door["holder"], lock["holder"]);
+    let other = json!({ "key": "door", "holder": "another" });
+    assert_eq!(change(server, "/api/unlock", &other).0, "409");
+    for released in [true, false] {
+        let held = json!({ "key": "door", "holder": lock["holder"] });
+        let done = change(server, "/api/unlock", &held);
+        assert_eq!(done, ("200".to_owned(), json!({ "released": released })));
+    }
 }
 
 pub(crate) fn operators_list_and_delete_entries<E: Engine>() {
@@ -91,6 +161,10 @@ pub(crate) fn operators_list_and_delete_entries<E: Engine>() {
         let locks = list_all(&server, "/api/locks?match=*");
         let names: Vec<_> = locks.iter().map(|lock| &lock["key"]["text"]).collect();
         assert_eq!(names, ["door"]);
+        assert!(locks[0]["waiters"].is_u64(), "{}", locks[0]);
+        check_metadata_and_tree(&server);
+        check_changes(&server, &client).await;
+        check_unlock(&server, &locks[0]);
         drop(guard);
 
         let delete = |key: &str| {

@@ -325,6 +325,37 @@ fn administrator_actions_are_logged_with_the_address() {
 }
 
 #[test]
+fn changes_of_entries_are_logged_without_values_and_keys_on_request() {
+    for shows_keys in [false, true] {
+        let arguments: &[&str] = if shows_keys { &["--audit-keys"] } else { &[] };
+        let server = AuditedServer::start(arguments);
+        for (action, status, body) in [
+            (
+                "set",
+                "200",
+                r#"{"key": "k", "value": "secret", "if_version": "absent"}"#,
+            ),
+            (
+                "set",
+                "409",
+                r#"{"key": "k", "value": "secret", "if_version": "absent"}"#,
+            ),
+            ("expire", "200", r#"{"key": "k", "expires_in_ms": 600000}"#),
+            ("unlock", "200", r#"{"key": "k", "holder": "secret"}"#),
+        ] {
+            let answer = server.post(&format!("/api/{action}"), body);
+            assert_eq!(answer.0.to_string(), status, "{answer:?}");
+            let event = server.event(&[("action", action), ("status", status)]);
+            assert_eq!(event["target"], "statestored::audit::admin");
+            let key = if shows_keys { "k".into() } else { Value::Null };
+            assert_eq!(event["key"], key, "{event}");
+            assert_eq!(event["error"].is_string(), status == "409", "{event}");
+            assert!(!event.to_string().contains("secret"), "{event}");
+        }
+    }
+}
+
+#[test]
 fn no_filter_hides_the_actions_of_administrators() {
     let server = AuditedServer::start(&[]);
     for filter in [

@@ -108,6 +108,69 @@ fn a_lease_renewed_many_times_has_one_deadline() {
     assert_eq!(keyspace.expiry_index.len(), 0);
 }
 
+/// Returns all keys that expire and match a pattern, and the number of pages.
+fn list_expiring(
+    keyspace: &EmbeddedKeyspace,
+    pattern: &str,
+    now: ClockReading,
+) -> (Vec<Bytes>, usize) {
+    let pattern = Bytes::copy_from_slice(pattern.as_bytes());
+    let (mut keys, mut token) = keyspace.expiring_keys(&pattern, None, now).unwrap();
+    let mut pages = 1;
+    while let Some(last) = token {
+        let (more, next) = keyspace.expiring_keys(&pattern, Some(&last), now).unwrap();
+        assert!(more.len() <= 200, "{}", more.len());
+        keys.extend(more);
+        token = next;
+        pages += 1;
+    }
+    (keys, pages)
+}
+
+#[test]
+fn keys_that_expire_are_listed_soonest_first() {
+    let mut keyspace = empty();
+    for (key, ttl_ms) in [
+        ("later", 30),
+        ("never", 0),
+        ("next", 10),
+        ("soon", 5),
+        ("two", 30),
+    ] {
+        set(&mut keyspace, key, ttl_ms);
+    }
+    let (mut keys, pages) = list_expiring(&keyspace, "*", NOW);
+    assert_eq!(keys[..2], ["soon", "next"]);
+    keys[2..].sort();
+    assert_eq!(
+        (&keys[2..], pages),
+        (&["later".into(), "two".into()][..], 1)
+    );
+    let later = ClockReading { mono_ms: 5, ..NOW };
+    assert_eq!(list_expiring(&keyspace, "[!lt]*", later).0, ["next"]);
+    let foreign = keyspace.scanner.tokens.seal(&[0; 8]);
+    for token in [foreign, Bytes::from_static(b"token")] {
+        assert_eq!(keyspace.expiring_keys(&"*".into(), Some(&token), NOW), None);
+    }
+}
+
+#[test]
+fn a_page_of_keys_that_expire_visits_a_bounded_number_of_them() {
+    let mut keyspace = empty();
+    let key = |number: u64| -> &'static str { format!("key-{number}").leak() };
+    for number in 0..3_000 {
+        set(&mut keyspace, key(number), 100 + number / 10);
+    }
+    let (mut keys, pages) = list_expiring(&keyspace, "*", NOW);
+    assert_eq!((keys.len(), pages), (3_000, 15));
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 3_000);
+    let (none, pages) = list_expiring(&keyspace, "other*", NOW);
+    assert!(none.is_empty());
+    assert_eq!(pages, 3, "1,000 deadlines for each page");
+}
+
 #[test]
 fn relocation_keeps_entries_while_others_are_created_and_deleted() {
     let mut keyspace = empty();
