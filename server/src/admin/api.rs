@@ -3,6 +3,7 @@
 //! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
 mod changes;
 mod entry_walk;
+mod ranked_keys;
 mod tree_level;
 
 use super::app_state::AppState;

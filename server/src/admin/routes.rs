@@ -36,6 +36,8 @@ enum Route {
     Refusals,
     Keys,
     Prefixes,
+    BigKeys,
+    NextExpiries,
     Entry,
     Locks,
     Set,
@@ -49,7 +51,7 @@ enum Route {
 }
 
 /// Handlers by path.
-const ROUTES: [(&str, Route); 25] = [
+const ROUTES: [(&str, Route); 27] = [
     ("/", Route::Page(PageAsset::Document)),
     ("/page.css", Route::Page(PageAsset::Style)),
     ("/page.js", Route::Page(PageAsset::Script)),
@@ -65,6 +67,8 @@ const ROUTES: [(&str, Route); 25] = [
     ("/api/refusals", Route::Refusals),
     ("/api/keys", Route::Keys),
     ("/api/prefixes", Route::Prefixes),
+    ("/api/bigkeys", Route::BigKeys),
+    ("/api/ttl", Route::NextExpiries),
     ("/api/key", Route::Entry),
     ("/api/locks", Route::Locks),
     ("/api/set", Route::Set),
@@ -99,6 +103,8 @@ impl Route {
             self,
             Self::Keys
                 | Self::Prefixes
+                | Self::BigKeys
+                | Self::NextExpiries
                 | Self::Entry
                 | Self::Locks
                 | Self::Connections
@@ -269,6 +275,8 @@ async fn dispatch(
         Route::Refusals => app.refusals().await,
         Route::Keys => app.keys(query).await,
         Route::Prefixes => app.prefixes(query).await,
+        Route::BigKeys => app.big_keys(query).await,
+        Route::NextExpiries => app.next_expiries(query).await,
         Route::Entry => app.entry(query).await,
         Route::Locks => app.locks(query).await,
         Route::Set => app.set(body).await,

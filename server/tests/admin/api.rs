@@ -239,6 +239,8 @@ fn keys_require_the_token_when_users_are_configured() {
         "/api/keys",
         "/api/keys?details=1",
         "/api/prefixes",
+        "/api/bigkeys",
+        "/api/ttl",
         "/api/key?key=k",
         "/api/locks",
         "/api/connections",

@@ -132,6 +132,44 @@ async fn a_level_of_the_tree_has_the_totals_of_its_folders() {
 }
 
 #[tokio::test]
+async fn the_largest_values_and_the_next_keys_to_expire_are_listed() {
+    let server = server();
+    let client = client(&server, "writer").await;
+    set_all(&client, (0..KEYS).map(|number| format!("small/{number}"))).await;
+    for number in 0..25_u64 {
+        let lease = SetOptions::new().expires_in(Duration::from_secs(1_000 + 10 * number));
+        let value = vec![b'x'; 1_000 + usize::try_from(number).unwrap()];
+        client
+            .set_with(format!("large/{number}"), value, &lease)
+            .await
+            .unwrap();
+    }
+    let with_size = |it: &Value| format!("{} {}", it["value_bytes"], text(it));
+    let mut largest = collect_pages(&server, "/api/bigkeys?", with_size);
+    largest.sort();
+    largest.reverse();
+    let expected: Vec<_> = (5..25)
+        .rev()
+        .map(|it| format!("{} large/{it}", 1_000 + it))
+        .collect();
+    assert_eq!(largest[..20], expected);
+
+    let page = json(&server, "/api/ttl");
+    let soonest: Vec<_> = page["items"].as_array().unwrap().iter().map(text).collect();
+    let expected: Vec<_> = (0..20).map(|number| format!("large/{number}")).collect();
+    assert_eq!(soonest, expected);
+    assert_eq!(page["next"], Value::Null);
+    let left = page["items"][0]["expires_in_ms"].as_u64().unwrap();
+    assert!((900_000..=1_000_000).contains(&left), "{left}");
+    let none = json(&server, "/api/ttl?match=small/*");
+    assert_eq!(none, serde_json::json!({ "items": [], "next": null }));
+    for path in ["/api/bigkeys?cursor=zz.", "/api/ttl?cursor=00."] {
+        assert_eq!(get(&server, path).status, 400, "{path}");
+    }
+    stop(server).await;
+}
+
+#[tokio::test]
 async fn locks_are_found_among_many_keys_that_expire() {
     let server = server();
     let ann = client(&server, "ann").await;

@@ -63,6 +63,12 @@ fn check_metadata_and_tree(server: &RunningServer) {
     let keys: u64 = folders.map(|item| item["keys"].as_u64().unwrap()).sum();
     assert_eq!(keys, KEYS as u64);
     assert!(level.iter().any(|item| item["key"]["text"] == "ends"));
+    let largest = list_all(server, "/api/bigkeys?match=key-*");
+    assert!(largest.len() >= 20, "{}", largest.len());
+    assert!(largest.iter().all(|item| item["value_bytes"] == 5));
+    let soonest = list_all(server, "/api/ttl?match=ends");
+    assert_eq!(soonest.len(), 1);
+    assert!(soonest[0]["expires_in_ms"].is_u64(), "{}", soonest[0]);
     let (head, error) = request(server, "GET /api/prefixes?cursor=zz.", "");
     assert!(head.starts_with("HTTP/1.1 400"), "{head}: {error}");
 }

@@ -162,6 +162,20 @@ impl Hub {
         Some(ListPage { items, next })
     }
 
+    /// Returns a part of the keys that expire and match a pattern, soonest first, with their entries without values. Returns `None` if
+    /// the cursor is invalid.
+    pub fn expiring_from(
+        &self,
+        pattern: &Bytes,
+        from: &KeyCursor,
+        now: ClockReading,
+    ) -> Option<ListPage<(Bytes, EntryView), KeyCursor>> {
+        self.list_expiring(pattern, from, now, |key| {
+            let entry = self.service.entry_view(&key, 0, now)?;
+            Some((key, entry))
+        })
+    }
+
     /// Returns the locks among a part of the keys that expire and match a pattern, soonest first, or `None` if the cursor is invalid.
     pub fn locks_from(
         &self,
@@ -169,19 +183,28 @@ impl Hub {
         from: &KeyCursor,
         now: ClockReading,
     ) -> Option<ListPage<LockView, KeyCursor>> {
+        self.list_expiring(pattern, from, now, |key| self.find_lock(key, now))
+    }
+
+    fn list_expiring<T>(
+        &self,
+        pattern: &Bytes,
+        from: &KeyCursor,
+        now: ClockReading,
+        view: impl Fn(Bytes) -> Option<T>,
+    ) -> Option<ListPage<T, KeyCursor>> {
         if from.after.is_some() {
             return None;
         }
-        let (keys, next) = self
-            .service
-            .expiring_keys(pattern, from.token.as_ref(), now)?;
-        let locks = keys.into_iter().filter_map(|key| self.find_lock(key, now));
+        let token = from.token.as_ref();
+        let (keys, next) = self.service.expiring_keys(pattern, token, now)?;
+        let next = next.map(|token| KeyCursor {
+            token: Some(token),
+            after: None,
+        });
         Some(ListPage {
-            items: locks.collect(),
-            next: next.map(|token| KeyCursor {
-                token: Some(token),
-                after: None,
-            }),
+            items: keys.into_iter().filter_map(view).collect(),
+            next,
         })
     }
 
