@@ -2,7 +2,7 @@
 use super::EmbeddedKeyspace;
 use super::packed_entry::PackedEntry;
 use crate::keyspace::rules::Token;
-use crate::keyspace::{EntryView, Fence};
+use crate::keyspace::{EntryView, Fence, KeyspaceMetrics, Size};
 use bytes::Bytes;
 use statestore_protocol::Hlc;
 use statestore_protocol::glob::Glob;
@@ -16,6 +16,17 @@ const MAX_DEADLINES: usize = 1_000;
 const MAX_STEPS: usize = 400_000;
 
 impl EmbeddedKeyspace {
+    /// Returns counters and limits of the entries.
+    pub(super) fn keyspace_metrics(&self) -> KeyspaceMetrics {
+        KeyspaceMetrics {
+            expired: self.expired,
+            max_size: Size {
+                keys: self.max_keys,
+                bytes: self.max_bytes,
+            },
+        }
+    }
+
     /// Returns the entry of a key, with at most `most_bytes` of its value; `None` if it is absent.
     pub(super) fn view(
         &self,

@@ -468,13 +468,7 @@ impl Keyspace for EmbeddedKeyspace {
     }
 
     fn metrics(&self) -> Option<KeyspaceMetrics> {
-        Some(KeyspaceMetrics {
-            expired: self.expired,
-            max_size: Size {
-                keys: self.max_keys,
-                bytes: self.max_bytes,
-            },
-        })
+        Some(self.keyspace_metrics())
     }
 
     fn expiring_keys(
