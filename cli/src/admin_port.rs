@@ -54,6 +54,8 @@ pub(crate) struct AdminPort {
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
+    /// The path of the request.
+    path: String,
     body: Incoming,
 }
 
@@ -61,7 +63,7 @@ impl AdminPort {
     /// Requests a document of this media type.
     pub(crate) async fn get(
         &self,
-        path: &'static str,
+        path: &str,
         media_type: &'static str,
         timeout: Duration,
     ) -> Result<HttpResponse, Failure> {
@@ -74,7 +76,7 @@ impl AdminPort {
     /// Posts a JSON document.
     pub(crate) async fn post(
         &self,
-        path: &'static str,
+        path: &str,
         body: Bytes,
         timeout: Duration,
     ) -> Result<HttpResponse, Failure> {
@@ -85,7 +87,7 @@ impl AdminPort {
     /// Posts a request that may take long. The wait ends only when the server does not answer another request within `timeout`.
     pub(crate) async fn post_long_running(
         &self,
-        path: &'static str,
+        path: &str,
         timeout: Duration,
     ) -> Result<HttpResponse, Failure> {
         let request = self.request(Method::POST, path, Bytes::new()).await?;
@@ -101,7 +103,7 @@ impl AdminPort {
     /// Requests a JSON document.
     pub(crate) async fn get_json(
         &self,
-        path: &'static str,
+        path: &str,
         timeout: Duration,
     ) -> Result<serde_json::Value, Failure> {
         let response = self.get(path, "application/json", timeout).await?;
@@ -112,13 +114,15 @@ impl AdminPort {
     async fn request(
         &self,
         method: Method,
-        path: &'static str,
+        path: &str,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, Failure> {
         let authority = self.authority()?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = Uri::from_static(path);
+        *request.uri_mut() = path
+            .parse::<Uri>()
+            .map_err(|error| Failure::usage(format!("cannot ask for this: {error}")))?;
         let headers = request.headers_mut();
         let host = HeaderValue::try_from(authority);
         headers.insert(HOST, host.map_err(|_| self.unusable())?);
@@ -217,6 +221,7 @@ impl AdminPort {
             .map_err(failed)?;
         // The task ends with the response; reading the response returns its failures.
         tokio::spawn(connection);
+        let path = request.uri().path().to_owned();
         let (head, body) = sender
             .send_request(request)
             .await
@@ -224,6 +229,7 @@ impl AdminPort {
             .into_parts();
         Ok(HttpResponse {
             status: head.status,
+            path,
             body,
         })
     }
@@ -243,11 +249,30 @@ impl HttpResponse {
             return Ok(self);
         }
         let status = self.status;
+        let path = self.path.clone();
         let text = self.text(timeout).await?;
         let document = serde_json::from_slice::<serde_json::Value>(&text).ok();
         let message = document
             .as_ref()
             .and_then(|document| document["error"].as_str());
+        // The error of a known path is JSON, also if a client or key is absent.
+        if status == StatusCode::NOT_FOUND && message.is_none() && path.starts_with("/api/") {
+            return Err(Failure::new(
+                Exit::Rejected,
+                format!("this server does not have {path}; it is older than this command"),
+            ));
+        }
+        if status == StatusCode::BAD_REQUEST
+            && let Some(field) = message.and_then(unknown_field)
+        {
+            let field = crate::escape::escape(field.as_bytes());
+            return Err(Failure::new(
+                Exit::Rejected,
+                format!(
+                    "this server does not have '{field}' of {path}; it is older than this command"
+                ),
+            ));
+        }
         let text = String::from_utf8_lossy(&text);
         let message = crate::escape::escape(message.unwrap_or(text.trim()).as_bytes());
         let exit = match status {
@@ -299,6 +324,12 @@ impl HttpResponse {
             }
         }
     }
+}
+
+/// Returns the field that a server has rejected, as serde reports it.
+fn unknown_field(message: &str) -> Option<&str> {
+    let (field, _) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    Some(field)
 }
 
 fn incomplete_response(reason: &str) -> Failure {

@@ -33,6 +33,7 @@ mod supervised_command;
 mod supervisor;
 mod top;
 mod transact;
+mod units;
 mod value;
 mod vdel;
 mod watch;
@@ -79,9 +80,14 @@ async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Fa
     if let (true, Some(reason)) = (global.json, verb.why_no_json()) {
         return Err(Failure::usage(format!("--json is not possible: {reason}")));
     }
+    let is_endless = match &verb {
+        Verb::Watch(_) => true,
+        Verb::Admin(admin) => admin.is_endless(),
+        _ => false,
+    };
     let exit = match &verb {
         Verb::Lock(_) | Verb::Elect(_) | Verb::Supervise(_) => run_verb(verb, &global).await,
-        Verb::Watch(_) => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
+        _ if is_endless => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
         _ => until_signal(run_verb(verb, &global), TerminationSignal::exit).await,
     };
     global.clients.close().await;

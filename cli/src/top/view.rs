@@ -1,5 +1,5 @@
 //! The view that compares two readings of the metrics.
-use crate::escape::escape;
+use crate::{escape::escape, units::bytes};
 use serde_json::Value;
 
 const VERBS: [&str; 9] = [
@@ -168,21 +168,6 @@ fn time(micros: Option<f64>) -> String {
     }
 }
 
-fn bytes(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut bytes = bytes;
-    let mut unit = 0;
-    while bytes >= 1024.0 && unit + 1 < UNITS.len() {
-        bytes /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        format!("{bytes:.0} B")
-    } else {
-        format!("{bytes:.1} {}", UNITS[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,12 +196,5 @@ mod tests {
         assert!(lines[0].contains("ready") && !lines[0].contains('\u{1b}'));
         let get = lines.iter().find(|line| line.starts_with("get")).unwrap();
         assert!(get.ends_with('-'), "{get}");
-    }
-
-    #[test]
-    fn sizes_are_printed_in_the_largest_fitting_unit() {
-        assert_eq!(bytes(1023.0), "1023 B");
-        assert_eq!(bytes(1536.0), "1.5 KiB");
-        assert_eq!(bytes(3.0 * 1024f64.powi(3)), "3.0 GiB");
     }
 }

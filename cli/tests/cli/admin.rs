@@ -54,14 +54,14 @@ impl AdminFixture {
         command
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.command_without_token(arguments);
         command.env("STATESTORE_ADMIN_TOKEN_FILE", self.path("token"));
         command
     }
 
     #[track_caller]
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let run = run(self.command(arguments), b"");
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
         String::from_utf8(run.stdout).unwrap()

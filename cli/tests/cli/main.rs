@@ -17,6 +17,7 @@ mod harness;
 mod hints;
 mod keys;
 mod locks;
+mod operators;
 #[cfg(target_os = "linux")]
 mod scripts;
 mod terminal;
