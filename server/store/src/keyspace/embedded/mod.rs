@@ -11,7 +11,6 @@ mod scan;
 mod size_growth;
 mod table;
 mod transaction;
-mod view;
 
 pub use keyspace_limits::KeyspaceLimits;
 pub use prefix_limits::PrefixLimit;
