@@ -10,6 +10,7 @@ mod import;
 mod passwd;
 mod progress;
 mod restore;
+mod salvage;
 mod source;
 
 use crate::config_error::ConfigError;
@@ -32,6 +33,8 @@ pub enum ToolCommand {
     Restore(Box<restore::Restore>),
     /// Check a data folder or a backup for damage
     Check(check::Check),
+    /// Bring what is intact in a damaged data folder into a new one
+    Salvage(salvage::Salvage),
     /// Merge the files of a data folder
     Compact(compact::Compact),
     /// Write all records as text, in JSON Lines
@@ -63,6 +66,7 @@ impl ToolCommand {
             Self::Passwd(passwd) => return Ok(passwd.run().map(|()| ExitCode::SUCCESS)?),
             Self::Health(health) => return Ok(health.run().map(|()| ExitCode::SUCCESS)?),
             Self::Check(check) => check.run(),
+            Self::Salvage(salvage) => salvage.run(),
             Self::Backup(backup) => exit_code(backup.run()),
             Self::Restore(restore) => exit_code(restore.run()),
             Self::Compact(compact) => exit_code(compact.run()),

@@ -19,6 +19,7 @@ mod limited_memory;
 mod memory;
 mod open_files;
 mod peer;
+mod salvage;
 mod scram_salts;
 mod serving;
 mod sighup;

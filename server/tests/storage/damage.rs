@@ -10,14 +10,15 @@ use tempfile::TempDir;
 type FileContents = BTreeMap<String, Vec<u8>>;
 
 /// A store with every kind of file: a base, sealed logs, and a current log with some commits.
-struct Store {
-    last: u64,
+pub(crate) struct Store {
+    /// Number of the last commit.
+    pub(crate) last: u64,
     /// As a `kill -9` leaves it: everything is acknowledged, nothing is closed.
-    killed: FileContents,
-    closed: FileContents,
+    pub(crate) killed: FileContents,
+    pub(crate) closed: FileContents,
 }
 
-fn store() -> Store {
+pub(crate) fn store() -> Store {
     let place = TempDir::new().expect("a temporary directory");
     let (mut storage, _) = open(place.path(), SMALL_LOGS).expect("a new store");
     let mut last = 0;

@@ -22,6 +22,7 @@ mod model;
 mod names;
 mod pacing;
 mod restore;
+mod salvage;
 #[path = "../engine/simulation.rs"]
 #[allow(
     dead_code,

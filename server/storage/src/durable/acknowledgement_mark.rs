@@ -85,6 +85,15 @@ impl AcknowledgementMark {
             .map(|(_, _, acknowledged)| acknowledged)
     }
 
+    /// Returns the salt of the store that an intact slot of the mark names.
+    pub(super) fn read_salt(disk: &dyn Disk, directory: &Path) -> Option<u64> {
+        let bytes = disk.read(&directory.join(NAME)).ok()?;
+        bytes.chunks(SLOT_BYTES).take(2).find_map(|slot| {
+            let salt = u64::from_le_bytes(slot.get(12..20)?.try_into().ok()?);
+            decode(slot, salt).map(|_| salt)
+        })
+    }
+
     /// Writes the mark. It survives the end of the process, but not yet a power failure.
     pub(super) fn write(&mut self, acknowledged: AcknowledgedCommit) -> Result<(), StorageError> {
         let slot = encode(self.generation, acknowledged, self.salt);

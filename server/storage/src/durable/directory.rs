@@ -366,7 +366,7 @@ pub(super) fn is_store_file(name: &str) -> bool {
 }
 
 /// Returns the number in the name of a log or base.
-fn id_of(name: &str, prefix: &str) -> Option<u64> {
+pub(super) fn id_of(name: &str, prefix: &str) -> Option<u64> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
@@ -375,7 +375,7 @@ fn reject_foreign_files(disk: &dyn Disk, path: &Path) -> Result<(), StorageError
     let fail = || StorageError::io(|| format!("cannot read the data directory {}", path.display()));
     let names = disk.names(path).map_err(fail())?;
     if names.iter().any(|name| name == UNFINISHED) {
-        let what = "was being filled by `statestored restore` or `statestored import`, which did not finish";
+        let what = "was being filled by `statestored restore`, `import` or `salvage`, which did not finish";
         let advice = "begin again, or remove the directory";
         return Err(Damage::new(path, what.into(), advice).into());
     }

@@ -16,7 +16,7 @@ use super::file_damage::{damage_error, file_damage};
 use super::manifest::{FORMAT, newer_format};
 use crate::StorageError;
 use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at};
+use crate::frame::{FRAME_HEADER, FrameHeader, is_frame_header, u32_at, u64_at};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,35 @@ impl FileHeader {
         let crc = crc32fast::hash(&bytes[16..]);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes
+    }
+
+    /// Reads an intact header of this format.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != FILE_HEADER {
+            return None;
+        }
+        let kind = match &bytes[..8] {
+            b"sst-log\n" => FileKind::Log,
+            b"sst-base" => FileKind::Base,
+            _ => return None,
+        };
+        let header = Self {
+            kind,
+            salt: u64_at(bytes, 16),
+            id: u64_at(bytes, 24),
+            first: u64_at(bytes, 32),
+        };
+        (header.encode() == bytes).then_some(header)
+    }
+
+    /// Returns the format of an intact header that a later version of this program wrote.
+    pub(super) fn newer_format(bytes: &[u8]) -> Option<u32> {
+        let is_header = bytes.len() == FILE_HEADER
+            && (bytes.starts_with(b"sst-log\n") || bytes.starts_with(b"sst-base"))
+            && crc32fast::hash(&bytes[16..]) == u32_at(bytes, 12);
+        is_header
+            .then(|| u32_at(bytes, 8))
+            .filter(|format| *format > FORMAT)
     }
 }
 

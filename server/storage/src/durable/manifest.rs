@@ -151,6 +151,20 @@ impl Manifest {
     }
 }
 
+/// Returns whether the content fits its checksum, in any format.
+pub(super) fn is_as_written(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let Some((content, checksum)) = text
+        .rfind("checksum ")
+        .and_then(|at| text.split_at_checked(at))
+    else {
+        return false;
+    };
+    checksum == format!("checksum {:08x}\n", crc32fast::hash(content.as_bytes()))
+}
+
 /// Returns the error for files of a later version of this program.
 pub(super) fn newer_format(path: &Path, format: u32) -> StorageError {
     let what = format!("has format {format}, this program reads up to format {FORMAT}");

@@ -32,11 +32,13 @@ mod manifest;
 mod merge;
 mod merge_control;
 mod new_store;
+mod salvage;
 mod stopped_store;
 mod store_rewriter;
 
 pub use check::{CheckReport, check};
 pub use new_store::NewStore;
+pub use salvage::{Loss, SalvageReport, salvage};
 pub use stopped_store::{StoppedStore, is_store};
 pub use store_rewriter::StoreRewriter;
 

@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const UNFINISHED_NOTE: &[u8] = b"This directory was being filled by `statestored restore` or `statestored import`, which did not finish.\n\
+const UNFINISHED_NOTE: &[u8] = b"This directory was being filled by `statestored restore`, `import` or `salvage`, which did not finish.\n\
 It is not a store. Begin again with the same directory, or remove it.\n";
 /// Sequence number of the single commit that the records seem to come from.
 const SEQUENCE: u64 = 1;
