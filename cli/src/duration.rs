@@ -25,6 +25,19 @@ pub(crate) fn parse_wait_or_zero(text: &str) -> Result<Duration, String> {
     parse_any(text).and_then(check_max_day)
 }
 
+/// Reads `30` (seconds), `30s`, `2m`: whole seconds, from one to a day.
+pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
+    const EXPECTED: &str = "write 30 (seconds), 30s or 2m; from 1s to 24h";
+    let duration = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => humantime::parse_duration(text).map_err(|_| EXPECTED)?,
+    };
+    match duration.as_secs() {
+        seconds @ 1..=86_400 if duration.subsec_nanos() == 0 => Ok(seconds),
+        _ => Err(EXPECTED.to_owned()),
+    }
+}
+
 fn parse_any(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(milliseconds) => Duration::from_millis(milliseconds),
@@ -52,7 +65,7 @@ fn check_max_day(duration: Duration) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse, parse_wait, parse_wait_or_zero};
+    use super::{parse, parse_seconds, parse_wait, parse_wait_or_zero};
     use std::time::Duration;
 
     #[test]
@@ -87,6 +100,17 @@ mod tests {
             "99999999999999999999999",
         ] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_seconds_accept_units() {
+        for (text, seconds) in [("1", 1), ("30s", 30), ("2m", 120), ("24h", 86_400)] {
+            assert_eq!(parse_seconds(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "0", "1500ms", "86401", "25h", "ten"] {
+            let error = parse_seconds(text).unwrap_err();
+            assert!(error.contains("30s or 2m"), "{text}: {error}");
         }
     }
 

@@ -7,6 +7,7 @@ mod admin_port;
 mod admin_tls;
 mod arguments;
 mod bench;
+mod byte_size;
 mod completions;
 mod connection;
 mod del;

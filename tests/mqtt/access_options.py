@@ -59,7 +59,7 @@ class SignedTokens(Group):
     """Tokens of a service account."""
 
     def options(self):
-        return {"jwks-file": self.tools.signer.jwks, "jwt-issuer": ISSUER, "jwt-audience": ["other", AUDIENCE], "jwt-leeway": 60}
+        return {"jwks-file": self.tools.signer.jwks, "jwt-issuer": ISSUER, "jwt-audience": ["other", AUDIENCE], "jwt-leeway": "1m"}
 
     def _login(self, issuer=ISSUER, audience=AUDIENCE, **how):
         token = self.tools.signer.token(issuer, audience, **how)

@@ -149,7 +149,7 @@ class ClockAhead(Group):
         disk = self.tools.disk(self.folder)
         disk.set(clock_ahead_ms=45_000)
         self.environment = disk.environment
-        return {"storage": self.tools.redis.storage(f"clock-{self.way}"), "max-clock-ahead": 30}
+        return {"storage": self.tools.redis.storage(f"clock-{self.way}"), "max-clock-ahead": "30s"}
 
     @effect
     def max_clock_ahead(self):
@@ -185,7 +185,7 @@ class OverLockedEtcd(Group):
         password.write_text(PASSWORD + "\n")
         # A compaction holds for all stores of an etcd, so each server gets its own.
         self.etcd = LockedEtcd()
-        return {"storage": self.etcd.storage("store"), "etcd-user": USER, "etcd-password-file": password, "etcd-history": 1}
+        return {"storage": self.etcd.storage("store"), "etcd-user": USER, "etcd-password-file": password, "etcd-history": "1s"}
 
     @effect
     def etcd_user(self):
@@ -222,7 +222,7 @@ class Attached(Group):
             "attach": f"mqtts://localhost:{self.mosquitto.secure_port}",
             "attach-client-id": f"store-{self.way}",
             "attach-share": f"nodes-{self.way}",
-            "attach-watch-lease": 1,
+            "attach-watch-lease": "1s",
             "attach-identity": "identity",
             "attach-identity-key": identity,
             "attach-user": USER,

@@ -193,7 +193,7 @@ class StoreLimits(Group):
             "max-bytes": 6_000,
             "max-watches": 1,
             "limit-prefix": ["machines/ keys=1"],
-            "max-session-bytes": 1_048_576,
+            "max-session-bytes": "1MiB",
         }
 
     @effect
@@ -375,7 +375,7 @@ class SlowDisk(Group):
     def options(self):
         self.disk = self.tools.disk(self.folder)
         self.environment = self.disk.environment
-        return {"data-dir": self.folder / "data", "stop-timeout": 1}
+        return {"data-dir": self.folder / "data", "stop-timeout": "1s"}
 
     @effect
     def stop_timeout(self):

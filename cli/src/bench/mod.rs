@@ -8,7 +8,10 @@ mod report;
 mod worker;
 mod workload_mix;
 
-use crate::{exit::Exit, failure::Failure, global_options::GlobalOptions, output::Output};
+use crate::{
+    byte_size, duration, exit::Exit, failure::Failure, global_options::GlobalOptions,
+    output::Output,
+};
 use benchmark_plan::{BenchPhase, BenchmarkPlan, Limit};
 use clap::{Args, value_parser};
 use keys::{Keys, MAX_KEYS};
@@ -18,6 +21,9 @@ use report::{PhaseReport, Report, Settings};
 use std::time::{Duration, Instant};
 use worker::WorkerPool;
 use workload_mix::{Verb, WorkloadMix};
+
+/// Maximum length of a value in an MQTT packet.
+const MAX_VALUE_BYTES: u32 = 268_435_455;
 
 /// Measure a store under load
 ///
@@ -36,14 +42,14 @@ pub(crate) struct Bench {
     /// Number of operations; 0 only fills the keys
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     ops: u64,
-    /// Duration in seconds, instead of a number of operations
-    #[arg(long, value_name = "N", conflicts_with = "ops", value_parser = value_parser!(u64).range(1..=86_400))]
+    /// Duration in seconds, or such as 2m, instead of a number of operations
+    #[arg(long, value_name = "DURATION", conflicts_with = "ops", value_parser = duration::parse_seconds)]
     seconds: Option<u64>,
     /// Operations with their weights: get, set, del
     #[arg(long, default_value = "get=80,set=20")]
     mix: WorkloadMix,
-    /// Bytes of each value
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(..=268_435_455))]
+    /// Bytes of each value, or such as 4KiB
+    #[arg(long, value_name = "SIZE", default_value_t = 100, value_parser = byte_size::parse::<MAX_VALUE_BYTES>)]
     value_bytes: u32,
     /// Number of keys; operations are evenly distributed over them at random
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=MAX_KEYS))]

@@ -100,7 +100,7 @@ fn a_stopped_store_ends_the_load() {
         "bench",
         "--json",
         "--seconds",
-        "3600",
+        "1h",
         "--mix",
         "set=1",
         "--timeout",

@@ -1,5 +1,6 @@
 //! Limits of each user, and of all users together.
 use super::Principal;
+use statestored_common::byte_size::parse_size;
 use std::collections::BTreeMap;
 
 /// Maximum amount that one user, or all users together, may send in a second. `None` means no limit.
@@ -35,7 +36,7 @@ impl UserLimits {
     pub const MAX_WILDCARD_SUBSCRIPTIONS: usize = 65_536;
 
     /// Parses words like
-    /// `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 subscriptions=1000 held=8000000`. Requests and
+    /// `connections=10 sessions=20 requests=500 bytes=1000000 watches=100 subscriptions=1000 held=8MiB`. Requests and
     /// bytes are per second.
     ///
     /// # Errors
@@ -43,13 +44,18 @@ impl UserLimits {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut limits = Self::default();
         for word in text.split_whitespace() {
-            const FORM: &str = "expected connections=N, sessions=N, watches=N, subscriptions=N, held=BYTES, requests=N or bytes=N";
+            const FORM: &str = "expected connections=N, sessions=N, watches=N, subscriptions=N, held=SIZE, requests=N or bytes=SIZE";
             let (name, number) = word
                 .split_once('=')
                 .ok_or_else(|| format!("{word:?}: {FORM}"))?;
-            let number: u64 = number
-                .parse()
-                .map_err(|_| format!("{word:?}: {number:?} is not a number"))?;
+            let number = if matches!(name, "held" | "bytes") {
+                parse_size::<0, { u64::MAX }>(number)
+                    .map_err(|problem| format!("{word:?}: {problem}"))?
+            } else {
+                number
+                    .parse::<u64>()
+                    .map_err(|_| format!("{word:?}: {number:?} is not a number"))?
+            };
             let count = usize::try_from(number).unwrap_or(usize::MAX);
             match name {
                 "connections" => limits.connections = Some(count),
@@ -118,11 +124,17 @@ mod tests {
                 },
             }
         );
+        let limits = UserLimits::parse("held=2KiB bytes=1MiB").unwrap();
+        assert_eq!(limits.held_bytes, Some(2 << 10));
+        assert_eq!(limits.rates.bytes, Some(1 << 20));
+        let error = UserLimits::parse("held=1GB").unwrap_err();
+        assert!(error.contains("512MiB or 2GiB"), "{error}");
         assert_eq!(UserLimits::parse(""), Ok(UserLimits::default()));
         for wrong in [
             "connections",
             "connections=",
             "connections=x",
+            "connections=1KiB",
             "keys=1",
             "requests=0",
             "bytes=-1",

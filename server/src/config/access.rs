@@ -3,6 +3,7 @@ use crate::access_files::{KeyFile, read_policy, read_single_user, read_users};
 use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_access::{Authenticator, CertificateName, MAX_LEEWAY_S, Policy, TokenVerifier};
+use statestored_common::duration::parse_seconds;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,12 +39,12 @@ pub(super) struct AccessOptions {
     #[arg(long, value_name = "NAME", requires = "jwks_file")]
     jwt_audience: Vec<String>,
 
-    /// Maximum difference between the clocks of the issuer and of the server, in seconds
+    /// Maximum difference between the clocks of the issuer and of the server, such as 30s
     #[arg(
         long,
-        value_name = "SECONDS",
+        value_name = "DURATION",
         default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(..=MAX_LEEWAY_S)
+        value_parser = parse_seconds::<0, { MAX_LEEWAY_S }>
     )]
     jwt_leeway: u64,
 

@@ -3,6 +3,7 @@ use crate::attached::{AttachConfig, BrokerAddress, Transport};
 use crate::config_error::ConfigError;
 use clap::Args;
 use statestored_broker::hub::BrokerConfig;
+use statestored_common::duration::parse_seconds;
 use std::path::PathBuf;
 
 const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or mqtts for TLS. Without --listen, the server then has \
@@ -10,6 +11,9 @@ const ATTACH: &str = "Serve the clients of this broker: mqtt://HOST[:PORT], or m
 const POLICY: &str = "--policy-file needs verified clients, and the server cannot verify the clients of a broker: have the broker sign \
                       requests (--attach-identity, docs/attached.md), or omit --policy-file and restrict access by the \
                       broker's own rules (ACLs)";
+
+/// Maximum time after which watches end, in seconds.
+const MAX_WATCH_LEASE_S: u64 = 4_294_967_295;
 
 /// The broker behind which the server is.
 #[derive(Debug, Args)]
@@ -30,9 +34,10 @@ pub(super) struct AttachOptions {
     #[arg(long, value_name = "GROUP", requires = "attach", value_parser = group)]
     attach_share: Option<String>,
 
-    /// Seconds without a request after which the watches of a client end; 0: never
-    #[arg(long, value_name = "SECONDS", requires = "attach", default_value_t = 0)]
-    attach_watch_lease: u32,
+    /// Time without a request after which the watches of a client end, such as 60s; 0: never
+    #[arg(long, value_name = "DURATION", requires = "attach", default_value_t = 0,
+          value_parser = parse_seconds::<0, MAX_WATCH_LEASE_S>)]
+    attach_watch_lease: u64,
 
     /// Execute only requests whose sender the broker's plugin has signed in this user property
     #[arg(long, value_name = "PROPERTY", requires_all = ["attach", "attach_identity_key"], value_parser = property)]
@@ -112,7 +117,7 @@ impl AttachOptions {
             Some(client_id) => client_id,
             None => random_client_id()?,
         };
-        let lease_ms = u64::from(self.attach_watch_lease) * 1000;
+        let lease_ms = self.attach_watch_lease * 1000;
         let config = AttachConfig {
             address,
             terms: BrokerConfig {

@@ -258,6 +258,21 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_numbers_of_seconds_or_have_a_unit() {
+        for (file, seconds) in [
+            ("stop-timeout = 90", 90),
+            ("stop-timeout = '90'", 90),
+            ("stop-timeout = '2m'", 120),
+        ] {
+            let file = format!("storage = 'memory'\n{file}\n");
+            let config = read(&file, &[]).unwrap().into_config().unwrap();
+            assert_eq!(config.stop_timeout.as_secs(), seconds, "{file}");
+        }
+        let config = read("storage = 'memory'", &["--stop-timeout=1h"]).unwrap();
+        assert_eq!(config.into_config().unwrap().stop_timeout.as_secs(), 3_600);
+    }
+
+    #[test]
     fn a_subcommand_has_its_own_arguments() {
         let line = ["statestored", "passwd", "--delete", "users", "ann"];
         let mut arguments = ConfigLayers::new(line.map(OsString::from)).read().unwrap();
@@ -305,6 +320,14 @@ mod tests {
             (
                 "max-bytes = '1GB'",
                 "s.toml:1:13: `max-bytes`: expected a size such as 1073741824, 512MiB or 2GiB",
+            ),
+            (
+                "stop-timeout = '1w'",
+                "s.toml:1:16: `stop-timeout`: expected a duration such as 90 (seconds), 90s, 15m, 2h or 1d",
+            ),
+            (
+                "stop-timeout = 0",
+                "s.toml:1:16: `stop-timeout`: expected 1 to 86400 seconds",
             ),
             (
                 "max-keys = [1]",

@@ -1,10 +1,10 @@
 //! Options of limits of the store and its clients.
-use super::byte_size::parse_size;
 use crate::available_memory::available_memory;
 use clap::Args;
 use statestored_access::{RateLimits, UserLimits, UserLimitsMap};
 use statestored_broker::audit::AuditOptions;
 use statestored_broker::hub::HubLimits;
+use statestored_common::byte_size::parse_size;
 use statestored_store::keyspace::PrefixLimit;
 use statestored_store::service::ServiceConfig;
 
@@ -50,7 +50,7 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "USER LIMITS", value_parser = user_limit)]
     limit_user: Vec<(String, UserLimits)>,
 
-    /// Limits of the keys with a prefix, such as `machines/ keys=1000 bytes=1000000`; repeatable
+    /// Limits of the keys with a prefix, such as `machines/ keys=1000 bytes=1MiB`; repeatable
     #[arg(long, value_name = "PREFIX LIMITS", value_parser = PrefixLimit::parse)]
     limit_prefix: Vec<PrefixLimit>,
 

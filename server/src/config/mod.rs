@@ -14,7 +14,6 @@ mod admin;
 mod admin_config;
 mod arguments;
 mod attach;
-mod byte_size;
 mod http_tls;
 mod http_tokens;
 mod layers;

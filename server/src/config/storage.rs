@@ -4,6 +4,7 @@ use crate::storage_config::{
     EngineOptions, EtcdOptions, RedisOptions, StorageConfig, StorageKind, parse_kind,
 };
 use clap::Args;
+use statestored_common::duration::parse_seconds;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,14 +27,13 @@ pub(super) struct StorageOptions {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Seconds that the last writes may take when the server stops; then it exits with an error
-    #[arg(long, value_name = "SECONDS", default_value_t = STOP_TIMEOUT.as_secs(),
-          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// Time that the last writes may take when the server stops, such as 90s; then it exits with an error
+    #[arg(long, value_name = "DURATION", default_value_t = STOP_TIMEOUT.as_secs(), value_parser = parse_seconds::<1, 86_400>)]
     stop_timeout: u64,
 
-    /// Seconds by which the clock of this machine may be ahead of the clocks of most other servers and of Redis; beyond it, the server
-    /// rejects changes [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(30..))]
+    /// Time by which the clock of this machine may be ahead of the clocks of most other servers and of Redis, such as 30s; beyond it,
+    /// the server rejects changes [default: 60]
+    #[arg(long, value_name = "DURATION", value_parser = parse_seconds::<30, { u64::MAX }>)]
     max_clock_ahead: Option<u64>,
 
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! Options of an etcd that stores the entries.
 use crate::config_error::ConfigError;
 use clap::Args;
+use statestored_common::duration::parse_seconds;
 use statestored_link::{EngineTls, EtcdConfig};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,8 +35,8 @@ pub(crate) struct EtcdOptions {
     #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
     etcd_user: Option<String>,
 
-    /// Seconds for which etcd keeps former values, at most twice as long; 0: the server never compacts etcd [default: 3600]
-    #[arg(long, value_name = "SECONDS")]
+    /// Time for which etcd keeps former values, at most twice as long, such as 2h; 0: the server never compacts etcd [default: 3600]
+    #[arg(long, value_name = "DURATION", value_parser = parse_seconds::<0, { u64::MAX }>)]
     etcd_history: Option<u64>,
 
     /// File with the password of --etcd-user

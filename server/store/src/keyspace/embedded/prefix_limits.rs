@@ -2,6 +2,7 @@
 use super::table::{self, Table};
 use crate::keyspace::{QuotaUsage, Size};
 use bytes::Bytes;
+use statestored_common::byte_size::parse_size;
 
 /// Number of keys counted at a time, in less than half a millisecond. The last segment may exceed it.
 const SLICE_KEYS: usize = 2_048;
@@ -22,12 +23,12 @@ pub struct PrefixLimit {
 }
 
 impl PrefixLimit {
-    /// Parses a limit such as `machines/ keys=1000 bytes=1000000`.
+    /// Parses a limit such as `machines/ keys=1000 bytes=1MiB`.
     ///
     /// # Errors
     /// A description of the syntax error.
     pub fn parse(text: &str) -> Result<Self, String> {
-        const FORM: &str = "expected PREFIX keys=N bytes=N, or one of the two";
+        const FORM: &str = "expected PREFIX keys=N bytes=SIZE, or one of the two";
         let mut words = text.split_whitespace();
         let prefix = words.next().ok_or(FORM)?;
         let mut limit = Self {
@@ -37,12 +38,18 @@ impl PrefixLimit {
         };
         for word in words {
             let (name, number) = word.split_once('=').ok_or(FORM)?;
-            let number = number
-                .parse()
-                .map_err(|_| format!("{word:?}: {number:?} is not a number"))?;
             match name {
-                "keys" => limit.max_keys = Some(number),
-                "bytes" => limit.max_bytes = Some(number),
+                "keys" => {
+                    let keys = number
+                        .parse()
+                        .map_err(|_| format!("{word:?}: {number:?} is not a number"))?;
+                    limit.max_keys = Some(keys);
+                }
+                "bytes" => {
+                    let bytes = parse_size::<0, { u64::MAX }>(number)
+                        .map_err(|problem| format!("{word:?}: {problem}"))?;
+                    limit.max_bytes = Some(bytes);
+                }
                 _ => return Err(format!("{word:?}: {FORM}")),
             }
         }
@@ -229,7 +236,9 @@ mod tests {
             (&limit.prefix[..], limit.max_keys, limit.max_bytes),
             (&b"a/"[..], Some(1), Some(2))
         );
-        for wrong in ["", "a/", "a/ keys", "a/ keys=x", "a/ entries=1"] {
+        let limit = PrefixLimit::parse("a/ bytes=2KiB").unwrap();
+        assert_eq!(limit.max_bytes, Some(2048));
+        for wrong in ["", "a/", "a/ keys", "a/ keys=1KiB", "a/ entries=1"] {
             assert!(PrefixLimit::parse(wrong).is_err(), "{wrong}");
         }
     }

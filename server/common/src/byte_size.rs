@@ -3,7 +3,10 @@
 const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
 /// Parses a size from `MIN` to `MAX` bytes: a number of bytes, or a number with a unit, such as `512MiB`.
-pub(super) fn parse_size<const MIN: u64, const MAX: u64>(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// The expected form, or the bounds.
+pub fn parse_size<const MIN: u64, const MAX: u64>(text: &str) -> Result<u64, String> {
     let with_unit = UNITS
         .iter()
         .find_map(|(unit, bits)| Some((text.strip_suffix(unit)?.trim_end(), *bits)));
