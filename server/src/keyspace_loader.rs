@@ -4,6 +4,7 @@ use crate::error::ServerError;
 use crate::storage_config::StorageConfig;
 use bytes::Bytes;
 use statestored_common::ClockReading;
+use statestored_link::EngineThread;
 use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};
 use statestored_storage::SharedStorage;
 use statestored_storage::{
@@ -28,6 +29,8 @@ pub(crate) struct LoadedStore {
     pub(crate) keyspace: Box<dyn Keyspace>,
     /// Keys that the storage keeps, and those that it should forget; `None` if it keeps nothing by its nature.
     pub(crate) retention: Option<(RetentionIndex, HashSet<Bytes>)>,
+    /// Thread of a shared engine.
+    pub(crate) engine_thread: Option<EngineThread>,
 }
 
 /// Opens the storage and reads all its records, on a thread of its own.
@@ -78,6 +81,7 @@ pub(crate) async fn open_and_load(
                     storage,
                     service,
                     keyspace: Box::new(keyspace),
+                    engine_thread: None,
                 })
             };
             let result = all();
@@ -102,6 +106,7 @@ fn open_shared(
     Ok(LoadedStore {
         storage: Box::new(SharedStorage::new(engine.snapshots)),
         service,
+        engine_thread: Some(engine.link.thread()),
         keyspace: Box::new(SharedKeyspace::new(config, engine.link)),
         retention: None,
     })

@@ -180,11 +180,11 @@ fn run(
         stdout.flush()?;
         drop(stdout);
         supervisor::ready();
-        let control = server.handle();
+        let (control, probe) = (server.handle(), server.liveness());
         tokio::select! {
             ended = server.run(shutdown) => Ok(ended?),
             never = reload_on_sighup(hangup, early, &control) => match never {},
-            never = supervisor::send_watchdog() => match never {},
+            never = supervisor::send_watchdog(probe) => match never {},
         }
     });
     // A blocking call for a file may be running, for any length of time.

@@ -6,10 +6,12 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::keyspace_loader::open_and_load;
+use crate::liveness::LivenessProbe;
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use crate::server_handle::{self, Command, ReloadSource, ServerHandle};
 use statestored_broker::audit::EndCounts;
 use statestored_broker::hub::{Hub, HubConfig};
+use statestored_link::EngineThread;
 use statestored_listeners::{
     AcceptResult, ActiveTls, AnonymousAudience, BoundAddress, BoundSockets, ConnectionLimiter,
     HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, TlsFailureCounts,
@@ -39,6 +41,7 @@ pub struct Server {
     commands: tokio_mpsc::Receiver<Command>,
     admin: Option<AdminServer>,
     attach: Option<AttachConfig>,
+    engine_thread: Option<EngineThread>,
 }
 
 impl Server {
@@ -137,6 +140,7 @@ impl Server {
             commands,
             admin,
             attach: config.attach,
+            engine_thread: loaded.engine_thread,
         })
     }
 
@@ -173,6 +177,14 @@ impl Server {
     /// Returns a handle to query and control the server while it runs.
     pub fn handle(&self) -> ServerHandle {
         self.handle.clone()
+    }
+
+    /// Returns a check of the threads of the server, for a watchdog.
+    pub fn liveness(&self) -> LivenessProbe {
+        LivenessProbe {
+            handle: self.handle.clone(),
+            engine_thread: self.engine_thread.clone(),
+        }
     }
 
     /// Serves until `shutdown` is ready, then notifies all clients, and ends once everything is durable.

@@ -18,5 +18,5 @@ pub mod tls;
 
 pub use engine_config::{EtcdConfig, RedisConfig};
 pub use runtime::single_threaded_runtime;
-pub use thread_link::ThreadLink;
+pub use thread_link::{EngineThread, ThreadLink};
 pub use tls::EngineTls;

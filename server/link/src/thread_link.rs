@@ -6,6 +6,7 @@ use statestored_shared::{
     CommitOutcome, EngineError, EngineEvent, EngineRequest, EngineRequestId, Keys, Link,
 };
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,6 +56,29 @@ impl ReadRequest {
     }
 }
 
+/// A handle to the thread of an engine, to find out whether the thread is stuck. It does not keep the thread running.
+#[derive(Debug, Clone)]
+pub struct EngineThread(mpsc::Sender<oneshot::Sender<()>>);
+
+impl EngineThread {
+    /// Completes once the thread has had a turn; `false` if the thread has ended.
+    ///
+    /// Cancel safe.
+    pub async fn responds(&self) -> bool {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(reply).await.is_ok() && answer.await.is_ok()
+    }
+}
+
+/// Answers all handles of the thread.
+async fn answer_probes(mut probes: mpsc::Receiver<oneshot::Sender<()>>) -> Infallible {
+    while let Some(reply) = probes.recv().await {
+        // The caller may have given up.
+        let _ = reply.send(());
+    }
+    std::future::pending().await
+}
+
 /// Number of requests that are sent at once, even if more may follow soon.
 const MAX_BUFFERED: usize = 16;
 
@@ -72,6 +96,7 @@ pub struct ThreadLink {
     store_secret: Vec<u8>,
     sends_once: bool,
     counts_revisions: bool,
+    thread: EngineThread,
 }
 
 impl ThreadLink {
@@ -93,6 +118,7 @@ impl ThreadLink {
         let (requests, request_receiver) = mpsc::unbounded_channel();
         let (events, event_receiver) = mpsc::unbounded_channel();
         let (report, started) = oneshot::channel();
+        let (thread, probes) = mpsc::channel(1);
         std::thread::Builder::new()
             .name(engine.into())
             .spawn(move || {
@@ -110,14 +136,15 @@ impl ThreadLink {
                         Ok(found) => {
                             let secret = found.store_secret().to_vec();
                             if report.send(Ok(secret)).is_ok() {
-                                work(
-                                    found,
-                                    ThreadChannels {
-                                        requests: request_receiver,
-                                        events,
-                                    },
-                                )
-                                .await;
+                                let channels = ThreadChannels {
+                                    requests: request_receiver,
+                                    events,
+                                };
+                                tokio::select! {
+                                    biased;
+                                    () = work(found, channels) => {}
+                                    never = answer_probes(probes) => match never {},
+                                }
                             }
                         }
                     }
@@ -135,6 +162,7 @@ impl ThreadLink {
             store_secret,
             sends_once: false,
             counts_revisions: false,
+            thread: EngineThread(thread),
         })
     }
 }
@@ -161,6 +189,11 @@ pub fn failure_event(
 }
 
 impl ThreadLink {
+    /// Returns a handle to the thread.
+    pub fn thread(&self) -> EngineThread {
+        self.thread.clone()
+    }
+
     /// Declares that commits are never resent on the way.
     #[must_use]
     pub fn sending_once(mut self) -> Self {
@@ -270,6 +303,42 @@ mod tests {
         };
         let link = ThreadLink::start("test", begin, work).await;
         (link.unwrap(), noted)
+    }
+
+    #[tokio::test]
+    async fn a_stuck_thread_does_not_respond() {
+        let (stick, stuck) = std::sync::mpsc::channel::<()>();
+        let begin = || async {
+            let (note, _) = mpsc::unbounded_channel();
+            Ok::<_, Failure>(RecordingStore(note))
+        };
+        let work = |_, mut ends: ThreadChannels| async move {
+            let _ = ends.requests.recv().await;
+            let _ = ends
+                .events
+                .send(EngineEvent::WatchLost(EngineRequestId(0), None));
+            // Blocks the thread until the test ends the channel.
+            let _ = stuck.recv();
+            while ends.requests.recv().await.is_some() {}
+        };
+        let mut link = ThreadLink::start("test", begin, work).await.unwrap();
+        let thread = link.thread();
+        assert!(thread.responds().await);
+        link.request(EngineRequestId(1), EngineRequest::Watch);
+        link.flush();
+        std::future::poll_fn(|context| link.poll_events(context)).await;
+        let mut response = std::pin::pin!(thread.responds());
+        for _ in 0..100 {
+            tokio::select! {
+                biased;
+                _ = &mut response => panic!("a stuck thread has responded"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        drop(stick);
+        assert!(response.await);
+        drop(link);
+        while thread.responds().await {}
     }
 
     #[tokio::test]
