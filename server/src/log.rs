@@ -1,6 +1,8 @@
 //! The log of the process.
+mod journal;
 mod non_blocking_writer;
 
+use journal::{JournalLayer, JournalSocket};
 use non_blocking_writer::NonBlockingWriter;
 use statestored::config::{LogFilter, LogFormat};
 use statestored_broker::audit;
@@ -26,18 +28,27 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A guard that waits for the last lines when it is dropped.
 #[derive(Debug)]
-pub(crate) struct LogGuard(NonBlockingWriter);
+pub(crate) struct LogGuard {
+    lines: NonBlockingWriter,
+    /// Whether the lines are entries for the journal.
+    is_journal: bool,
+}
 
 impl LogGuard {
     /// Writes the reason why the process ends, as its last line.
     pub(crate) fn write_error(&self, error: &dyn Error) {
-        self.0.push(format!("statestored: {error}\n").as_bytes());
+        let line = format!("statestored: {error}");
+        if self.is_journal {
+            self.lines.push(&journal::error_entry(&line));
+        } else {
+            self.lines.push(format!("{line}\n").as_bytes());
+        }
     }
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.0.flush(FLUSH_TIMEOUT);
+        self.lines.flush(FLUSH_TIMEOUT);
     }
 }
 
@@ -79,6 +90,16 @@ fn with_admin_actions(filter: Targets) -> Targets {
     }
 }
 
+/// Returns the priority of a level in the journal (syslog(3)).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
 /// A format of lines that begin with their priority, as the journal of systemd reads it from standard error
 /// (sd-daemon(3)).
 struct Journal(Format<Full, ()>);
@@ -94,13 +115,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let priority = match *event.metadata().level() {
-            Level::ERROR => 3,
-            Level::WARN => 4,
-            Level::INFO => 6,
-            Level::DEBUG | Level::TRACE => 7,
-        };
-        write!(writer, "<{priority}>")?;
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
         self.0.format_event(context, writer, event)
     }
 }
@@ -110,7 +125,7 @@ fn is_color_disabled() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Starts to log to standard error.
+/// Starts to log to standard error, or to the journal if it reads standard error and the format is for it.
 ///
 /// # Errors
 /// No file descriptor or thread is available.
@@ -123,7 +138,15 @@ pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuar
     };
     // Avoids the lock of `std::io::stderr`, which is held while the reader is stuck, so that a panic would wait for it.
     let output = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let lines = NonBlockingWriter::spawn(output)?;
+    let socket = match format {
+        LogFormat::Journal => journal::socket_of(&output),
+        LogFormat::Text | LogFormat::Json => None,
+    };
+    let is_journal = socket.is_some();
+    let lines = match socket {
+        Some(socket) => NonBlockingWriter::spawn(JournalSocket::new(socket, output)?)?,
+        None => NonBlockingWriter::spawn(output)?,
+    };
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
     let layer = match format {
         LogFormat::Text => layer
@@ -131,6 +154,7 @@ pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuar
             .with_ansi(io::stderr().is_terminal() && !is_color_disabled())
             .boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Journal if is_journal => JournalLayer(lines.clone()).boxed(),
         LogFormat::Journal => {
             let plain = Format::default().without_time();
             let plain = plain.with_level(false).with_target(false).with_ansi(false);
@@ -141,5 +165,5 @@ pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuar
         .with(filter)
         .with(layer)
         .init();
-    Ok((LogGuard(lines), handle))
+    Ok((LogGuard { lines, is_journal }, handle))
 }

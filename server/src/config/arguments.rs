@@ -107,7 +107,8 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-    /// Lines for systemd: without the time, beginning with the priority, as `<4>`.
+    /// For systemd: entries with fields if standard error is the journal, else lines without the time, beginning with the priority, as
+    /// `<4>`.
     Journal,
 }
 

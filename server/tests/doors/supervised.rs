@@ -1,8 +1,12 @@
 //! The server as the service manager and its journal see it.
 use crate::daemon::{Daemon, statestored};
 use crate::tls_fixture::TIMEOUT;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// The next message that has this line, and all of its lines.
 fn message(socket: &UnixDatagram, line: &str) -> Vec<String> {
@@ -92,6 +96,119 @@ fn journal_lines_have_priorities_and_no_timestamps() {
         .iter()
         .find(|line| line.starts_with("<4>every client"));
     assert!(warning.is_some(), "{lines:?}");
+}
+
+/// Runs a server whose standard error is a file, from its start to its end. Returns the entries that the journal received, and the
+/// content of the file. `JOURNAL_STREAM` names an inode that differs by `inode_offset`.
+fn journal_entries(inode_offset: u64, arguments: &[&str]) -> (Vec<String>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let journal = UnixDatagram::bind(path("journal")).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        let mut entries = Vec::new();
+        loop {
+            let count = journal.recv(&mut buffer).unwrap();
+            if count == 0 {
+                return entries;
+            }
+            entries.push(String::from_utf8(buffer[..count].to_vec()).unwrap());
+        }
+    });
+    let stderr = File::create(path("stderr")).unwrap();
+    let status = stderr.metadata().unwrap();
+    let stream = format!("{}:{}", status.dev(), status.ino() + inode_offset);
+    let mut child = statestored()
+        .args(["--log-format", "journal"])
+        .args(arguments)
+        .env("JOURNAL_STREAM", stream)
+        .env("STATESTORE_TEST_JOURNAL", path("journal"))
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    if stdout.read_line(&mut line).unwrap() > 0 {
+        let id = child.id().to_string();
+        let status = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        assert!(status.success());
+    }
+    child.wait().unwrap();
+    let end = UnixDatagram::unbound().unwrap();
+    end.send_to(b"", path("journal")).unwrap();
+    let entries = reader.join().unwrap();
+    (entries, fs::read_to_string(path("stderr")).unwrap())
+}
+
+const OPEN_LISTENER: [&str; 3] = ["--listen", "tcp://0.0.0.0:0", "--allow-anonymous"];
+
+#[test]
+fn the_journal_receives_entries_with_the_fields_of_events() {
+    let (entries, stderr) = journal_entries(0, &OPEN_LISTENER);
+    assert_eq!(stderr, "");
+    let entry = |message: &str| {
+        let begin = format!("MESSAGE={message}");
+        let found = entries.iter().find(|entry| entry.starts_with(&begin));
+        let lines = found.unwrap_or_else(|| panic!("{message}: {entries:?}"));
+        lines.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let loaded = entry("the state is loaded keys=0 ");
+    for line in [
+        "PRIORITY=6",
+        "SYSLOG_IDENTIFIER=statestored",
+        "TARGET=statestored::keyspace_loader",
+        "KEYS=0",
+    ] {
+        assert!(loaded.iter().any(|one| one == line), "{line}: {loaded:?}");
+    }
+    assert!(entry("every client").contains(&"PRIORITY=4".to_owned()));
+    assert!(entry("stopping").contains(&"PRIORITY=6".to_owned()));
+    let (entries, _) = journal_entries(0, &["--data-dir", "/dev/null"]);
+    let last = entries.last().unwrap();
+    assert!(last.starts_with("MESSAGE=statestored: "), "{last}");
+    assert!(last.contains("\nPRIORITY=3\n"), "{last}");
+}
+
+#[test]
+fn the_journal_receives_no_entries_if_it_does_not_read_standard_error() {
+    let (entries, stderr) = journal_entries(1, &OPEN_LISTENER);
+    assert!(entries.is_empty(), "{entries:?}");
+    assert!(stderr.contains("<6>stopping\n"), "{stderr}");
+}
+
+/// Checks the units as systemd reads them, where its tool is installed.
+#[test]
+fn systemd_accepts_the_packaged_units() {
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+    for unit in ["statestored", "statestore-dapr"] {
+        let name = format!("{unit}.service");
+        let text = fs::read_to_string(packaging.join(&name)).unwrap();
+        // The program does not have to be installed.
+        let text = text.replace(
+            &format!("ExecStart=/usr/bin/{unit} "),
+            "ExecStart=/bin/true ",
+        );
+        let path = folder.path().join(&name);
+        fs::write(&path, text).unwrap();
+        let verified = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let problems = String::from_utf8_lossy(&verified.stderr).into_owned();
+        let of_unit = problems.lines().filter(|line| line.contains(&name));
+        assert_eq!(of_unit.collect::<Vec<_>>(), Vec::<&str>::new());
+        assert!(verified.status.success(), "{problems}");
+    }
 }
 
 #[test]
