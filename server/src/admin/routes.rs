@@ -24,7 +24,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Handler of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
-    Page(PageAsset),
+    Page(&'static PageAsset),
     Metrics,
     Health,
     Readiness,
@@ -50,12 +50,8 @@ enum Route {
     Log,
 }
 
-/// Handlers by path.
-const ROUTES: [(&str, Route); 27] = [
-    ("/", Route::Page(PageAsset::Document)),
-    ("/page.css", Route::Page(PageAsset::Style)),
-    ("/page.js", Route::Page(PageAsset::Script)),
-    ("/icon.svg", Route::Page(PageAsset::Icon)),
+/// Handlers by path, except those of the page.
+const ROUTES: [(&str, Route); 23] = [
     ("/metrics", Route::Metrics),
     ("/healthz", Route::Health),
     ("/readyz", Route::Readiness),
@@ -124,6 +120,12 @@ impl Route {
     }
 }
 
+/// Returns the path and its handler.
+fn find_route(path: &str) -> Option<(&'static str, Route)> {
+    let asset = PageAsset::find(path).map(|asset| (asset.path, Route::Page(asset)));
+    asset.or_else(|| ROUTES.iter().find(|(known, _)| *known == path).copied())
+}
+
 /// Answers a request, or refuses it, according to `authorization`.
 pub(super) async fn respond(
     peer: SocketAddr,
@@ -132,14 +134,13 @@ pub(super) async fn respond(
     (authorization, response_guard): (Result<AccessLevel, RequestRefusal>, &ResponseGuard),
     app: &AppState,
 ) -> Reply {
-    let path = parts.uri.path();
-    let found = ROUTES.iter().find(|(known, _)| *known == path);
+    let found = find_route(parts.uri.path());
     let (name, reply) = match (found, authorization) {
         (Some((name, route)), Ok(rights)) => (
-            *name,
-            check_and_dispatch(*route, parts, body, (peer, rights, response_guard), app).await,
+            name,
+            check_and_dispatch(route, parts, body, (peer, rights, response_guard), app).await,
         ),
-        (Some((name, _)), Err(refusal)) => (*name, refusal.into()),
+        (Some((name, _)), Err(refusal)) => (name, refusal.into()),
         (None, Ok(_)) => ("other", not_found()),
         (None, Err(refusal)) => ("other", refusal.into()),
     };
@@ -261,7 +262,7 @@ async fn dispatch(
 ) -> Reply {
     let query = Query::new(parts.uri.query());
     match route {
-        Route::Page(part) => part.into_reply(),
+        Route::Page(asset) => asset.to_reply(),
         Route::Metrics => app.metrics(parts, rights).await,
         Route::Health => app.health(rights, wants_json(parts)).await,
         Route::Readiness => app.readiness(rights, wants_json(parts)).await,
