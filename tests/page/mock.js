@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { extname } from "node:path";
 
 export const TOKEN = "a-token-for-the-tests";
+export const USER = "<script>window.hacked=1</script>";
 export const EVIL = '<img src=x onerror="window.hacked=1"><svg onload="window.hacked=1">';
 
 const ADMIN = new URL("../../server/src/admin/", import.meta.url);
@@ -29,8 +30,10 @@ export class Mock {
   #clock = 1;
   #total = 100;
 
-  static async start() {
+  // `strange` is what some clients send as their names.
+  static async start(strange = EVIL) {
     const mock = new Mock();
+    mock.strange = strange;
     mock.server = createServer((request, response) => mock.#answer(request, response));
     await new Promise((done) => mock.server.listen(0, "127.0.0.1", done));
     mock.origin = `http://127.0.0.1:${mock.server.address().port}`;
@@ -68,24 +71,24 @@ export class Mock {
 
   #status() {
     this.#total += 10;
-    const times = { counts: [this.#total, 5, 3, 1, 0, 0, 0, 0], sum_us: 1 };
+    const times = { counts: [0.9, 0.07, 0.025, 0.005, 0, 0, 0, 0].map((share) => share * this.#total), sum_us: 1 };
     return {
-      now_ms: Date.now(), version: "1.2.3", started_s: Date.now() > 0 ? 1_700_000_000 : 0, reasons: [], is_open: false, has_token: true, watches: 3,
+      now_ms: Date.now(), version: "1.2.3", started_s: 1_700_000_000, reasons: [], is_open: false, has_token: true, watches: 3,
       warnings: [{ code: "clock_suspect", text: "timestamps of clients are behind" }],
-      counts: { keys: this.entries.size, entry_bytes: 12e6, connections: 2, sessions: 3, held_bytes: 5e6, notifications: this.#total, messages: 1, refused: 2 },
+      counts: { keys: this.entries.size, entry_bytes: 12e6, connections: 23, sessions: 30, held_bytes: 5e6, notifications: this.#total, messages: 1, refused: 2 },
       requests: Object.fromEntries(VERBS.map((verb, index) => [verb, { total: index < 3 ? this.#total * (index + 1) : 0, ok: index < 3 ? this.#total * (index + 1) - 1 : 0, times }])),
       time_bounds_us: BOUNDS,
       storage: { commits: this.#total, writes: 9, syncs: times, written_bytes: 1e6, waiting_bytes: 0, log_bytes: 4e6, base_bytes: 9e6, is_merging: false, merges: 2, failed_merges: 0, merge_ms: 40 },
       disk: { free: 5e9, size: 9e9 }, process: { cpu_s: this.#total / 1000, resident_bytes: 80e6, open_fds: 30, max_fds: 1024 },
-      engine: { kind: "etcd", members: [{ name: "etcd-1", is_reachable: true, revision: 812 }, { name: EVIL, is_reachable: false }], reversions: 1 },
+      engine: { kind: "etcd", members: [{ name: "etcd-1", is_reachable: true, revision: 812 }, { name: this.strange, is_reachable: false }], reversions: 1 },
     };
   }
 
   #history() {
     const samples = Array.from({ length: 180 }, (_, index) => ({
-      at_ms: Date.now() - (180 - index) * 5000, requests: { set: 500 + 100 * Math.sin(index / 9), get: 2000 + 10 * index, del: 20 }, failed: index % 40 === 0 ? 5 : 0,
-      p50_us: 180, p99_us: index % 50 === 0 ? null : 900 + index, connections: 20 + (index % 7), sessions: 30, entry_bytes: 10e6 + index * 1e4, held_bytes: 5e6,
-      resident_bytes: 80e6, commits: 400, sync_p99_us: 2100, disk_free: 5e9 - index * 1e6, refused: 0, notifications: 50,
+      at_ms: Date.now() - (180 - index) * 5000, requests: { set: 250 + 40 * Math.sin(index / 9), get: 500 + 90 * Math.sin(index / 23), mget: 750 + 60 * Math.sin(index / 5) }, failed: index % 40 === 0 ? 5 : 0,
+      p50_us: 100, p99_us: index % 50 === 0 ? null : index % 13 === 0 ? 1000 : 500, connections: 20 + (index % 7), sessions: 30, entry_bytes: 10e6 + index * 1.1e4, held_bytes: 5e6,
+      resident_bytes: 80e6, commits: 250, sync_p99_us: 500, disk_free: 5.18e9 - index * 1e6, refused: 0, notifications: 250,
     }));
     return { interval_s: 5, samples };
   }
@@ -116,7 +119,7 @@ export class Mock {
   #entry(text) {
     const hex = Buffer.from(text, "latin1").toString("hex");
     const entry = this.entries.get(hex);
-    const document = { key: keyOf(hex), watchers: [EVIL] };
+    const document = { key: keyOf(hex), watchers: [this.strange] };
     if (!entry) return document;
     const shown = entry.value.subarray(0, 65536).toString("hex");
     const { key, ...facts } = this.#details(hex);
@@ -130,25 +133,25 @@ export class Mock {
 
   #lists(path, query) {
     const connections = [
-      { client: EVIL, user: "<script>window.hacked=1</script>", peer: "192.0.2.7:5000", listener: "tls://0.0.0.0:8883", protocol: "tls", since_ms: Date.now() - 9e6, requests: 900, requests_per_s: 12.5, outstanding_bytes: 0, held_bytes: 4096 },
+      { client: this.strange, user: USER, peer: "192.0.2.7:5000", listener: "tls://0.0.0.0:8883", protocol: "tls", since_ms: Date.now() - 9e6, requests: 900, requests_per_s: 12.5, outstanding_bytes: 0, held_bytes: 4096 },
       { client: "gateway-1", user: "line1", peer: "192.0.2.8:5001", listener: "tcp://127.0.0.1:1883", protocol: "tcp", since_ms: Date.now() - 9e5, requests: 10, requests_per_s: null, outstanding_bytes: 10, held_bytes: 2048 },
     ];
-    const audit = [{ at_ms: Date.now(), level: "info", event: "connected", fields: { client: EVIL, user: "line1", peer: "192.0.2.7:5000" } }];
-    const refusals = ["quota", "login"].map((cause) => ({ at_ms: Date.now(), first_ms: Date.now() - 1e5, count: 3, peer: "192.0.2.9:1", client: EVIL, user: null, cause, why: `the ${cause} was checked`, key: bytesOf("line1/temperature") }));
+    const audit = [{ at_ms: Date.now(), level: "info", event: "connected", fields: { client: this.strange, user: "line1", peer: "192.0.2.7:5000" } }];
+    const refusals = ["quota", "login"].map((cause) => ({ at_ms: Date.now(), first_ms: Date.now() - 1e5, count: 3, peer: "192.0.2.9:1", client: this.strange, user: null, cause, why: `the ${cause} was checked`, key: bytesOf("line1/temperature") }));
     return {
       "/api/connections": () => ({ items: connections.filter((it) => !query.user || it.user === query.user), next: null }),
       "/api/sessions": () => ({ items: [{ client: "gateway-1", user: "line1", is_connected: true, subscriptions: 4, held_bytes: 100, expiry_s: 4294967295 }], next: null }),
-      "/api/client": () => ({ client: query.client, connection: connections[1], session: { subscriptions: 4, expiry_s: 3600 }, subscriptions: ["state/#", EVIL], watches: [bytesOf("line1/temperature")], patterns: [], tls: { version: "TLS 1.3", subject: "CN=gateway-1" } }),
+      "/api/client": () => ({ client: query.client, connection: connections[1], session: { subscriptions: 4, expiry_s: 3600 }, subscriptions: ["state/#", this.strange], watches: [bytesOf("line1/temperature")], patterns: [], tls: { version: "TLS 1.3", subject: "CN=gateway-1" } }),
       "/api/refusals": () => ({ items: refusals.filter((it) => !query.cause || it.cause === query.cause) }),
       "/api/audit": () => ({ items: audit, next: null }),
-      "/api/slowlog": () => ({ items: [{ at_ms: Date.now(), client: "gateway-1", user: "line1", verb: "SET", key: bytesOf(EVIL), duration_us: 22000 }], next: null }),
+      "/api/slowlog": () => ({ items: [{ at_ms: Date.now(), client: "gateway-1", user: "line1", verb: "SET", key: bytesOf(this.strange), duration_us: 22000 }], next: null }),
       "/api/hotkeys": () => ({ items: [{ key: bytesOf("line1/temperature"), requests: 6400 }] }),
       "/api/bigkeys": () => ({ items: [{ key: bytesOf("large"), value_bytes: 9e6 + Number(query.cursor ?? 0) }], next: query.cursor ? null : "1" }),
       "/api/ttl": () => ({ items: [{ key: bytesOf("nightly"), expires_in_ms: 4000 }], next: null }),
       "/api/config": () => ({ options: [{ name: "max-bytes", value: "16MiB", source: "file", needs_restart: true }, { name: "users-file", value: "/etc/users", source: "argument", needs_restart: false }] }),
       "/api/limits": () => ({ items: [
         { name: "max-bytes", limit: 16e6, used: 15.5e6, unit: "bytes", subject: null }, { name: "max-connections", limit: 1000, used: 2, unit: "count", subject: null },
-        { name: "max-request-rate", limit: 100, used: 100, unit: "count", subject: { user: EVIL } }] }),
+        { name: "max-request-rate", limit: 100, used: 100, unit: "count", subject: { user: this.strange } }] }),
       "/api/log": () => ({ filter: "info" }),
       "/api/status": () => this.#status(),
       "/api/history": () => this.#history(),

@@ -6,7 +6,14 @@ import { ago, bytes, count, duration, moment, plural, rate, visibleLine } from "
 import { listAll } from "./locks.js";
 
 const FOR_EVER = 4294967295;
-const SORTS = [["", "as they come"], ["rate", "requests per second"], ["held", "held bytes"], ["outstanding", "bytes not sent yet"]];
+const SORTS = [["", "as they come"], ["user", "user"], ["address", "address"], ["rate", "requests per second"], ["held", "held bytes"], ["outstanding", "bytes not sent yet"]];
+
+const byText = (pick) => (left, right) => String(pick(left) ?? "").localeCompare(String(pick(right) ?? ""));
+const byNumber = (pick) => (left, right) => (pick(right) ?? -1) - (pick(left) ?? -1);
+const COMPARISONS = {
+  user: byText((it) => it.user), address: byText((it) => it.peer),
+  rate: byNumber((it) => it.requests_per_s), held: byNumber((it) => it.held_bytes), outstanding: byNumber((it) => it.outstanding_bytes),
+};
 
 export const tabs = (links, current) => element("nav", { class: "tabs", "aria-label": "Lists" },
   links.map(([href, text]) => element("a", { href, "aria-current": href === current && "page" }, text)));
@@ -21,8 +28,8 @@ export function showClients(root, { query, go, reload, signal }) {
   const sorted = (sort) => go(withQuery("#/clients", { ...wanted, sort }));
   const rows = table("Connections", [
     { title: "Client", cell: (it) => clientLink(it.client) },
-    { title: "User", cell: (it) => raw(it.user) },
-    { title: "Address", cell: (it) => raw(it.peer) },
+    { title: "User", cell: (it) => raw(it.user), sort: "user" },
+    { title: "Address", cell: (it) => raw(it.peer), sort: "address" },
     { title: "Protocol", cell: (it) => it.protocol },
     { title: "Connected", cell: (it) => (it.since_ms == null ? "–" : element("span", { title: moment(it.since_ms) }, ago(it.since_ms))), isNumber: true },
     { title: "Requests", cell: (it) => count(it.requests), isNumber: true },
@@ -43,7 +50,9 @@ export function showClients(root, { query, go, reload, signal }) {
     progress.node, rows.node);
   // A server without filters sends all.
   const keep = (it) => has(it.client, wanted.client) && (!wanted.user || it.user === wanted.user) && (!wanted.address || String(it.peer ?? "").startsWith(wanted.address));
-  listAll(rows, withQuery("/api/connections", wanted), "connection", progress, signal, keep);
+  // The server sorts by numbers alone.
+  const sort = ["user", "address"].includes(wanted.sort) ? "" : wanted.sort;
+  listAll(rows, withQuery("/api/connections", { ...wanted, sort }), "connection", progress, signal, { keep, compare: COMPARISONS[wanted.sort] });
 }
 
 export function showSessions(root, { query, go, signal }) {
@@ -60,7 +69,7 @@ export function showSessions(root, { query, go, signal }) {
   root.append(tabs(LISTS, "#/sessions"),
     filters("Sessions", [{ name: "client", title: "Client or user contains", value: wanted }], (values) => go(withQuery("#/sessions", values))),
     progress.node, rows.node);
-  listAll(rows, "/api/sessions", "session", progress, signal, (it) => has(it.client, wanted) || has(it.user, wanted));
+  listAll(rows, "/api/sessions", "session", progress, signal, { keep: (it) => has(it.client, wanted) || has(it.user, wanted) });
 }
 
 const expiry = (seconds) => (seconds == null ? "–" : seconds === FOR_EVER ? "for ever" : duration(seconds * 1e3));

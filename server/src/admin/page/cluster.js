@@ -2,9 +2,9 @@
 import { download, get, post } from "./api.js";
 import { documentParts, tabs } from "./clients.js";
 import { askChange } from "./dialog.js";
-import { button, element, facts, filters, notice, raw, table } from "./dom.js";
+import { button, element, facts, filters, isInUse, notice, raw, table } from "./dom.js";
 import { bytes, count, duration, moment, plural } from "./format.js";
-import { figures, onFigures } from "./figures.js";
+import { CONNECTING, figures, onFigures } from "./figures.js";
 
 const LISTS = [["#/cluster", "State"], ["#/cluster/options", "Options"], ["#/cluster/policy", "Policy"], ["#/cluster/actions", "Actions"]];
 // Fields of the status that Overview and Load show.
@@ -24,8 +24,9 @@ function showState(root, { signal }) {
   root.append(body);
   onFigures(() => {
     const { status, failure } = figures;
+    if (isInUse(body)) return;
     if (!status) {
-      body.replaceChildren(element("p", { class: "failed" }, failure));
+      body.replaceChildren(element("p", { class: failure === CONNECTING ? "hint" : "failed" }, failure));
       return;
     }
     const { storage, process } = status;

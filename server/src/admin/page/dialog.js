@@ -6,7 +6,12 @@ let changes = 0;
 
 function show(title, ...content) {
   const heading = element("h2", { id: `dialog-${(changes += 1)}` }, title);
-  const dialog = element("dialog", { "aria-labelledby": heading.id, onclose: () => dialog.remove() }, heading, content);
+  const dialog = element("dialog", { "aria-labelledby": heading.id, onclose: close }, heading, content);
+  // The button that opened the dialog may be gone.
+  function close() {
+    dialog.remove();
+    if (document.activeElement === document.body) document.getElementById("title")?.focus();
+  }
   document.body.append(dialog);
   dialog.showModal();
   return dialog;

@@ -22,6 +22,9 @@ export const button = (text, onclick, attributes = {}) => element("button", { ty
 // Text of a client: an identifier, a key or a topic, which may break anywhere.
 export const raw = (text) => (text == null ? "–" : element("span", { class: "raw" }, visibleLine(text)));
 
+// Whether the user has the focus or a selection in a part, which an update would lose.
+export const isInUse = (node) => node.contains(document.activeElement) || (!getSelection().isCollapsed && node.contains(getSelection().anchorNode));
+
 // ---- links
 
 export const prefixLink = (prefix) => (prefix.text == null
@@ -64,7 +67,7 @@ export function table(caption, columns, { sort = null, onsort = null } = {}) {
   const heads = columns.map((column) => {
     const isSorted = column.sort != null && column.sort === sort;
     const title = column.sort && onsort ? button(column.title, () => onsort(column.sort), { class: "sort" }) : column.title;
-    return element("th", { scope: "col", role: "columnheader", class: column.isNumber && "number", "aria-sort": isSorted && "descending" }, title);
+    return element("th", { scope: "col", role: "columnheader", class: column.isNumber && "number", "aria-sort": isSorted && (column.isNumber ? "descending" : "ascending") }, title);
   });
   const node = element("table", { role: "table" },
     element("caption", {}, caption),

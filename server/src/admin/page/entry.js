@@ -89,7 +89,7 @@ function valuePart(entry, chosen, onchoice) {
   const select = element("select", { id: "form-of-value", onchange: () => { onchoice(select.value); paint(); } },
     [["text", "text"], ["json", "JSON"], ["hex", "hexadecimal"]].map(([form, text]) => element("option", { value: form }, text)));
   select.value = ["text", "json", "hex"].includes(chosen) ? chosen : best;
-  const block = (text) => element("pre", { tabindex: "0", role: "region", "aria-label": "Value" }, text);
+  const block = (text) => element("pre", { tabindex: "0", role: "region", "aria-label": "Content of the value" }, text);
 
   function paint() {
     const note = (text) => element("p", { class: "warned" }, text);

@@ -1,12 +1,14 @@
 // The figures of the last 15 minutes: /api/history, then /events.
-import { MissingPath, events, get, pause } from "./api.js";
+import { MissingPath, Rejection, events, get, pause } from "./api.js";
 import { percentile } from "./format.js";
 import { SPAN_MS } from "./chart.js";
 
 export const VERBS = ["set", "get", "mget", "del", "vdel", "keynotify", "scan", "txn", "caps", "invalid"];
 
+export const CONNECTING = "connecting";
+
 // `status` is the last document, `samples` are ordered by time, `failure` says why there are none.
-export const figures = { status: null, samples: [], failure: "connecting", historyFailure: null };
+export const figures = { status: null, samples: [], failure: CONNECTING, historyFailure: null };
 const viewers = new Set();
 
 // Calls `view` at every change until the signal aborts.
@@ -85,17 +87,20 @@ let watching = null;
 export async function watchFigures() {
   watching?.abort();
   const { signal } = (watching = new AbortController());
-  Object.assign(figures, { status: null, samples: [], failure: "connecting" });
+  Object.assign(figures, { status: null, samples: [], failure: CONNECTING });
   notify();
   while (!signal.aborted) {
     try {
       await readHistory(signal);
+      notify();
       for await (const status of events("/events", signal)) take(status);
       throw new Error("the server closed the connection");
     } catch (error) {
       if (signal.aborted) return;
       figures.failure = `no figures: ${error.message}`;
       notify();
+      // The same token would be rejected again, and each rejection is in the audit trail.
+      if (error instanceof Rejection && [401, 403].includes(error.status)) return;
       await pause(2000, signal).catch(() => {});
     }
   }

@@ -24,11 +24,14 @@ export function showLocks(root, { query, go, reload, signal }) {
   listAll(rows, withQuery("/api/locks", { match }), "lock", progress, signal);
 }
 
-// Follows the pages of a list into a table.
-export async function listAll(rows, path, noun, progress, signal, keep = () => true) {
+// Follows the pages of a list into a table: the items to keep, by `compare` or as they come.
+export async function listAll(rows, path, noun, progress, signal, { keep = () => true, compare = null } = {}) {
+  let all = [];
   try {
     for await (const page of pages(path, signal)) {
-      rows.append(page.items.filter(keep));
+      const items = page.items.filter(keep);
+      if (compare) rows.set(all = [...all, ...items].sort(compare));
+      else rows.append(items);
       const isCut = page.next != null && rows.length >= MOST_ROWS;
       progress.say(`${plural(rows.length, noun)}${isCut ? " shown, there are more: filter them" : page.next == null ? "" : " so far"}`);
       if (isCut) return;

@@ -1,12 +1,13 @@
 // Overview: health, charts of the last 15 minutes, and limits.
-import { get } from "./api.js";
+import { get, pause, untilAborted } from "./api.js";
 import { chart } from "./chart.js";
-import { element, notice, raw, table } from "./dom.js";
-import { figures, onFigures, VERBS } from "./figures.js";
+import { element, isInUse, notice, raw, table } from "./dom.js";
+import { CONNECTING, figures, onFigures, VERBS } from "./figures.js";
 import { bytes, count, duration, micros, moment, quantity, rate } from "./format.js";
 
 // From this share on, a limit is listed as nearly reached.
 const NEAR = 0.9;
+const LIMITS_MS = 10e3;
 
 // Effects of the limits of the server.
 const EFFECTS = {
@@ -52,15 +53,17 @@ export function showOverview(root, { signal }) {
 
   onFigures(() => {
     history.say(figures.historyFailure ?? "", figures.historyFailure ? "missing" : "");
-    health.replaceChildren(...healthOf(figures));
-    if (figures.status?.counts) tiles.replaceChildren(...tilesOf(figures.status, figures.samples.at(-1)));
+    if (!isInUse(health)) health.replaceChildren(...healthOf(figures));
+    if (figures.status?.counts && !isInUse(tiles)) tiles.replaceChildren(...tilesOf(figures.status, figures.samples.at(-1)));
     for (const it of charts) it.draw(figures.samples);
   }, signal);
-  showLimits(limitsPart, signal, (found) => { limits = found; });
+  untilAborted(signal, async () => {
+    while (await showLimits(limitsPart, signal, (found) => { limits = found; })) await pause(LIMITS_MS, signal);
+  });
 }
 
 function healthOf({ status, failure }) {
-  if (failure) return [element("p", { class: "failed" }, failure)];
+  if (failure) return [element("p", { class: failure === CONNECTING ? "hint" : "failed" }, failure)];
   const listed = (title, reasons, kind) => reasons.length > 0 && element("div", { class: kind }, element("h3", {}, title),
     element("ul", {}, reasons.map((reason) => element("li", {}, element("code", {}, reason.code), ` ${reason.text}`))));
   const parts = [
@@ -110,6 +113,7 @@ function usage(item) {
     element("meter", { min: 0, max: 1, high: NEAR, value: Math.min(share, 1), "aria-label": `${item.name} used` }), ` ${Math.floor(share * 100)} %`);
 }
 
+// Returns whether the server has limits to show.
 async function showLimits(root, signal, use) {
   try {
     const { items } = await get("/api/limits", signal);
@@ -127,10 +131,12 @@ async function showLimits(root, signal, use) {
       near.length === 0 ? element("p", { class: "done" }, "Nothing is near its limit.") : element("ul", { class: "warned" }, near.map((item) =>
         element("li", {}, element("code", {}, item.name), " of ", subjectOf(item), `: ${amount(item, item.used)} of ${amount(item, item.limit)}. ${EFFECTS[item.name] ?? ""}`))),
       rows.node);
+    return true;
   } catch (error) {
-    if (signal.aborted) return;
+    if (signal.aborted) return false;
     const outcome = notice();
     outcome.fail(error);
     root.replaceChildren(outcome.node);
+    return false;
   }
 }

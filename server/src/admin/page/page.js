@@ -3,9 +3,9 @@ import { hasToken, setToken } from "./api.js";
 import { showClient, showClients, showSessions } from "./clients.js";
 import { showCluster } from "./cluster.js";
 import { isDialogOpen, showHelp } from "./dialog.js";
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 import { showEntry } from "./entry.js";
-import { figures, onFigures, watchFigures } from "./figures.js";
+import { CONNECTING, figures, onFigures, watchFigures } from "./figures.js";
 import { visible } from "./format.js";
 import { showKeys } from "./keys.js";
 import { showLoad } from "./load.js";
@@ -62,7 +62,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   document.title = `${title} – statestored`;
-  const root = element("div", { class: `view ${first || "overview"}` }, element("h1", { id: "title", tabindex: "-1" }, title));
+  const root = element("div", {}, element("div", { class: "title" }, element("h1", { id: "title", tabindex: "-1" }, title), button("Load again", show)));
   at("main").replaceChildren(root);
   view(root, { rest: decoded(rest ?? ""), query: new URLSearchParams(search), go, replace, reload: show, signal: leaving.signal });
 }
@@ -86,7 +86,7 @@ onFigures(() => {
   const text = failure ?? (reasons.length === 0 ? "ready" : `not ready: ${reasons.map((reason) => reason.code).join(", ")}`);
   // An unchanged text is not announced again.
   if (at("state").textContent !== visible(text)) at("state").textContent = visible(text);
-  at("state").className = !failure && reasons.length === 0 ? "done" : "failed";
+  at("state").className = failure === CONNECTING ? "" : !failure && reasons.length === 0 ? "done" : "failed";
   if (status) at("version").textContent = visible(status.version);
 }, new AbortController().signal);
 

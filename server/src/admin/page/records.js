@@ -35,7 +35,7 @@ export function showRefusals(root, { query, go, signal }) {
     progress.node, rows.node);
   const keep = (it) => (!wanted.cause || it.cause === wanted.cause) && contains(it.client, wanted.client) && contains(it.user, wanted.user)
     && contains(it.key?.text ?? it.key?.hex, wanted.key);
-  listAll(rows, withQuery("/api/refusals", wanted), "refusal", progress, signal, keep);
+  listAll(rows, withQuery("/api/refusals", wanted), "refusal", progress, signal, { keep });
 }
 
 export function showAudit(root, { query, go, signal }) {
