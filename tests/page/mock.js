@@ -64,6 +64,10 @@ export class Mock {
     this.#send("/api/monitor", line);
   }
 
+  viewers(path) {
+    return this.#streams.get(path).size;
+  }
+
   // Waits for a viewer of a stream.
   async viewer(path) {
     while (this.#streams.get(path).size === 0) await new Promise((done) => this.server.once("stream", done));
@@ -207,7 +211,10 @@ export class Mock {
       response.writeHead(200, { "content-type": "text/event-stream", "content-security-policy": POLICY });
       response.flushHeaders();
       this.#streams.get(path).add(response);
-      response.on("close", () => this.#streams.get(path).delete(response));
+      response.on("close", () => {
+        this.#streams.get(path).delete(response);
+        this.server.emit("left");
+      });
       this.server.emit("stream");
       return undefined;
     }

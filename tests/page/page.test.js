@@ -270,6 +270,21 @@ test("the token is kept in memory alone, and changes need it", async () => {
   assert.ok(await page.locator("dialog .choices button").nth(1).isDisabled());
 });
 
+test("a hidden page frees its connection", async () => {
+  await open("#/overview");
+  const left = new Promise((done) => mock.server.once("left", done));
+  const turn = (isHidden) => page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+  await turn(true);
+  await left;
+  assert.equal(mock.viewers("/events"), 0);
+  await turn(false);
+  await mock.viewer("/events");
+  await waitForText(page, "ready", "#state");
+});
+
 test("characters that reorder text are shown by their numbers", async () => {
   mock.set("pay\u202e001", "value\u2066");
   await open("#/keys");

@@ -35,9 +35,8 @@ const go = (link) => page.evaluate((hash) => { location.hash = hash; }, link);
 
 test("figures change by themselves", async () => {
   await go("#/load");
-  const total = () => page.locator("tbody tr", { hasText: /^set/ }).locator("td").nth(2).textContent();
   await page.waitForSelector("tbody tr");
-  const earlier = await total();
+  const earlier = await page.locator("tbody tr", { hasText: /^set/ }).locator("td").nth(2).textContent();
   await server.statestore("set", "another", "value");
   await page.waitForFunction((before) => document.querySelector("tbody tr td:nth-child(3)").textContent !== before, earlier);
 });

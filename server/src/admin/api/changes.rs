@@ -182,8 +182,11 @@ impl AppState {
                     let left_ms = left_ms.map(|ms| NonZeroU64::new(ms).unwrap_or(NonZeroU64::MIN));
                     Some((value.clone(), left_ms))
                 };
-                let done = self.replace(&target, keep).await;
-                done.and_then(|response| response.ok_or_else(unexpected_reply))
+                match self.replace(&target, keep).await {
+                    Ok(Some(response)) => Ok(response),
+                    Ok(None) => Err(unexpected_reply()),
+                    Err(failure) => Err(failure),
+                }
             }
         };
         details.attach_to(done.map_or_else(|failure| failure, |it| set_reply(&it)))

@@ -1,6 +1,7 @@
 // Dialogs: questions before changes, with their outcome, and the help.
 import { button, element, notice } from "./dom.js";
 import { hasToken, MissingPath, Rejection } from "./api.js";
+import { figures } from "./figures.js";
 
 let changes = 0;
 
@@ -44,7 +45,7 @@ export function askChange({ title, meaning, fields = [], submit = title, isDange
   }, [meaning].flat().map((text) => element("p", {}, text)), inputs, outcome.node, element("p", { class: "choices" }, close, confirm));
   if (!hasToken()) {
     confirm.disabled = true;
-    outcome.say("Type a token that may change the store first.", "failed");
+    outcome.say(figures.status?.has_token === false ? "The server has no token, so nothing can be changed: start it with --http-token-file." : "First type a token with the right to change this.", "failed");
   }
   const dialog = show(title, form);
   dialog.classList.add("change");

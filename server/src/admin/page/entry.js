@@ -119,7 +119,7 @@ function seenPart(hex) {
     { title: "Change", cell: (change) => (change.event === "gap" ? "some changes were missed" : change.event) },
     { title: "Version", cell: (change) => raw(change.version) },
     { title: "Size", cell: (change) => bytes(change.value_bytes), isNumber: true },
-    { title: "Value", cell: (change) => (change.value ? raw(named(change.value).slice(0, 200)) : "–") },
+    { title: "Value", cell: (change) => (change.preview != null ? raw(change.preview) : "–") },
   ]);
   return { node: rows.node, show: () => rows.set(seenOf(hex)) };
 }

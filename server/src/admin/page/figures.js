@@ -83,11 +83,17 @@ async function readHistory(signal) {
 
 let watching = null;
 
+// A hidden page leaves its connection to others: a browser has six to a server. The history fills the gap.
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) watching?.abort();
+  else watchFigures();
+});
+
 // Begins again, with the present token.
 export async function watchFigures() {
   watching?.abort();
   const { signal } = (watching = new AbortController());
-  Object.assign(figures, { status: null, samples: [], failure: CONNECTING });
+  Object.assign(figures, { status: null, failure: CONNECTING });
   notify();
   while (!signal.aborted) {
     try {

@@ -106,12 +106,16 @@ function walker(root, caption, path, { delimiter = "/", pattern, signal }) {
     }
   }
 
-  function paint(state) {
+  // Folders first, by name.
+  function draw() {
     const order = (item) => (item.prefix ? 0 : 1);
     const name = (item) => named(item.prefix ?? item.key);
-    const sorted = [...found.values()].sort((left, right) => order(left) - order(right) || (name(left) < name(right) ? -1 : 1));
-    rows.set(sorted);
-    const keys = sorted.reduce((sum, item) => sum + (item.prefix ? item.keys : 1), 0);
+    rows.set([...found.values()].sort((left, right) => order(left) - order(right) || (name(left) < name(right) ? -1 : 1)));
+  }
+
+  function paint(state) {
+    draw();
+    const keys = [...found.values()].reduce((sum, item) => sum + (item.prefix ? item.keys : 1), 0);
     progress.say(`${plural(keys, "key")} ${state}`, state === "in all" ? "done" : "");
   }
 
@@ -143,7 +147,7 @@ function walker(root, caption, path, { delimiter = "/", pattern, signal }) {
     progress.fail(error);
     if (error instanceof MissingPath) throw error;
   });
-  if (pattern) readHolders(holders, pattern, signal).then(() => { if (holders.size > 0 && found.size > 0) rows.set([...found.values()]); });
+  if (pattern) readHolders(holders, pattern, signal).then(() => holders.size > 0 && draw());
   return run();
 }
 

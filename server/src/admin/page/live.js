@@ -1,25 +1,28 @@
 // Changes of a key or of a pattern: by /api/live, else by polling. What was seen is kept until the page is closed.
 import { events, get, MissingPath, pause, Rejection, withQuery } from "./api.js";
-import { percentEncoded } from "./format.js";
+import { named, percentEncoded } from "./format.js";
 
 const POLL_MS = 2000;
-const MOST_SEEN = 100, MOST_KEYS = 500;
+const MOST_SEEN = 100, MOST_KEYS = 500, MOST_PREVIEW = 200;
 
 // Changes seen by key, newest first.
 const seen = new Map();
 
 export const seenOf = (hex) => seen.get(hex) ?? [];
 
+const previewOf = ({ value }) => (value ? named(value).slice(0, MOST_PREVIEW) : null);
+
 // Keeps a change. Returns whether it is new.
 export function keepSeen(hex, change) {
   const changes = seenOf(hex);
   const last = changes[0];
   if (last && last.event === change.event && (last.version ?? null) === (change.version ?? null)) {
-    last.value ??= change.value;
+    last.preview ??= previewOf(change);
     return false;
   }
   if (!last && seen.size >= MOST_KEYS) seen.delete(seen.keys().next().value);
-  seen.set(hex, [{ at: Date.now(), ...change }, ...changes].slice(0, MOST_SEEN));
+  const { event, version, value_bytes } = change;
+  seen.set(hex, [{ at: Date.now(), event, version, value_bytes, preview: previewOf(change) }, ...changes].slice(0, MOST_SEEN));
   return true;
 }
 

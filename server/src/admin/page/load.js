@@ -1,7 +1,7 @@
 // Requests and keys that cost the most, and a sample of the requests.
 import { events, get, pages, withQuery } from "./api.js";
 import { tabs } from "./clients.js";
-import { figures, onFigures } from "./figures.js";
+import { figures, onFigures, VERBS } from "./figures.js";
 import { button, clientLink, element, filters, keyLink, notice, raw, table } from "./dom.js";
 import { bytes, clock, count, duration, micros, moment, named, percentile, plural, rate } from "./format.js";
 import { listAll } from "./locks.js";
@@ -30,7 +30,9 @@ function showVerbs(root, { signal }) {
   onFigures(() => {
     const { status, samples } = figures;
     if (!status?.requests) return;
-    rows.set(Object.entries(status.requests).map(([verb, its]) => ({
+    const known = VERBS.filter((verb) => verb in status.requests);
+    const others = Object.keys(status.requests).filter((verb) => !VERBS.includes(verb));
+    rows.set([...known, ...others].map((verb) => ({ verb, its: status.requests[verb] })).map(({ verb, its }) => ({
       verb, ...its, rate: samples.at(-1)?.requests[verb],
       p50: percentile(null, its.times.counts, status.time_bounds_us, 0.5), p99: percentile(null, its.times.counts, status.time_bounds_us, 0.99),
     })));

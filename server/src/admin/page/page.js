@@ -35,10 +35,11 @@ const at = (id) => document.getElementById(id);
 
 let leaving = new AbortController();
 
-const go = (link) => {
-  if (location.hash === link) show();
-  else location.hash = link;
-};
+function go(link) {
+  if (location.hash === link) return show();
+  history.pushState(null, "", link);
+  return enter();
+}
 
 // Changes the link without showing the view again.
 const replace = (link) => history.replaceState(null, "", link);
@@ -71,12 +72,14 @@ function showNothing(root) {
   root.append(element("p", {}, "This link leads to no view. ", element("a", { href: "#/overview" }, "Overview")));
 }
 
-addEventListener("hashchange", () => {
+function enter() {
   document.querySelector("dialog[open]")?.close();
   show();
   scrollTo(0, 0);
   at("title").focus({ preventScroll: true });
-});
+}
+
+addEventListener("hashchange", enter);
 
 // ---- the state of the server
 
@@ -117,7 +120,7 @@ const SHORTCUTS = [
   ["/", "Go to the first filter", () => document.querySelector("main form input")?.focus()],
   ["k", "Open a key", () => {
     go("#/keys");
-    setTimeout(() => at("filter-key")?.select());
+    at("filter-key").select();
   }],
   ["r", "Load the view again", show],
   ["p", "Start or stop what follows changes", () => document.querySelector("[data-shortcut=p]")?.click()],
