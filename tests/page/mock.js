@@ -179,7 +179,7 @@ export class Mock {
       "/api/delete": () => [200, { deleted: Number(this.entries.delete(body.hex)) }],
       "/api/unlock": () => (entry?.holder === body.holder ? [200, { released: this.entries.delete(body.hex) }] : [409, { error: "another client holds it" }]),
       "/api/disconnect": () => [200, { disconnected: 1 }],
-      "/api/policy/check": () => [200, { allowed: body.action === "read", rule: "allow read line1/*" }],
+      "/api/policy/check": () => [200, { allowed: body.action === "read", rule: body.action === "read" ? "rule 3" : null }],
       "/api/drain": () => [200, { draining: body.on, connections: 2 }],
       "/api/reload": () => [200, { users: 1, disconnected: 0, needs_restart: [] }],
       "/api/backup": () => [200, { backup: true }],

@@ -241,7 +241,7 @@ test("the cluster view has the engine, the policy and the actions", async () => 
   await page.getByRole("link", { name: "Policy" }).click();
   await page.fill("#filter-name", "line1/a");
   await page.press("#filter-name", "Enter");
-  await waitForText(page, "Allowed by the rule: allow read line1/*");
+  await waitForText(page, "Allowed (rule 3).");
   await page.getByRole("link", { name: "Actions" }).click();
   await page.getByRole("button", { name: "Drain…" }).click();
   assert.equal(await confirm(), "Draining; 2 connections left.");

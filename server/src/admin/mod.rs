@@ -23,6 +23,7 @@ mod audit;
 mod backup;
 mod blocking_limiter;
 mod clock;
+mod cluster_status;
 mod connection_limiter;
 mod engine;
 mod events;

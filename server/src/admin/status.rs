@@ -1,5 +1,6 @@
 //! The status as a JSON document, for the page and for `statestore top`.
 use super::app_state::AppState;
+use super::cluster_status;
 use super::health::Reason;
 use super::history::Reading;
 use super::process::Process;
@@ -47,6 +48,9 @@ impl AppState {
                 "failed_merges": storage.failed_merges,
                 "merge_ms": storage.merge_ms,
             })),
+            "clock": metrics.map(|metrics| cluster_status::clock(&metrics.clock)),
+            "engine": metrics.and_then(|metrics| metrics.engine.as_ref()).map(cluster_status::engine),
+            "broker": metrics.and_then(|metrics| metrics.broker.as_ref()).map(cluster_status::broker),
             "disk": space.map(|space| json!({ "free": space.free, "size": space.size })),
             "process": {
                 "cpu_s": process.cpu_seconds,

@@ -31,6 +31,8 @@ async fn subscribers_receive_status_events() {
     let mut viewers = [subscribe(address), subscribe(address)];
     let before: Vec<Value> = viewers.iter_mut().map(next_event).collect();
     assert_eq!(before[0]["counts"]["keys"], 0);
+    assert_eq!(before[0]["clock"]["timestamps_behind"], 0);
+    assert!(before[0]["engine"].is_null());
     let client = client(&server, "writer").await;
     client.set("key", "v").await.unwrap();
     for viewer in &mut viewers {

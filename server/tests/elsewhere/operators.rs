@@ -184,6 +184,8 @@ pub(crate) fn operators_list_and_delete_entries<E: Engine>() {
         let (_, status) = request(&server, "GET /api/status?", "");
         assert!(status["counts"]["keys"].is_null(), "{status}");
         assert!(status["counts"]["sessions"].is_u64(), "{status}");
+        assert_eq!(status["engine"]["reversions"], 0, "{status}");
+        assert!(status["engine"]["requests"]["done"].is_u64(), "{status}");
     });
     server.stop().unwrap();
 }

@@ -147,6 +147,8 @@ fn a_slow_clock_is_reported() {
     let (_, status) = server.get("/api/status");
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["counts"]["refused"], 3);
+    assert_eq!(status["clock"]["suspected"], "behind");
+    assert_eq!(status["clock"]["timestamps_ahead"], 3);
     assert_eq!(
         server.metric("statestored_clock_suspect{direction=\"behind\"}"),
         1.0

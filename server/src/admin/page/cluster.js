@@ -39,12 +39,13 @@ function showState(root, { signal }) {
         ["Clients without credentials", status.is_open == null ? null : status.is_open ? "allowed" : "not allowed"],
         ["Memory of the process", process && bytes(process.resident_bytes)],
         ["Open files", process?.open_fds == null ? null : `${count(process.open_fds)} of ${count(process.max_fds)}`],
-        ["Storage", storage ? "durable, in this server" : "in memory, or shared"],
+        ["Storage", storage ? "durable, in this server" : status.engine ? "an engine that servers share" : "in memory"],
         ["Written", storage && bytes(storage.written_bytes)],
         ["Failed merges", storage && count(storage.failed_merges)],
       ])),
-      element("section", { "aria-labelledby": "engine-title" }, element("h2", { id: "engine-title" }, "Engine, members and clocks"),
-        others.length > 0 ? others : element("p", { class: "missing" }, "The status of this server names no engine, members or clocks.")));
+      element("section", { "aria-labelledby": "engine-title" }, element("h2", { id: "engine-title" }, "Clocks, engine, broker and members"),
+        others.length > 0 ? others : element("p", { class: "missing" }, "The status of this server names none of them."),
+        others.length > 0 && !status.engine && element("p", { class: "hint" }, "No engine is shared: this server has the entries.")));
   }, signal);
 }
 
@@ -85,7 +86,7 @@ function showPolicy(root, { query, go, signal }) {
   if (!wanted.name) return;
   const what = ["read", "write"].includes(wanted.action) ? { key: wanted.name } : { topic: wanted.name };
   post("/api/policy/check", { user: wanted.user || null, action: wanted.action, ...what }).then(
-    ({ allowed, rule }) => outcome.say(`${allowed ? "Allowed" : "Not allowed"}${rule ? ` by the rule: ${rule}` : ""}.`, allowed ? "done" : "failed"),
+    ({ allowed, rule }) => outcome.say(`${allowed ? "Allowed" : "Not allowed"}${rule ? ` (${rule})` : ""}.`, allowed ? "done" : "failed"),
     (error) => signal.aborted || outcome.fail(error));
 }
 

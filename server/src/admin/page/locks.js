@@ -33,7 +33,9 @@ export async function listAll(rows, path, noun, progress, signal, { keep = () =>
       if (compare) rows.set(all = [...all, ...items].sort(compare));
       else rows.append(items);
       const isCut = page.next != null && rows.length >= MOST_ROWS;
-      progress.say(`${plural(rows.length, noun)}${isCut ? " shown, there are more: filter them" : page.next == null ? "" : " so far"}`);
+      // A sorted list may be of a part of the connections.
+      const part = page.is_complete === false ? " of those that the server compared" : "";
+      progress.say(`${plural(rows.length, noun)}${part}${isCut ? " shown, there are more: filter them" : page.next == null ? "" : " so far"}`);
       if (isCut) return;
     }
   } catch (error) {
