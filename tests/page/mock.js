@@ -155,7 +155,7 @@ export class Mock {
       "/api/config": () => ({ options: [{ name: "max-bytes", value: "16MiB", source: "file", needs_restart: true }, { name: "users-file", value: "/etc/users", source: "argument", needs_restart: false }] }),
       "/api/limits": () => ({ items: [
         { name: "max-bytes", limit: 16e6, used: 15.5e6, unit: "bytes", subject: null }, { name: "max-connections", limit: 1000, used: 2, unit: "count", subject: null },
-        { name: "max-request-rate", limit: 100, used: 100, unit: "count", subject: { user: this.strange } }] }),
+        { name: "keys", limit: 100, used: 100, unit: "count", subject: { user: this.strange } }] }),
       "/api/log": () => ({ filter: "info" }),
       "/api/status": () => this.#status(),
       "/api/history": () => this.#history(),

@@ -151,7 +151,7 @@ function showMonitor(root, { query, go, signal }) {
 
   root.append(
     filters("Monitor", [
-      { name: "verb", title: "Verb", value: wanted.verb },
+      { name: "verb", title: "Verb", value: wanted.verb, choices: [["", "all"], ...VERBS.map((verb) => [verb, verb])] },
       { name: "client", title: "Client", value: wanted.client },
       { name: "user", title: "User", value: wanted.user },
       { name: "key", title: "Pattern of keys", value: wanted.key },

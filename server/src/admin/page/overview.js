@@ -19,6 +19,9 @@ const EFFECTS = {
   "max-watches": "Further watches of keys and patterns are rejected.",
   "max-request-rate": "The server pauses the client's connection.",
   "max-byte-rate": "The server pauses the client's connection.",
+  // Quotas of users and prefixes.
+  keys: "Its SETs of new keys are rejected. Delete keys, or raise the quota.",
+  bytes: "Its SETs that need more memory are rejected. Delete keys, or raise the quota.",
 };
 
 export function showOverview(root, { signal }) {
