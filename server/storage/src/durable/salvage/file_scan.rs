@@ -190,7 +190,7 @@ impl FileScan {
     ) {
         let count = last.map(|last| last.saturating_add(1).saturating_sub(first));
         let is_base = file.header.kind == FileKind::Base;
-        let lost = match (is_base, count) {
+        let consequence = match (is_base, count) {
             (_, Some(0)) => "no record is lost".into(),
             (true, Some(1)) => format!("all records of block {first} are lost"),
             (true, Some(_)) => {
@@ -212,7 +212,7 @@ impl FileScan {
         self.losses.push(Loss {
             path: file.path.clone(),
             bytes,
-            problem: format!("{what}; {lost}"),
+            problem: format!("{what}; {consequence}"),
         });
     }
 }

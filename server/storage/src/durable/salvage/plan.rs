@@ -146,17 +146,17 @@ impl FoundFiles {
         let names = disk.names(directory).map_err(StorageError::io(|| {
             format!("cannot read the directory {}", directory.display())
         }))?;
-        let mut named = BTreeMap::new();
+        let mut kinds = BTreeMap::new();
         for name in names.iter().filter_map(|name| name.to_str()) {
             let kind = match (id_of(name, "base-"), id_of(name, "log-")) {
                 (Some(id), _) => (id, FileKind::Base),
                 (_, Some(id)) => (id, FileKind::Log),
                 _ => continue,
             };
-            named.insert(directory.join(name), kind);
+            kinds.insert(directory.join(name), kind);
         }
         let mut headers = BTreeMap::new();
-        for path in named.keys() {
+        for path in kinds.keys() {
             headers.insert(path.clone(), read_header(disk, path)?);
         }
         let salt = most_frequent_salt(headers.values().flatten())
@@ -172,7 +172,7 @@ impl FoundFiles {
             acknowledged: mark.ok().map(|acknowledged| acknowledged.sequence),
             losses: Vec::new(),
         };
-        for (path, (id, kind)) in named {
+        for (path, (id, kind)) in kinds {
             let header = headers.remove(&path).flatten();
             let is_foreign = header
                 .is_some_and(|header| (header.salt, header.id, header.kind) != (salt, id, kind));
