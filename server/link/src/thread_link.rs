@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stuck_thread_does_not_respond() {
-        let (stick, stuck) = std::sync::mpsc::channel::<()>();
+        let (unblock, blocked) = std::sync::mpsc::channel::<()>();
         let begin = || async {
             let (note, _) = mpsc::unbounded_channel();
             Ok::<_, Failure>(RecordingStore(note))
@@ -318,7 +318,7 @@ mod tests {
                 .events
                 .send(EngineEvent::WatchLost(EngineRequestId(0), None));
             // Blocks the thread until the test ends the channel.
-            let _ = stuck.recv();
+            let _ = blocked.recv();
             while ends.requests.recv().await.is_some() {}
         };
         let mut link = ThreadLink::start("test", begin, work).await.unwrap();
@@ -331,11 +331,11 @@ mod tests {
         for _ in 0..100 {
             tokio::select! {
                 biased;
-                _ = &mut response => panic!("a stuck thread has responded"),
+                _ = &mut response => panic!("a blocked thread has responded"),
                 () = tokio::task::yield_now() => {}
             }
         }
-        drop(stick);
+        drop(unblock);
         assert!(response.await);
         drop(link);
         while thread.responds().await {}
