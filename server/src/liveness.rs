@@ -21,7 +21,7 @@ impl LivenessProbe {
             && !thread.responds().await
         {
             // The thread has ended, which is a bug.
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 }
