@@ -45,7 +45,7 @@ fn the_expiry_of_a_certificate_is_a_metric_and_a_warning_14_days_before() {
     for (expiry, warning) in [
         (now + 15 * DAY, "ready\n"),
         (now + 13 * DAY, "ready\ncertificate_expires: "),
-        (now - DAY, "ready\ncertificate_expired: "),
+        (now.saturating_sub(DAY), "ready\ncertificate_expired: "),
     ] {
         let server = start_with(tls(&authority, folder.path(), expiry));
         let listener = server.bound_addresses()[0].to_string();
@@ -64,7 +64,7 @@ fn the_expiry_of_a_certificate_is_a_metric_and_a_warning_14_days_before() {
 fn a_client_that_rejects_an_expired_certificate_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("tests");
-    let expiry = UNIX_EPOCH.elapsed().unwrap() - DAY;
+    let expiry = UNIX_EPOCH.elapsed().unwrap().saturating_sub(DAY);
     let server = start_with(tls(&authority, folder.path(), expiry));
     let mut roots = RootCertStore::empty();
     roots.add(authority.der()).unwrap();

@@ -105,7 +105,7 @@ fn journal_entries(inode_offset: u64, arguments: &[&str]) -> (Vec<String>, Strin
     let path = |name: &str| folder.path().join(name);
     let journal = UnixDatagram::bind(path("journal")).unwrap();
     let reader = std::thread::spawn(move || {
-        let mut buffer = [0; 65_536];
+        let mut buffer = vec![0; 65_536];
         let mut entries = Vec::new();
         loop {
             let count = journal.recv(&mut buffer).unwrap();

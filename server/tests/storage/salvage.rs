@@ -82,27 +82,27 @@ fn frames(content: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// A store that was never merged, of these commits, with at least so many logs.
-fn logs(least: usize) -> (FileContents, u64) {
+fn logs(min_count: usize) -> (FileContents, u64) {
     let place = TempDir::new().expect("a temporary directory");
     let folder = place.path().join("store");
     let mut storage = ManualMachine::default()
         .open(&folder, SMALL_LOGS)
         .expect("a store");
     Model::load(&mut storage).expect("loads");
-    let mut last = 0;
+    let mut sequence = 0;
     loop {
-        last += 1;
-        storage.commit(&commit(last)).expect("commit");
+        sequence += 1;
+        storage.commit(&commit(sequence)).expect("commit");
         storage.prepare().expect("room");
         let files = read_files(&folder);
         let logs = files.iter().filter(|(name, _)| name.starts_with("log-"));
         if logs
             .filter(|(_, content)| end_of_frames(content) > 40)
             .count()
-            >= least
+            >= min_count
             && frames(&files[&current_log(&files)]).len() > 5
         {
-            return (files, last);
+            return (files, sequence);
         }
     }
 }
@@ -245,7 +245,7 @@ fn only_the_damaged_commit_of_a_log_is_lost() {
     let log = current_log(&files);
     let (first, end) = commits(&files[&log]);
     assert_eq!(end, last);
-    let lost = first + 2;
+    let damaged_commit = first + 2;
     let frame = frames(&files[&log])[2].clone();
     // The checksum of the header, the header, and the payload.
     for at in [frame.start + 5, frame.start + 17, frame.start + 40] {
@@ -259,12 +259,12 @@ fn only_the_damaged_commit_of_a_log_is_lost() {
         assert_eq!(loss.bytes, Some(frame.start as u64..frame.end as u64));
         assert_eq!(
             loss.problem,
-            format!("is damaged; commit {lost} is lost"),
+            format!("is damaged; commit {damaged_commit} is lost"),
             "{at}"
         );
         assert_eq!(report.lost_commits, 1);
-        assert_salvaged(&model, (1..lost).chain(lost + 1..=last));
-        let later = after_only(lost + 1..=last).records.len() as u64;
+        assert_salvaged(&model, (1..damaged_commit).chain(damaged_commit + 1..=last));
+        let later = after_only(damaged_commit + 1..=last).records.len() as u64;
         assert_eq!(report.possibly_stale, report.records - later);
     }
 }
