@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_WORDS = 40
 SOURCES = re.compile(
     r"(server|core|cli|ffi|dapr)/(.*/)?src/.*\.rs|bindings/\w+/src/.*\.rs|include/.*\.h(pp)?|bindings/python/python/.*\.pyi?"
-    r"|bindings/node/(face/.*|[\w.]+)\.(mjs|js|ts|mts)|server/src/.*\.js"
+    r"|bindings/node/(face/.*|[\w.]+)\.(mjs|js|ts|mts)|server/admin/src/.*\.js"
 )
 TESTS = re.compile(r"(^|/)tests?(/|\.rs$)")
 UNNAMED = re.compile(r"\b(nobody|somebody|someone|everybody|everyone|anybody|anyone|whoever)\b", re.IGNORECASE)

@@ -1,5 +1,6 @@
 //! Errors of a configuration.
 use crate::access_files::AccessFileError;
+use statestored_admin::AdminConfigError;
 use statestored_listeners::AnonymousExposure;
 use statestored_listeners::TlsError;
 use std::path::PathBuf;
@@ -54,4 +55,13 @@ pub enum ConfigError {
     /// The options contradict each other.
     #[error("{0}")]
     Options(String),
+}
+
+impl From<AdminConfigError> for ConfigError {
+    fn from(error: AdminConfigError) -> Self {
+        match error {
+            AdminConfigError::Read { path, source } => Self::Read { path, source },
+            AdminConfigError::Options(problem) => Self::Options(problem),
+        }
+    }
 }

@@ -20,10 +20,9 @@
 #![forbid(unsafe_code)]
 
 pub mod access_files;
-pub mod admin;
 mod attached;
 mod available_memory;
-mod backup;
+mod client_certificates;
 mod clock;
 pub mod config;
 mod config_error;
@@ -31,25 +30,31 @@ mod driver;
 mod engines;
 mod error;
 mod heap;
-mod http_address;
 mod keyspace_loader;
 mod liveness;
-mod reload_status;
 mod resident_memory;
 mod running_config;
 mod running_server;
 mod server;
+mod server_control;
 mod server_handle;
 mod storage_config;
 pub mod tools;
 
 pub use available_memory::available_memory;
-pub use backup::Backup;
 pub use error::ServerError;
 pub use heap::Heap;
 pub use liveness::LivenessProbe;
 pub use running_server::RunningServer;
 pub use server::Server;
-pub use server_handle::{ReloadError, ReloadReport, ServerHandle, ServerStopped, SnapshotError};
+pub use server_handle::{ReloadError, ServerHandle};
+pub use statestored_admin::{Backup, ReloadReport, ServerStopped, SnapshotError};
 pub use statestored_link::single_threaded_runtime;
 pub use statestored_listeners::{AnonymousExposure, BoundAddress};
+
+/// The configuration of the HTTP port for operators.
+pub mod admin {
+    pub use statestored_admin::{
+        AdminConfig, AdminConfigError, HttpAddress, HttpTokens, MetricNames, Token,
+    };
+}

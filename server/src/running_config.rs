@@ -57,7 +57,7 @@ impl RunningConfig {
             authenticator: config.authenticator,
             policy,
             tls: config.listener_config.tls,
-            admin: config.admin.map(|admin| (admin.tokens.get(), admin.tls)),
+            admin: config.admin.map(|admin| (admin.tokens(), admin.tls)),
             process: config.process,
             limits: (config.limits, config.service),
             needs_restart,

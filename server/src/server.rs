@@ -1,6 +1,6 @@
 //! A whole server: listeners, hub, service, keyspace and storage.
-use crate::admin::{self, AdminSecrets, AdminServer, ServerState, TlsStatus};
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
+use crate::client_certificates::client_certificates;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::driver::Driver;
@@ -9,6 +9,8 @@ use crate::keyspace_loader::open_and_load;
 use crate::liveness::LivenessProbe;
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use crate::server_handle::{self, Command, ReloadSource, ServerHandle};
+use crate::storage_config::StorageConfig;
+use statestored_admin::{AdminListener, AdminSecrets, AdminServer, ServerState, TlsStatus};
 use statestored_broker::audit::EndCounts;
 use statestored_broker::hub::{Hub, HubConfig};
 use statestored_link::EngineThread;
@@ -70,7 +72,7 @@ impl Server {
             tls_failures: TlsFailureCounts::default(),
         };
         let tls_status = TlsStatus::new(rules.tls.clone(), &listening, rules.tls_failures.clone())
-            .with_peers(&config.storage, config.attach.as_ref());
+            .with_client_certificates(client_certificates(&config.storage, config.attach.as_ref()));
         let origin = match config.source {
             Some(source) => {
                 let running = RunningConfig {
@@ -84,12 +86,17 @@ impl Server {
             None => ReloadSource::None,
         };
         let admin = config.admin;
-        let admin = admin.map(|config| admin::AdminListener::bind(config, &listening));
+        let admin = admin.map(|config| AdminListener::bind(config, &listening));
         let admin = admin.transpose()?;
         let (control, commands) = server_handle::channel(origin);
+        let data_dir = match &config.storage {
+            StorageConfig::Durable(path) => Some(path.clone()),
+            _ => None,
+        };
         let admin = admin
-            .map(|bound| bound.start(control.clone(), &config.storage, tls_status))
-            .transpose()?;
+            .map(|bound| bound.start(control.clone(), data_dir, tls_status))
+            .transpose()
+            .map_err(ServerError::Runtime)?;
         let clock = Clock::start();
         let max_entry_bytes = config.service.max_bytes;
         let max_session_bytes = config.limits.max_session_bytes;

@@ -7,17 +7,18 @@
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
-use crate::backup::Backup;
 use crate::config::ConfigSource;
 use crate::config_error::ConfigError;
-use crate::reload_status::ReloadStatus;
 use crate::running_config::{ReloadedConfig, RunningConfig};
+use statestored_admin::{
+    Backup, InspectFn, ReloadReport, ReloadStatus, ServerStopped, SnapshotError,
+};
 use statestored_broker::hub::{Hub, HubMetrics};
 use statestored_common::ClockReading;
 use statestored_common::read_tracker::ReadTracker;
+use statestored_storage::StorageImage;
 use statestored_storage::backup::{self, Header, NewFile};
 use statestored_storage::group_commit::ImageOrder;
-use statestored_storage::{StorageError, StorageImage};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -53,8 +54,6 @@ pub(crate) enum Command {
 /// A query of clients and entries, or a small operation on them. All clients wait meanwhile.
 pub(crate) struct InspectRequest(pub(crate) InspectFn);
 
-type InspectFn = Box<dyn FnOnce(&mut Hub, ClockReading) + Send>;
-
 impl fmt::Debug for InspectRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("InspectRequest")
@@ -80,24 +79,6 @@ impl ReloadSource {
     }
 }
 
-/// The server has stopped, or is stopping, and answers no more commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server has stopped and does not answer any more")]
-pub struct ServerStopped;
-
-/// Result of a reload.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReloadReport {
-    /// Number of users; `None` if there are none, or they come from no file.
-    pub users: Option<usize>,
-    /// Number of disconnected clients. Their user was removed or has another password, the key of their token was removed, or the
-    /// policy no longer allows their subscriptions or watches.
-    pub disconnected: usize,
-    /// Names of options that were changed since the start, and take effect at the next start only.
-    pub needs_restart: Vec<String>,
-}
-
 /// Reason why a reload failed. The former configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -114,18 +95,6 @@ pub enum ReloadError {
     /// No thread is available, or several former reloads still wait for files.
     #[error("cannot read files: {0}; the former configuration stays in force")]
     Thread(io::Error),
-    /// The server has stopped.
-    #[error(transparent)]
-    Stopped(#[from] ServerStopped),
-}
-
-/// Reason why no copy was made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// The storage failed; the directory is no store.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
     /// The server has stopped.
     #[error(transparent)]
     Stopped(#[from] ServerStopped),
@@ -230,11 +199,11 @@ impl ServerHandle {
                 "options were changed that need a restart: {options}; all others are in force"
             );
         }
-        Ok(ReloadReport {
-            users,
-            disconnected,
-            needs_restart,
-        })
+        let mut report = ReloadReport::default();
+        report.users = users;
+        report.disconnected = disconnected;
+        report.needs_restart = needs_restart;
+        Ok(report)
     }
 
     /// Reloads on a thread that has no runtime; blocks until the new configuration is in force.

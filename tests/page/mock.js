@@ -7,7 +7,7 @@ export const TOKEN = "a-token-for-the-tests";
 export const USER = "<script>window.hacked=1</script>";
 export const EVIL = '<img src=x onerror="window.hacked=1"><svg onload="window.hacked=1">';
 
-const ADMIN = new URL("../../server/src/admin/", import.meta.url);
+const ADMIN = new URL("../../server/admin/src/", import.meta.url);
 const TYPES = { ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html" };
 // The policy of the server.
 const POLICY = /POLICY: &str = "([^"]*)"/.exec(readFileSync(new URL("reply.rs", ADMIN), "utf8"))[1].replace(/\\\s+/g, "");

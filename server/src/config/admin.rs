@@ -2,8 +2,8 @@
 use super::http_tls::HttpTlsOptions;
 use super::{AdminConfig, HttpTokens, MetricNames, Token};
 use crate::config_error::ConfigError;
-use crate::http_address::HttpAddress;
 use clap::Args;
+use statestored_admin::HttpAddress;
 use std::path::{Path, PathBuf};
 
 /// Default address of `--http` without a value.

@@ -1,7 +1,7 @@
 //! Options of TLS on the HTTP port.
 use crate::config_error::ConfigError;
-use crate::http_address::HttpAddress;
 use clap::Args;
+use statestored_admin::HttpAddress;
 use statestored_listeners::{ClientCertificates, Tls, TlsFiles};
 use std::path::PathBuf;
 

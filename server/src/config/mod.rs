@@ -11,35 +11,27 @@
 //! of the file, all with the same name.
 mod access;
 mod admin;
-mod admin_config;
 mod arguments;
 mod attach;
 mod http_tls;
-mod http_tokens;
 mod layers;
 mod limits;
 mod listener;
-mod log;
 mod options;
 mod persistence;
 mod storage;
-mod token;
 
 pub use crate::attached::{AttachConfig, BrokerAddress};
 pub use crate::config_error::ConfigError;
 pub use crate::storage_config::StorageConfig;
-pub use admin_config::{AdminConfig, MetricNames};
 pub use arguments::{Arguments, LogFormat};
-pub use http_tokens::HttpTokens;
-pub(crate) use http_tokens::{ActiveTokens, TokenRole};
 pub use layers::ConfigLayers;
-pub use log::{LogControl, LogFilter};
 pub use options::Options;
+pub use statestored_admin::{AdminConfig, HttpTokens, LogControl, LogFilter, MetricNames, Token};
 pub use statestored_broker::hub::BrokerConfig;
 pub use statestored_listeners::{
     ClientCertificates, ListenAddress, ListenerConfig, Subnet, Tls, TlsError, TlsFiles,
 };
-pub use token::Token;
 
 use crate::heap::Heap;
 use limits::{service_config, session_bytes};

@@ -1,8 +1,8 @@
 //! `statestored health`: the health check for containers that have no other program for it.
-use crate::http_address::HttpAddress;
 use clap::Args;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
+use statestored_admin::HttpAddress;
 use statestored_listeners::client_tls;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -4,14 +4,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Whether the last reload succeeded, and the time of the last success. The start counts as one.
 #[derive(Debug)]
-pub(crate) struct ReloadStatus {
+pub struct ReloadStatus {
     has_succeeded: AtomicBool,
     succeeded_at_s: AtomicU64,
 }
 
 impl ReloadStatus {
     /// Creates the status of a server that has read its configuration now.
-    pub(crate) fn started() -> Self {
+    pub fn started() -> Self {
         Self {
             has_succeeded: AtomicBool::new(true),
             succeeded_at_s: AtomicU64::new(now_s()),
@@ -19,7 +19,7 @@ impl ReloadStatus {
     }
 
     /// Records the outcome of a reload.
-    pub(crate) fn record(&self, has_succeeded: bool) {
+    pub fn record(&self, has_succeeded: bool) {
         self.has_succeeded.store(has_succeeded, Relaxed);
         if has_succeeded {
             self.succeeded_at_s.store(now_s(), Relaxed);
@@ -27,12 +27,12 @@ impl ReloadStatus {
     }
 
     /// Returns whether the last reload succeeded.
-    pub(crate) fn has_succeeded(&self) -> bool {
+    pub fn has_succeeded(&self) -> bool {
         self.has_succeeded.load(Relaxed)
     }
 
     /// Returns the time of the last successful reload, in seconds since 1970.
-    pub(crate) fn succeeded_at_s(&self) -> u64 {
+    pub fn succeeded_at_s(&self) -> u64 {
         self.succeeded_at_s.load(Relaxed)
     }
 }

@@ -1,6 +1,5 @@
 //! The tokens of the HTTP port by role.
-use super::Token;
-use crate::config_error::ConfigError;
+use super::{AdminConfigError, Token};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Role of a token, and therefore of a client that sends it.
@@ -59,7 +58,7 @@ impl HttpTokens {
     ///
     /// # Errors
     /// Two roles have the same token. The error does not contain the token.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), AdminConfigError> {
         let pairs = [
             (TokenRole::Metrics, TokenRole::Read),
             (TokenRole::Metrics, TokenRole::Operate),
@@ -69,7 +68,7 @@ impl HttpTokens {
             if let (Some(token), Some(same)) = (self.of_role(one), self.of_role(other))
                 && token.equals(same)
             {
-                return Err(ConfigError::Options(format!(
+                return Err(AdminConfigError::Options(format!(
                     "--{} and --{} have the same token: each role needs a token of its own",
                     one.option(),
                     other.option()

@@ -1,5 +1,5 @@
 //! A token that authorizes requests over HTTP.
-use crate::config_error::ConfigError;
+use super::AdminConfigError;
 use statestored_common::read_tracker;
 use std::fmt;
 use std::fs::File;
@@ -32,7 +32,7 @@ impl Token {
     ///
     /// # Errors
     /// The text has fewer or other characters. The error does not contain the text.
-    pub fn new(text: &str) -> Result<Self, ConfigError> {
+    pub fn new(text: &str) -> Result<Self, AdminConfigError> {
         let problem = if text.len() < MIN_CHARS {
             "it has fewer than 16 characters"
         } else if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -40,13 +40,16 @@ impl Token {
         } else {
             return Ok(Self(Arc::new(Zeroizing::new(text.into()))));
         };
-        Err(ConfigError::Options(format!(
+        Err(AdminConfigError::Options(format!(
             "the token cannot be used: {problem}"
         )))
     }
 
     /// Reads a token from a file, without surrounding white space.
-    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or its text is no token. The error does not contain the text.
+    pub fn read(path: &Path) -> Result<Self, AdminConfigError> {
         read_tracker::record_path(path);
         let read = || {
             let file = File::open(path)?;
@@ -61,12 +64,12 @@ impl Token {
             file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
             Ok(text)
         };
-        let text = read().map_err(|source| ConfigError::Read {
+        let text = read().map_err(|source| AdminConfigError::Read {
             path: path.into(),
             source,
         })?;
         Self::new(text.trim())
-            .map_err(|error| ConfigError::Options(format!("{}: {error}", path.display())))
+            .map_err(|error| AdminConfigError::Options(format!("{}: {error}", path.display())))
     }
 
     /// Returns whether another token is equal.

@@ -15,17 +15,17 @@ pub struct HttpAddress {
 
 impl HttpAddress {
     /// Returns whether the scheme is `https`.
-    pub(crate) fn has_tls(&self) -> bool {
+    pub fn has_tls(&self) -> bool {
         self.has_tls
     }
 
     /// Returns the host, which is a name or an IP address without brackets.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Returns the host and the port, as in a URL.
-    pub(crate) fn authority(&self) -> String {
+    pub fn authority(&self) -> String {
         match self.host.parse() {
             Ok(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
             _ => format!("{}:{}", self.host, self.port),
@@ -38,7 +38,10 @@ impl HttpAddress {
     }
 
     /// Returns the socket addresses.
-    pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+    ///
+    /// # Errors
+    /// The name has no address, or cannot be looked up.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
 }

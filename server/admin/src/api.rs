@@ -11,7 +11,7 @@ use super::audit::AuditDetails;
 use super::failure::failure;
 use super::query::{Query, from_hex, hex};
 use super::reply::{self, Reply};
-use crate::server_handle::ReloadError;
+use crate::server_control::ReloadFailure;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -229,7 +229,7 @@ impl AppState {
                 };
                 details.attach_to(reply::json(StatusCode::OK, &document))
             }
-            Err(error @ ReloadError::Stopped(_)) => {
+            Err(error @ ReloadFailure::Stopped(_)) => {
                 failure(StatusCode::SERVICE_UNAVAILABLE, &error)
             }
             Err(error) => failure(StatusCode::UNPROCESSABLE_ENTITY, &error),

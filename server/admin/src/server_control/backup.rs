@@ -1,4 +1,5 @@
 //! Backups of a running server, as a stream.
+use super::ServerStopped;
 use bytes::Bytes;
 use statestored_storage::{StorageError, StorageImage, backup};
 use std::io;
@@ -8,6 +9,18 @@ use tokio::sync::mpsc;
 
 /// Number of pieces produced in advance: about a megabyte.
 const PREFETCHED_CHUNKS: usize = 4;
+
+/// Reason why no copy was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The storage failed; the directory is no store.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The server has stopped.
+    #[error(transparent)]
+    Stopped(#[from] ServerStopped),
+}
 
 /// A backup in progress, on a thread of its own. It is cancelled when this is dropped.
 #[derive(Debug)]
@@ -22,7 +35,11 @@ pub struct Backup {
 type ChunkResult = Result<Option<Bytes>, StorageError>;
 
 impl Backup {
-    pub(crate) fn start(mut image: Box<dyn StorageImage>) -> Result<Self, StorageError> {
+    /// Starts to read `image` on a thread of its own.
+    ///
+    /// # Errors
+    /// No thread is available.
+    pub fn start(mut image: Box<dyn StorageImage>) -> Result<Self, StorageError> {
         let (to, pieces) = mpsc::channel(PREFETCHED_CHUNKS);
         let steps = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&steps);

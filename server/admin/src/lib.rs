@@ -8,14 +8,16 @@
 //!                                                                               ├─ events    metrics of every second
 //!                                                                               ├─ history   those of the last minutes
 //!                                                                               └─ api       lists, and changes
-//!                                                                                     │ ServerHandle: one small question at a time
+//!                                                                                     │ ServerControl: one small question at a time
 //!                                                                                     ▼
 //!                                                                              the thread that serves the clients
 //! ```
 //!
 //! The port has a thread and a runtime of its own, so that its requests never delay the thread that serves the clients. It
-//! asks that thread through [`ServerHandle`], in questions whose answers take a bounded time. Metrics of the storage are read
+//! asks that thread through [`ServerControl`], in questions whose answers take a bounded time. Metrics of the storage are read
 //! directly from its counters. The TLS handshake of a connection is a part of its task, and has a time limit.
+#![forbid(unsafe_code)]
+
 mod api;
 mod app_state;
 mod attached;
@@ -24,6 +26,7 @@ mod backup;
 mod blocking_limiter;
 mod clock;
 mod cluster_status;
+mod config;
 mod connection_limiter;
 mod engine;
 mod events;
@@ -45,19 +48,23 @@ mod request_authorizer;
 mod requests;
 mod response_body;
 mod routes;
+mod server_control;
 mod status;
 mod tls;
 mod tls_status;
 
-pub use crate::config::{AdminConfig, HttpTokens, MetricNames, Token};
-pub use crate::http_address::HttpAddress;
-pub(crate) use tls_status::TlsStatus;
+pub use config::{
+    AdminConfig, AdminConfigError, HttpAddress, HttpTokens, LogControl, LogFilter, MetricNames,
+    Token,
+};
+pub use server_control::{
+    Backup, BoxFuture, InspectFn, ReloadFailure, ReloadReport, ReloadStatus, ServerControl,
+    ServerStopped, SnapshotError,
+};
+pub use tls_status::TlsStatus;
 
-use crate::config::{ActiveTokens, TokenRole};
-use crate::error::ServerError;
-use crate::server_handle::ServerHandle;
-use crate::storage_config::StorageConfig;
 use app_state::AppState;
+use config::{ActiveTokens, TokenRole};
 use request_authorizer::RequestAuthorizer;
 use statestored_link::single_threaded_runtime;
 use statestored_listeners::ListenError;
@@ -65,6 +72,7 @@ use statestored_listeners::{self, ActiveTls, BoundAddress, Tls, check_free};
 use statestored_storage::StorageMetrics;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -77,7 +85,7 @@ const BACKLOG: u32 = 128;
 
 /// Stage of the server.
 #[derive(Debug, Clone)]
-pub(crate) enum ServerState {
+pub enum ServerState {
     /// The server loads the stored entries.
     Loading,
     /// The server serves clients. The storage has these counters.
@@ -88,7 +96,7 @@ pub(crate) enum ServerState {
 
 /// The bound port, on which no request is answered yet.
 #[derive(Debug)]
-pub(crate) struct AdminListener {
+pub struct AdminListener {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     config: AdminConfig,
@@ -97,7 +105,7 @@ pub(crate) struct AdminListener {
 
 /// The secrets of the port that a reload replaces. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct AdminSecrets {
+pub struct AdminSecrets {
     tokens: ActiveTokens,
     /// Certificates; `None` without TLS.
     tls: Option<ActiveTls>,
@@ -105,7 +113,7 @@ pub(crate) struct AdminSecrets {
 
 impl AdminSecrets {
     /// Replaces the tokens, and the certificates if the port has TLS. Logs the options of changed tokens.
-    pub(crate) fn replace(&self, tokens: HttpTokens, tls: Option<Tls>) {
+    pub fn replace(&self, tokens: HttpTokens, tls: Option<Tls>) {
         let changed: Vec<_> = self
             .tokens
             .replace(tokens)
@@ -126,7 +134,7 @@ impl AdminSecrets {
 
 /// The thread that serves the port; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct AdminServer {
+pub struct AdminServer {
     addresses: Vec<SocketAddr>,
     secrets: AdminSecrets,
     state: Option<watch::Sender<ServerState>>,
@@ -135,7 +143,10 @@ pub(crate) struct AdminServer {
 
 impl AdminListener {
     /// Binds the addresses of the port. `former` are the listeners of clients.
-    pub(crate) fn bind(config: AdminConfig, former: &[BoundAddress]) -> Result<Self, ServerError> {
+    ///
+    /// # Errors
+    /// An address is in use or not of this machine, or needs a token or a certificate that it does not have.
+    pub fn bind(config: AdminConfig, former: &[BoundAddress]) -> Result<Self, ListenError> {
         let bind = || {
             let addresses = config.address.resolve()?;
             // The name may resolve to another address than before.
@@ -171,27 +182,27 @@ impl AdminListener {
         })
     }
 
-    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server.
-    pub(crate) fn start(
+    /// Starts to answer requests, while the server still loads the stored entries. `control` reaches that server, and `data_dir` is
+    /// the folder of its data, if that is on disk.
+    ///
+    /// # Errors
+    /// The runtime or its thread cannot be created.
+    pub fn start(
         self,
-        control: ServerHandle,
-        storage: &StorageConfig,
+        control: impl ServerControl + 'static,
+        data_dir: Option<PathBuf>,
         tls_status: TlsStatus,
-    ) -> Result<AdminServer, ServerError> {
+    ) -> io::Result<AdminServer> {
         let addresses = self.addresses.clone();
         let secrets = AdminSecrets {
             tokens: self.config.tokens.clone(),
             tls: self.tls.clone(),
         };
         let (stage, stages) = watch::channel(ServerState::Loading);
-        let data_dir = match storage {
-            StorageConfig::Durable(path) => Some(path.clone()),
-            _ => None,
-        };
-        let runtime = single_threaded_runtime().map_err(ServerError::Runtime)?;
+        let runtime = single_threaded_runtime()?;
         let run = move || {
             let config = self.config.clone();
-            let room = AppState::new(control, stages, data_dir, config, tls_status);
+            let room = AppState::new(Box::new(control), stages, data_dir, config, tls_status);
             let gate = RequestAuthorizer::new(&self.addresses, self.config);
             let serving =
                 http_server::serve(self.listeners, self.tls, Rc::new(gate), Rc::new(room));
@@ -204,10 +215,7 @@ impl AdminListener {
             // A blocking call for a file may be running, for any length of time.
             runtime.shutdown_background();
         };
-        let thread = std::thread::Builder::new()
-            .name("http".into())
-            .spawn(run)
-            .map_err(ServerError::Runtime)?;
+        let thread = std::thread::Builder::new().name("http".into()).spawn(run)?;
         Ok(AdminServer {
             addresses,
             secrets,
@@ -219,22 +227,22 @@ impl AdminListener {
 
 impl AdminServer {
     /// Returns the addresses where it listens.
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
     /// Returns whether it has TLS.
-    pub(crate) fn has_tls(&self) -> bool {
+    pub fn has_tls(&self) -> bool {
         self.secrets.tls.is_some()
     }
 
     /// Returns the secrets, which a reload may replace.
-    pub(crate) fn secrets(&self) -> &AdminSecrets {
+    pub fn secrets(&self) -> &AdminSecrets {
         &self.secrets
     }
 
     /// Sets the stage of the server.
-    pub(crate) fn set_state(&self, stage: ServerState) {
+    pub fn set_state(&self, stage: ServerState) {
         if let Some(sender) = &self.state {
             sender.send_replace(stage);
         }

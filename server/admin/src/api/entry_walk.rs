@@ -1,9 +1,9 @@
 //! Walks over the entries of the store, a page of it at a time. Clients are served between two pages.
 use super::bad_cursor;
-use crate::admin::app_state::AppState;
-use crate::admin::failure::failure;
-use crate::admin::reply::Reply;
-use crate::admin::requests::unexpected_reply;
+use crate::app_state::AppState;
+use crate::failure::failure;
+use crate::reply::Reply;
+use crate::requests::unexpected_reply;
 use bytes::Bytes;
 use hyper::StatusCode;
 use statestore_protocol::{Command, PageEntry, Reply as Answer, ServiceError};

@@ -1,8 +1,8 @@
 //! The keys with the largest values, and those that expire next.
 use super::{bad_cursor, describe_bytes, key_cursor, keys, pattern};
-use crate::admin::app_state::AppState;
-use crate::admin::query::Query;
-use crate::admin::reply::Reply;
+use crate::app_state::AppState;
+use crate::query::Query;
+use crate::reply::Reply;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use statestored_broker::hub::inspect::{KeyCursor, ListPage};
@@ -37,7 +37,7 @@ impl Ranking<u64> {
 
 impl AppState {
     /// Returns the keys with the largest values in a part of the store.
-    pub(in crate::admin) async fn big_keys(&self, query: Query<'_>) -> Reply {
+    pub(crate) async fn big_keys(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };
@@ -56,7 +56,7 @@ impl AppState {
     }
 
     /// Returns the keys that expire next: of the whole store if its index shows them, otherwise of a part of it.
-    pub(in crate::admin) async fn next_expiries(&self, query: Query<'_>) -> Reply {
+    pub(crate) async fn next_expiries(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
         };

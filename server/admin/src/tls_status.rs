@@ -1,13 +1,11 @@
 //! Certificates that this server presents, and TLS handshakes that failed.
-use crate::attached::AttachConfig;
-use crate::storage_config::StorageConfig;
 use statestored_listeners::{ActiveTls, BoundAddress, TlsFailureCounts};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Certificates that this server presents to clients, an engine or a broker, and its failed handshakes.
 #[derive(Debug)]
-pub(crate) struct TlsStatus {
+pub struct TlsStatus {
     tls: ActiveTls,
     /// Listeners with TLS, as in `--listen`.
     pub(super) listeners: Vec<String>,
@@ -17,11 +15,8 @@ pub(crate) struct TlsStatus {
 }
 
 impl TlsStatus {
-    pub(crate) fn new(
-        tls: ActiveTls,
-        listeners: &[BoundAddress],
-        failures: TlsFailureCounts,
-    ) -> Self {
+    /// Creates the status of the listeners that have TLS, with the certificate `tls` and these counts of failures.
+    pub fn new(tls: ActiveTls, listeners: &[BoundAddress], failures: TlsFailureCounts) -> Self {
         let listeners = listeners.iter().filter(|listener| listener.has_tls());
         Self {
             tls,
@@ -31,24 +26,13 @@ impl TlsStatus {
         }
     }
 
-    /// Adds the certificates that this server presents to an engine and to a broker.
-    pub(crate) fn with_peers(
+    /// Adds the files with certificates that this server presents as a client, by the peer.
+    #[must_use]
+    pub fn with_client_certificates(
         mut self,
-        storage: &StorageConfig,
-        attach: Option<&AttachConfig>,
+        certificates: impl IntoIterator<Item = (&'static str, PathBuf)>,
     ) -> Self {
-        let (engine, tls) = match storage {
-            StorageConfig::Etcd(config) => ("etcd", config.tls.as_ref()),
-            StorageConfig::Redis(config) => ("redis", config.tls.as_ref()),
-            StorageConfig::Memory | StorageConfig::Durable(_) => ("", None),
-        };
-        let of_engine = tls.and_then(|tls| tls.identity.as_ref());
-        let of_engine = of_engine.map(|identity| (engine, identity));
-        let of_broker = attach.and_then(|attach| attach.identity.as_ref());
-        let of_broker = of_broker.map(|identity| ("broker", identity));
-        for (peer, (certificate, _)) in of_engine.into_iter().chain(of_broker) {
-            self.client_certificates.push((peer, certificate.clone()));
-        }
+        self.client_certificates.extend(certificates);
         self
     }
 

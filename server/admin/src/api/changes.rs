@@ -1,10 +1,10 @@
 //! Changes of entries. Each is answered once it is durable.
-use crate::admin::app_state::AppState;
-use crate::admin::audit::AuditDetails;
-use crate::admin::failure::failure;
-use crate::admin::query::from_hex;
-use crate::admin::reply::{self, Reply};
-use crate::admin::requests::{POLL_INTERVAL, get, to_entry_view, unexpected_reply};
+use crate::app_state::AppState;
+use crate::audit::AuditDetails;
+use crate::failure::failure;
+use crate::query::from_hex;
+use crate::reply::{self, Reply};
+use crate::requests::{POLL_INTERVAL, get, to_entry_view, unexpected_reply};
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -153,7 +153,7 @@ impl Target {
 
 impl AppState {
     /// Sets an entry.
-    pub(in crate::admin) async fn set(&self, body: &[u8]) -> Reply {
+    pub(crate) async fn set(&self, body: &[u8]) -> Reply {
         let (target, value, expiry) = match parse_set(body) {
             Ok(parsed) => parsed,
             Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
@@ -193,7 +193,7 @@ impl AppState {
     }
 
     /// Changes the time until an entry expires, and keeps its value.
-    pub(in crate::admin) async fn expire(&self, body: &[u8]) -> Reply {
+    pub(crate) async fn expire(&self, body: &[u8]) -> Reply {
         let parse = || {
             let it = serde_json::from_slice::<ExpireRequest>(body)?;
             let (version, fence) = (it.if_version.as_deref(), it.fence.as_deref());
@@ -218,7 +218,7 @@ impl AppState {
     }
 
     /// Deletes an entry.
-    pub(in crate::admin) async fn delete(&self, body: &[u8]) -> Reply {
+    pub(crate) async fn delete(&self, body: &[u8]) -> Reply {
         let parse = || {
             let it = serde_json::from_slice::<DeleteRequest>(body)?;
             let (version, fence) = (it.if_version.as_deref(), it.fence.as_deref());
@@ -252,7 +252,7 @@ impl AppState {
     }
 
     /// Deletes the key of a lock if a holder still has it.
-    pub(in crate::admin) async fn unlock(&self, body: &[u8]) -> Reply {
+    pub(crate) async fn unlock(&self, body: &[u8]) -> Reply {
         let parse = || {
             let it = serde_json::from_slice::<UnlockRequest>(body)?;
             let key = text_or_hex(it.key, it.hex).ok_or(RequestError::Key)?;

@@ -8,7 +8,7 @@ use super::history::History;
 use super::reply::Reply;
 use super::tls_status::TlsStatus;
 use crate::config::AdminConfig;
-use crate::server_handle::{ServerHandle, ServerStopped};
+use crate::server_control::{ServerControl, ServerStopped};
 use hyper::StatusCode;
 use statestored_broker::hub::Hub;
 use statestored_common::ClockReading;
@@ -27,7 +27,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// State that the handlers of requests share.
 #[derive(Debug)]
 pub(super) struct AppState {
-    server_handle: ServerHandle,
+    server_handle: Box<dyn ServerControl>,
     server_state: watch::Receiver<ServerState>,
     data_dir: Option<PathBuf>,
     pub(super) config: AdminConfig,
@@ -45,7 +45,7 @@ pub(super) struct AppState {
 
 impl AppState {
     pub(super) fn new(
-        control: ServerHandle,
+        control: Box<dyn ServerControl>,
         stages: watch::Receiver<ServerState>,
         data_dir: Option<PathBuf>,
         config: AdminConfig,
@@ -67,8 +67,8 @@ impl AppState {
         }
     }
 
-    pub(super) fn server_handle(&self) -> &ServerHandle {
-        &self.server_handle
+    pub(super) fn server_handle(&self) -> &dyn ServerControl {
+        &*self.server_handle
     }
 
     pub(super) fn server_state(&self) -> ServerState {

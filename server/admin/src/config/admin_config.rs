@@ -1,7 +1,5 @@
 //! Configuration of the HTTP port.
-use super::{ActiveTokens, HttpTokens, LogControl, Token};
-use crate::config_error::ConfigError;
-use crate::http_address::HttpAddress;
+use super::{ActiveTokens, AdminConfigError, HttpAddress, HttpTokens, LogControl, Token};
 use clap::ValueEnum;
 use statestored_listeners::Tls;
 
@@ -43,7 +41,7 @@ impl AdminConfig {
     ///
     /// # Errors
     /// The address is no loopback address, or the name has no address, and there is no token.
-    pub fn new(address: HttpAddress, token: Option<Token>) -> Result<Self, ConfigError> {
+    pub fn new(address: HttpAddress, token: Option<Token>) -> Result<Self, AdminConfigError> {
         Self::with_tokens(
             address,
             HttpTokens {
@@ -57,14 +55,14 @@ impl AdminConfig {
     ///
     /// # Errors
     /// Two roles have the same token. Or the address is no loopback address, or the name has no address, and there is no token.
-    pub fn with_tokens(address: HttpAddress, tokens: HttpTokens) -> Result<Self, ConfigError> {
+    pub fn with_tokens(address: HttpAddress, tokens: HttpTokens) -> Result<Self, AdminConfigError> {
         tokens.check()?;
         if tokens.is_empty() {
-            let addresses = address
-                .resolve()
-                .map_err(|error| ConfigError::Options(format!("cannot use {address}: {error}")))?;
+            let addresses = address.resolve().map_err(|error| {
+                AdminConfigError::Options(format!("cannot use {address}: {error}"))
+            })?;
             if !addresses.iter().all(|address| address.ip().is_loopback()) {
-                return Err(ConfigError::Options(format!(
+                return Err(AdminConfigError::Options(format!(
                     "{address} can be reached by others: give a token with --http-token-file FILE, \
                      or use an address of this machine, such as http://127.0.0.1:9883"
                 )));
@@ -80,6 +78,11 @@ impl AdminConfig {
             backend_chain: "0".into(),
             log: None,
         })
+    }
+
+    /// Returns the tokens in force.
+    pub fn tokens(&self) -> HttpTokens {
+        self.tokens.get()
     }
 }
 

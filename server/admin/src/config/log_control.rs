@@ -1,4 +1,4 @@
-//! Options of the log.
+//! The filter of the log, and a handle to it.
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
