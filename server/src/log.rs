@@ -4,7 +4,7 @@ mod non_blocking_writer;
 
 use journal::{JournalLayer, JournalSocket};
 use non_blocking_writer::NonBlockingWriter;
-use statestored::config::{LogFilter, LogFormat};
+use statestored::config::{AuditLog, LogFilter, LogFormat};
 use statestored_broker::audit;
 use std::error::Error;
 use std::fmt;
@@ -125,11 +125,16 @@ fn is_color_disabled() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Starts to log to standard error, or to the journal if it reads standard error and the format is for it.
+/// Starts to log to standard error, or to the journal if it reads standard error and the format is for it. The audit trail is kept in
+/// memory as well.
 ///
 /// # Errors
 /// No file descriptor or thread is available.
-pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuard, FilterHandle)> {
+pub(crate) fn init(
+    filter: &LogFilter,
+    format: LogFormat,
+    audit: &AuditLog,
+) -> io::Result<(LogGuard, FilterHandle)> {
     let targets = targets(filter);
     let (filter, layer) = reload::Layer::new(with_admin_actions(targets.clone()));
     let handle = FilterHandle {
@@ -162,8 +167,8 @@ pub(crate) fn init(filter: &LogFilter, format: LogFormat) -> io::Result<(LogGuar
         }
     };
     tracing_subscriber::registry()
-        .with(filter)
-        .with(layer)
+        .with(layer.with_filter(filter))
+        .with(audit.layer())
         .init();
     Ok((LogGuard { lines, is_journal }, handle))
 }

@@ -14,7 +14,7 @@ use reserving_allocator::ReservingAllocator;
 use sighup_flag::SighupFlag;
 use standard_input::EndOfInput;
 use statestored::config::{
-    Arguments, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
+    Arguments, AuditLog, ConfigError, ConfigLayers, ConfigSource, LogControl, ProcessSettings,
 };
 use statestored::{Server, ServerHandle, single_threaded_runtime};
 use statestored_broker::audit;
@@ -56,7 +56,9 @@ fn main() -> ExitCode {
         Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => return fail(&error),
     };
-    let (log, filter) = match log::init(arguments.log_filter(), arguments.log_format()) {
+    let audit = AuditLog::default();
+    let begun = log::init(arguments.log_filter(), arguments.log_format(), &audit);
+    let (log, filter) = match begun {
         Ok(begun) => begun,
         Err(error) => return fail(&error),
     };
@@ -69,7 +71,7 @@ fn main() -> ExitCode {
         hangup.release();
         check(arguments)
     } else {
-        run(arguments, layers, filter, &hangup)
+        run(arguments, layers, (filter, audit), &hangup)
     };
     ended.unwrap_or_else(|error| {
         log.write_error(&*error);
@@ -108,7 +110,7 @@ fn read_in_time<T: Send + 'static>(
 fn run(
     arguments: Arguments,
     layers: ConfigLayers,
-    filter: FilterHandle,
+    (filter, audit): (FilterHandle, AuditLog),
     early: &SighupFlag,
 ) -> Result<ExitCode, Box<dyn Error>> {
     if !arguments.allows_core_dumps() {
@@ -123,6 +125,7 @@ fn run(
         let (get, set) = (filter.clone(), filter.clone());
         let log = LogControl::new(move || get.get(), move |filter| set.set(filter));
         admin.log = Some(log);
+        admin.audit = Some(audit);
     }
     config.source = Some(ConfigSource::new(move || {
         let arguments = layers.read()?;

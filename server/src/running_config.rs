@@ -60,6 +60,7 @@ impl RunningConfig {
             admin: config.admin.map(|admin| (admin.tokens(), admin.tls)),
             process: config.process,
             limits: (config.limits, config.service),
+            options: config.options,
             needs_restart,
         })
     }
@@ -80,6 +81,8 @@ pub(crate) struct ReloadedConfig {
     pub(crate) process: Option<ProcessSettings>,
     /// Limits of clients and of the store.
     pub(crate) limits: (HubLimits, ServiceConfig),
+    /// Values of all options.
+    pub(crate) options: Options,
     /// Names of options that were changed and need a restart.
     pub(crate) needs_restart: Vec<String>,
 }

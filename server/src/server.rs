@@ -2,7 +2,7 @@
 use crate::attached::{AttachConfig, BrokerAddress, Dialer};
 use crate::client_certificates::client_certificates;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, EffectiveOptions};
 use crate::driver::Driver;
 use crate::error::ServerError;
 use crate::keyspace_loader::open_and_load;
@@ -73,6 +73,7 @@ impl Server {
         };
         let tls_status = TlsStatus::new(rules.tls.clone(), &listening, rules.tls_failures.clone())
             .with_client_certificates(client_certificates(&config.storage, config.attach.as_ref()));
+        let options = EffectiveOptions::new(config.options.clone());
         let origin = match config.source {
             Some(source) => {
                 let running = RunningConfig {
@@ -88,7 +89,7 @@ impl Server {
         let admin = config.admin;
         let admin = admin.map(|config| AdminListener::bind(config, &listening));
         let admin = admin.transpose()?;
-        let (control, commands) = server_handle::channel(origin);
+        let (control, commands) = server_handle::channel(origin, options);
         let data_dir = match &config.storage {
             StorageConfig::Durable(path) => Some(path.clone()),
             _ => None,
@@ -463,7 +464,8 @@ mod tests {
             accepted.send(arrival(broken)).await.unwrap();
             near
         };
-        let (_control, commands) = server_handle::channel(ReloadSource::None);
+        let options = EffectiveOptions::default();
+        let (_control, commands) = server_handle::channel(ReloadSource::None, options);
         let inputs = ServerInputs {
             streams,
             acceptors: JoinSet::new(),

@@ -1,8 +1,8 @@
 //! The control of the server by its HTTP port.
 use crate::server_handle::{ReloadError, ServerHandle};
 use statestored_admin::{
-    Backup, BoxFuture, InspectFn, ReloadFailure, ReloadReport, ReloadStatus, ServerControl,
-    ServerStopped, SnapshotError,
+    Backup, BoxFuture, EffectiveOption, InspectFn, ReloadFailure, ReloadReport, ReloadStatus,
+    ServerControl, ServerStopped, SnapshotError,
 };
 
 impl ServerControl for ServerHandle {
@@ -27,5 +27,9 @@ impl ServerControl for ServerHandle {
 
     fn reload_status(&self) -> &ReloadStatus {
         ServerHandle::reload_status(self)
+    }
+
+    fn options(&self) -> Vec<EffectiveOption> {
+        ServerHandle::options(self).list()
     }
 }

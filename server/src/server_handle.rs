@@ -7,7 +7,7 @@
 //!   Control (any thread) ──Command──▶ serve_all ──▶ Driver::obey ──▶ hub, service
 //!          ◀────────────── answer, through a channel of its own ──────────┘
 //! ```
-use crate::config::ConfigSource;
+use crate::config::{ConfigSource, EffectiveOptions};
 use crate::config_error::ConfigError;
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use statestored_admin::{
@@ -22,7 +22,7 @@ use statestored_storage::group_commit::ImageOrder;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{self, Arc, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
@@ -106,6 +106,8 @@ pub struct ServerHandle {
     commands: mpsc::Sender<Command>,
     /// Source of changes.
     reload_source: Arc<ReloadSource>,
+    /// Options in force.
+    options: Arc<sync::Mutex<EffectiveOptions>>,
     /// Lock of a reload, so that an earlier reading does not undo a later one.
     reload_lock: Arc<Mutex<()>>,
     /// Permits of reloads whose files may never end.
@@ -114,11 +116,15 @@ pub struct ServerHandle {
 }
 
 /// Creates a handle that reloads from `origin`, and the receiver of its commands.
-pub(crate) fn channel(origin: ReloadSource) -> (ServerHandle, mpsc::Receiver<Command>) {
+pub(crate) fn channel(
+    origin: ReloadSource,
+    options: EffectiveOptions,
+) -> (ServerHandle, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
     let control = ServerHandle {
         commands,
         reload_source: Arc::new(origin),
+        options: Arc::new(sync::Mutex::new(options)),
         reload_lock: Arc::default(),
         stalled_reloads: Arc::new(Semaphore::new(MAX_STALLED_RELOADS)),
         reload_status: Arc::new(ReloadStatus::started()),
@@ -190,9 +196,11 @@ impl ServerHandle {
             return Ok(ReloadReport::default());
         };
         let (users, needs_restart) = (change.users(), change.needs_restart.clone());
+        let options = change.options.clone();
         let (reply, answer) = oneshot::channel();
         let command = Command::Reconfigure(Box::new(change), reply);
         let disconnected = self.send(command, answer).await?;
+        self.lock_options().apply(&options, &needs_restart);
         if !needs_restart.is_empty() {
             let options = needs_restart.join(", ");
             tracing::warn!(
@@ -204,6 +212,15 @@ impl ServerHandle {
         report.disconnected = disconnected;
         report.needs_restart = needs_restart;
         Ok(report)
+    }
+
+    /// Returns the options in force.
+    pub(crate) fn options(&self) -> EffectiveOptions {
+        self.lock_options().clone()
+    }
+
+    fn lock_options(&self) -> sync::MutexGuard<'_, EffectiveOptions> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reloads on a thread that has no runtime; blocks until the new configuration is in force.

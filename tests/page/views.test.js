@@ -17,7 +17,7 @@ const VIEWS = [
   [`#/key/${hexOf("line1/pressure")}`, "members"], [`#/key/${hexOf(EVIL)}?as=hex`, "000000"], [`#/key/${hexOf("none")}`, "absent"],
   ["#/locks", "1 lock"], ["#/clients?sort=rate", "2 connections"], ["#/sessions", "for ever"], ["#/client/gateway-1", "TLS 1.3"],
   ["#/refusals", "2 refusals"], ["#/audit", "connected"], ["#/load", "mget"], ["#/load/slow", "22\u00a0ms"], ["#/load/hot", "6,400"],
-  ["#/load/big", "2 pages"], ["#/load/ttl", "nightly"], ["#/load/monitor", "Start"], ["#/cluster", "etcd-1"], ["#/cluster/options", "max-bytes"],
+  ["#/load/big", "2 pages"], ["#/load/ttl", "nightly"], ["#/load/monitor", "Start"], ["#/cluster", "etcd-1"], ["#/cluster/options", "a change waits for a restart"],
   ["#/cluster/policy?user=a&action=read&name=line1", "Allowed"], ["#/cluster/actions", "Drain"],
 ];
 

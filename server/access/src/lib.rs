@@ -42,7 +42,7 @@ pub use accepted_token::AcceptedToken;
 pub use authenticator::{Authenticator, CertificateName, Credentials};
 pub use certificate::ClientCertificate;
 pub use jwks::{JwksError, KeySet, KeySource};
-pub use peer::{Peer, UnixPeer};
+pub use peer::{Peer, TlsParameters, UnixPeer};
 pub use policy::{Policy, PolicyDiagnostic, Rights};
 pub use principal::{Owner, Principal};
 pub use token::{MAX_LEEWAY_S, TokenVerifier};

@@ -15,8 +15,19 @@ pub struct Peer {
     pub listener: Arc<str>,
     /// The Unix socket, if it came through one.
     pub unix: Option<UnixPeer>,
+    /// TLS of the connection, if it is encrypted.
+    pub tls: Option<TlsParameters>,
     /// Certificate that the client presented in the TLS handshake, and whose key it holds.
     pub certificate: Option<Arc<ClientCertificate>>,
+}
+
+/// Parameters that a TLS handshake negotiated; empty where a name is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsParameters {
+    /// Protocol version, such as `TLSv1_3`.
+    pub version: &'static str,
+    /// Cipher suite, such as `TLS13_AES_128_GCM_SHA256`.
+    pub cipher: &'static str,
 }
 
 /// The other end of a Unix socket.
@@ -52,6 +63,7 @@ impl From<IpAddr> for Peer {
             port: 0,
             listener: Arc::default(),
             unix: None,
+            tls: None,
             certificate: None,
         }
     }

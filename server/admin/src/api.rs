@@ -1,8 +1,10 @@
 //! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
-//! Lists are paged, except that of refusals: `next` of a page is the `cursor` of the following one.
+//! Lists are paged, except those of refusals and limits: `next` of a page is the `cursor` of the following one.
 mod changes;
+mod clients;
 mod entry_walk;
+mod operation;
 mod ranked_keys;
 mod tree_level;
 
@@ -14,11 +16,8 @@ use super::reply::{self, Reply};
 use crate::server_control::ReloadFailure;
 use bytes::Bytes;
 use hyper::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use statestore_protocol::Hlc;
-use statestored_broker::audit::truncate;
-use statestored_broker::hub::Hub;
 use statestored_broker::hub::inspect::{
     KeyCursor, ListPage, LockView, MAX_HOLDER_BYTES, MAX_PAGE_ITEMS,
 };
@@ -29,71 +28,7 @@ use tree_level::TreeLevel;
 /// Maximum number of bytes of a value that are shown.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DisconnectRequest {
-    client: String,
-}
-
 impl AppState {
-    pub(super) async fn connections(&self, query: Query<'_>) -> Reply {
-        let first = query.number("cursor").unwrap_or(0);
-        let listed = self
-            .inspect(move |hub, _| hub.connections_from(first))
-            .await;
-        list(listed, |it| {
-            json!({
-                "peer": it.peer.to_string(),
-                "listener": *it.peer.listener,
-                "client": *it.client,
-                "user": it.user,
-                "outstanding_bytes": it.outstanding_bytes,
-                "held_bytes": it.held_bytes,
-            })
-        })
-    }
-
-    pub(super) async fn sessions(&self, query: Query<'_>) -> Reply {
-        let first = query.number("cursor").unwrap_or(0);
-        let listed = self.inspect(move |hub, _| hub.sessions_from(first)).await;
-        list(listed, |it| {
-            json!({
-                "client": *it.client,
-                "user": it.user,
-                "is_connected": it.is_connected,
-                "subscriptions": it.subscriptions,
-                "held_bytes": it.held_bytes,
-                "expiry_s": it.expiry_s,
-            })
-        })
-    }
-
-    /// Returns the most recent refusals.
-    pub(super) async fn refusals(&self) -> Reply {
-        let metrics = self.inspect(Hub::metrics_snapshot).await;
-        let items = |metrics: statestored_broker::hub::MetricsSnapshot| {
-            let last = metrics.refusals.recent().map(|it| {
-                let refused = &it.details;
-                json!({
-                    "at_ms": it.last_ms,
-                    "first_ms": it.first_ms,
-                    "count": it.count,
-                    "peer": refused.peer.map(|peer| peer.to_string()),
-                    "client": *refused.client,
-                    "user": refused.user.as_deref(),
-                    "cause": refused.cause.name(),
-                    "why": *refused.reason,
-                    "key": refused.key.as_ref().map(|key| describe_bytes(key)),
-                })
-            });
-            last.collect::<Value>()
-        };
-        match metrics {
-            Ok(metrics) => reply::json(StatusCode::OK, &json!({ "items": items(metrics) })),
-            Err(failure) => failure,
-        }
-    }
-
     pub(super) async fn keys(&self, query: Query<'_>) -> Reply {
         let (pattern, Some(cursor)) = (pattern(query), key_cursor(query)) else {
             return bad_cursor();
@@ -193,23 +128,6 @@ impl AppState {
         }
         self.inspect(move |hub, now| hub.entry_view(&key, most_bytes, now))
             .await
-    }
-
-    pub(super) async fn disconnect(&self, body: &[u8]) -> Reply {
-        let request = match serde_json::from_slice::<DisconnectRequest>(body) {
-            Ok(request) => request,
-            Err(error) => return failure(StatusCode::BAD_REQUEST, &error),
-        };
-        let details = AuditDetails {
-            client: Some(truncate(&request.client).into_owned()),
-            ..AuditDetails::default()
-        };
-        let done = self.inspect(move |hub, now| hub.disconnect_client(&request.client, now));
-        details.attach_to(match done.await {
-            Ok(true) => reply::json(StatusCode::OK, &json!({ "disconnected": true })),
-            Ok(false) => failure(StatusCode::NOT_FOUND, &"no such client is connected"),
-            Err(failure) => failure,
-        })
     }
 
     pub(super) async fn reload(&self) -> Reply {

@@ -18,6 +18,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default)]
 pub(super) struct AuditDetails {
     pub(super) client: Option<String>,
+    pub(super) user: Option<String>,
     /// Key, if keys are logged.
     pub(super) key: Option<String>,
     pub(super) filter: Option<String>,
@@ -25,6 +26,8 @@ pub(super) struct AuditDetails {
     pub(super) deleted: Option<u64>,
     /// Number of disconnected clients.
     pub(super) disconnected: Option<usize>,
+    /// Whether the server is being drained from now on.
+    pub(super) draining: Option<bool>,
     /// Options that a reload did not apply.
     pub(super) needs_restart: Option<String>,
     pub(super) error: Option<String>,
@@ -93,10 +96,12 @@ impl AuditTrail {
             %peer,
             status = status.as_u16(),
             client = details.client.as_deref(),
+            user = details.user.as_deref(),
             key = details.key.as_deref(),
             filter = details.filter.as_deref(),
             deleted = details.deleted,
             disconnected = details.disconnected,
+            draining = details.draining,
             needs_restart = details.needs_restart.as_deref(),
             error = details.error.as_deref(),
             "an administrator changed something, or tried to"

@@ -36,6 +36,10 @@ const STUCK: Reason = Reason {
     code: "stuck",
     text: "the thread that serves the clients has not answered for two seconds",
 };
+const DRAINING: Reason = Reason {
+    code: "draining",
+    text: "an operator drains the server: it accepts no clients",
+};
 const DISK_FULL: Reason = Reason {
     code: "disk_full",
     text: "the disk is full: entries can be read but not changed",
@@ -144,6 +148,7 @@ impl Reason {
     pub(super) fn unready_reasons(metrics: &MetricsSnapshot) -> Vec<Self> {
         let is_behind = metrics.clock.suspected_skew() == Some(ClockSkew::Behind);
         let reasons = [
+            (metrics.is_draining, DRAINING),
             (metrics.shortages.disk_full, DISK_FULL),
             (metrics.shortages.disk_slow, DISK_SLOW),
             (is_behind && is_skew_confirmed(&metrics.clock), CLOCK_BEHIND),

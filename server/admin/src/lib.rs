@@ -22,6 +22,7 @@ mod api;
 mod app_state;
 mod attached;
 mod audit;
+mod audit_log;
 mod backup;
 mod blocking_limiter;
 mod clock;
@@ -39,6 +40,7 @@ mod limits;
 mod log;
 mod media_type;
 mod metrics;
+mod openapi;
 mod page;
 mod process;
 mod query;
@@ -53,13 +55,14 @@ mod status;
 mod tls;
 mod tls_status;
 
+pub use audit_log::AuditLog;
 pub use config::{
     AdminConfig, AdminConfigError, HttpAddress, HttpTokens, LogControl, LogFilter, MetricNames,
     Token,
 };
 pub use server_control::{
-    Backup, BoxFuture, InspectFn, ReloadFailure, ReloadReport, ReloadStatus, ServerControl,
-    ServerStopped, SnapshotError,
+    Backup, BoxFuture, EffectiveOption, InspectFn, OptionSource, ReloadFailure, ReloadReport,
+    ReloadStatus, ServerControl, ServerStopped, SnapshotError,
 };
 pub use tls_status::TlsStatus;
 

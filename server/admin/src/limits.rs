@@ -1,10 +1,12 @@
-//! The metrics of limits and quotas.
+//! Limits and quotas, with their use.
 use super::app_state::AppState;
 use super::exposition::Exposition;
 use super::exposition::MetricType::Gauge;
+use super::reply::Reply;
 use statestored_broker::hub::LimitUsage;
 use statestored_store::keyspace::QuotaUsage;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Maximum number of samples of the quotas of prefixes, and of those of users.
 const MAX_SAMPLES: usize = 100;
@@ -30,45 +32,66 @@ pub(super) fn limits(text: &mut Exposition, limits: &[LimitUsage]) {
     }
 }
 
-/// Quotas by owner and name, with their used parts. An owner may be several parties of the same name: the fullest one counts.
+/// Quotas by owner and name. An owner may be several parties of the same name: the fullest one counts.
 #[derive(Debug, Default)]
-struct Quotas(BTreeMap<(String, &'static str), f64>);
+pub(super) struct Quotas(BTreeMap<(String, &'static str), QuotaUsage>);
 
 impl Quotas {
     fn extend(&mut self, usages: Vec<QuotaUsage>) {
         for usage in usages {
-            let ratio = usage.ratio();
-            let used = self.0.entry((usage.owner, usage.quota)).or_default();
-            *used = f64::max(*used, ratio);
+            match self.0.entry((usage.owner.clone(), usage.quota)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(usage);
+                }
+                Entry::Occupied(mut entry) => {
+                    if usage.ratio() > entry.get().ratio() {
+                        entry.insert(usage);
+                    }
+                }
+            }
         }
+    }
+
+    /// Returns all quotas, the fullest one first.
+    pub(super) fn into_fullest(self) -> Vec<QuotaUsage> {
+        let mut all: Vec<_> = self.0.into_values().collect();
+        all.sort_by(|one, other| other.ratio().total_cmp(&one.ratio()));
+        all
     }
 
     /// Appends the fullest ones with this label for the owner, and returns the number of the others.
     fn append(self, text: &mut Exposition, label: &str) -> usize {
-        let mut all: Vec<_> = self.0.into_iter().collect();
-        all.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-        for ((owner, quota), ratio) in all.iter().take(MAX_SAMPLES) {
-            text.sample(&[(label, owner.as_str()), ("quota", quota)], ratio);
+        let all = self.into_fullest();
+        for usage in all.iter().take(MAX_SAMPLES) {
+            let labels = [(label, usage.owner.as_str()), ("quota", usage.quota)];
+            text.sample(&labels, usage.ratio());
         }
         all.len().saturating_sub(MAX_SAMPLES)
     }
 }
 
 impl AppState {
-    /// Appends the quotas of prefixes and users, with samples only if their names may be shown.
-    pub(super) async fn quota_metrics(&self, text: &mut Exposition, shows_owners: bool) {
+    /// Returns the quotas of prefixes, and those of users.
+    pub(super) async fn quotas(&self) -> Result<(Quotas, Quotas), Reply> {
         let (mut of_prefixes, mut of_users) = (Quotas::default(), Quotas::default());
-        if shows_owners {
-            let prefixes = self.inspect(|hub, _| hub.prefix_quotas()).await;
-            of_prefixes.extend(prefixes.unwrap_or_default());
-        }
-        let mut next = shows_owners.then_some(0);
+        of_prefixes.extend(self.inspect(|hub, _| hub.prefix_quotas()).await?);
+        let mut next = Some(0);
         while let Some(first) = next {
             let part = self.inspect(move |hub, _| hub.user_quotas_from(first));
-            let (users, after) = part.await.unwrap_or_default();
+            let (users, after) = part.await?;
             of_users.extend(users);
             next = after;
         }
+        Ok((of_prefixes, of_users))
+    }
+
+    /// Appends the quotas of prefixes and users, with samples only if their names may be shown.
+    pub(super) async fn quota_metrics(&self, text: &mut Exposition, shows_owners: bool) {
+        let (of_prefixes, of_users) = if shows_owners {
+            self.quotas().await.unwrap_or_default()
+        } else {
+            (Quotas::default(), Quotas::default())
+        };
         let help = "Used part of the 100 fullest quotas.";
         text.family("statestored_prefix_quota_used_ratio", Gauge, help);
         let omitted_prefixes = of_prefixes.append(text, "prefix");

@@ -17,6 +17,12 @@ impl<'a> Query<'a> {
         decoded(value)
     }
 
+    /// Returns a parameter that selects items by a text; an empty one selects all, like a missing one.
+    pub(super) fn filter(self, name: &str) -> Option<String> {
+        let bytes = self.bytes(name).filter(|bytes| !bytes.is_empty())?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Returns a parameter that is a number.
     pub(super) fn number(self, name: &str) -> Option<usize> {
         std::str::from_utf8(&self.bytes(name)?).ok()?.parse().ok()
@@ -72,6 +78,8 @@ mod tests {
         assert_eq!(query.bytes("a").unwrap(), b"\xff\0x y"[..]);
         assert_eq!(query.number("b"), Some(12));
         assert_eq!(query.bytes("e").unwrap(), ""[..]);
+        assert_eq!(query.filter("e"), None);
+        assert_eq!(query.filter("b").as_deref(), Some("12"));
         for absent in ["c", "d", "f"] {
             assert_eq!(query.bytes(absent), None, "{absent}");
         }

@@ -2,6 +2,7 @@
 use super::app_state::AppState;
 use super::connection_limiter::ResponseGuard;
 use super::media_type::accepts;
+use super::openapi;
 use super::page::PageAsset;
 use super::query::Query;
 use super::reply::{self, Reply};
@@ -48,10 +49,17 @@ enum Route {
     Reload,
     Backup,
     Log,
+    Client,
+    Audit,
+    Options,
+    Limits,
+    CheckPolicy,
+    Drain,
+    Description,
 }
 
 /// Handlers by path, except those of the page.
-const ROUTES: [(&str, Route); 23] = [
+const ROUTES: [(&str, Route); 30] = [
     ("/metrics", Route::Metrics),
     ("/healthz", Route::Health),
     ("/readyz", Route::Readiness),
@@ -75,6 +83,13 @@ const ROUTES: [(&str, Route); 23] = [
     ("/api/reload", Route::Reload),
     ("/api/backup", Route::Backup),
     ("/api/log", Route::Log),
+    ("/api/client", Route::Client),
+    ("/api/audit", Route::Audit),
+    ("/api/config", Route::Options),
+    ("/api/limits", Route::Limits),
+    ("/api/policy/check", Route::CheckPolicy),
+    ("/api/drain", Route::Drain),
+    ("/api/openapi.json", Route::Description),
 ];
 
 impl Route {
@@ -86,11 +101,17 @@ impl Route {
             | Self::Delete
             | Self::Unlock
             | Self::Disconnect
+            | Self::Drain
             | Self::Reload
             | Self::Backup => true,
             Self::Log => method == Method::POST,
             _ => false,
         }
+    }
+
+    /// Returns whether a request has a body: a mutation, or a question that is too large for the path.
+    fn takes_body(self, method: &Method) -> bool {
+        self.is_mutation(method) || self == Self::CheckPolicy
     }
 
     /// Returns whether the response contains keys or clients.
@@ -106,6 +127,11 @@ impl Route {
                 | Self::Connections
                 | Self::Sessions
                 | Self::Refusals
+                | Self::Client
+                | Self::Audit
+                | Self::Options
+                | Self::Limits
+                | Self::CheckPolicy
         )
     }
 
@@ -163,8 +189,8 @@ async fn check_and_dispatch(
     (peer, rights, response_guard): (SocketAddr, AccessLevel, &ResponseGuard),
     app: &AppState,
 ) -> Reply {
-    let changes = route.is_mutation(&parts.method);
-    let (fits, allowed) = if changes {
+    let takes_body = route.takes_body(&parts.method);
+    let (fits, allowed) = if takes_body {
         (parts.method == Method::POST, "POST")
     } else {
         let is_health = matches!(route, Route::Health | Route::Readiness);
@@ -185,7 +211,7 @@ async fn check_and_dispatch(
         refusal.headers_mut().insert(ALLOW, allowed);
         return refusal;
     }
-    if !changes && !body.is_end_stream() {
+    if !takes_body && !body.is_end_stream() {
         return reply::text(StatusCode::BAD_REQUEST, "there is nothing to send here\n");
     }
     let required = route.required_access(&parts.method);
@@ -273,7 +299,7 @@ async fn dispatch(
         Route::History => app.history.reply(),
         Route::Connections => app.connections(query).await,
         Route::Sessions => app.sessions(query).await,
-        Route::Refusals => app.refusals().await,
+        Route::Refusals => app.refusals(query).await,
         Route::Keys => app.keys(query).await,
         Route::Prefixes => app.prefixes(query).await,
         Route::BigKeys => app.big_keys(query).await,
@@ -289,9 +315,42 @@ async fn dispatch(
         Route::Backup => app.backup(peer, response_guard).await,
         Route::Log if parts.method == Method::POST => app.set_log_filter(body),
         Route::Log => app.log_filter(),
+        Route::Client => app.client(query).await,
+        Route::Audit => app.audit_lines(query),
+        Route::Options => app.effective_options(),
+        Route::Limits => app.limits().await,
+        Route::CheckPolicy => app.check_policy(body).await,
+        Route::Drain => app.drain(body).await,
+        Route::Description => openapi::description(),
     }
 }
 
 fn wants_json(parts: &Parts) -> bool {
     accepts(parts, "application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_description_has_each_path_and_method() {
+        let description: Value = serde_json::from_str(openapi::DESCRIPTION).unwrap();
+        let paths = description["paths"].as_object().unwrap();
+        let described = paths.iter().flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(move |method| (path.as_str(), method.as_str()))
+        });
+        let served = ROUTES.iter().flat_map(|(path, route)| {
+            let get = (!route.takes_body(&Method::GET)).then_some((*path, "get"));
+            let post = route.takes_body(&Method::POST);
+            get.into_iter().chain(post.then_some((*path, "post")))
+        });
+        let is_of_api = |(path, _): &(&str, &str)| path.starts_with("/api/");
+        let described: BTreeSet<_> = described.filter(is_of_api).collect();
+        let served: BTreeSet<_> = served.filter(is_of_api).collect();
+        assert_eq!(described, served);
+    }
 }

@@ -20,6 +20,7 @@ pub mod memory_budget;
 mod output;
 pub mod proxy_header;
 mod read_ahead;
+mod request_rate;
 pub mod timer_queue;
 
 pub use auth_exchange::{AuthExchange, AuthState, ChallengeResponse, PresentedCredentials};
@@ -32,6 +33,7 @@ use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::timer_queue::Timer;
 use bytes::BytesMut;
 use read_ahead::ReadAhead;
+use request_rate::RequestRate;
 use slotmap::new_key_type;
 use statestore_protocol::RequestReader;
 use statestore_protocol::mqtt::alias::InboundAliases;
@@ -156,6 +158,7 @@ pub struct Connection {
     pending_fanouts: usize,
     /// Bytes of requests that have no outcome yet.
     pending_bytes: usize,
+    request_rate: RequestRate,
     reservation: Reservation,
     /// State of the input behind a request that waits for room in the storage.
     read_ahead: ReadAhead,
@@ -192,6 +195,7 @@ impl Connection {
             unsent_bytes: 0,
             pending_fanouts: 0,
             pending_bytes: 0,
+            request_rate: RequestRate::default(),
             reservation: Reservation::new(budget, CONNECTION_BYTES),
             read_ahead: ReadAhead::default(),
             blocked_since_ms: None,
@@ -333,6 +337,22 @@ impl Connection {
         self.output.acknowledge(commit_index, slot, |out| {
             puback.encode(max_packet_bytes, out)
         })
+    }
+
+    /// Counts a request.
+    #[inline]
+    pub fn count_request(&mut self, now_ms: u64) {
+        self.request_rate.record(now_ms);
+    }
+
+    /// Returns the number of requests since the connection was opened.
+    pub fn request_count(&self) -> u64 {
+        self.request_rate.total()
+    }
+
+    /// Returns the recent requests per 1,000 seconds.
+    pub fn requests_per_1000_s(&self, now_ms: u64) -> u64 {
+        self.request_rate.per_1000_s(now_ms)
     }
 
     /// Records a request of `bytes` bytes whose outcome is pending. Reserves the position of its PUBACK and the room of

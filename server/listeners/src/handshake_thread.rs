@@ -8,7 +8,7 @@ use super::{
     AcceptResult, AcceptedConnection, ConnectionLimiter, ConnectionPermit, HandshakeLimits, Scheme,
     Subnet, bound_sockets, proxy_protocol, tcp,
 };
-use statestored_access::{ClientCertificate, Peer};
+use statestored_access::{ClientCertificate, Peer, TlsParameters};
 use statestored_broker::audit::{self, EndCounts, EndReason, LineKind, LineLimiter, OmittedLines};
 use statestored_link::single_threaded_runtime;
 use std::cell::RefCell;
@@ -328,12 +328,13 @@ async fn handshake(
     let result = timeout(shared.config.timeout, result).await;
     let peer = peer.borrow().clone();
     let failure = match result {
-        Ok(Ok((stream, certificate))) => match stream.detach() {
+        Ok(Ok((stream, encryption))) => match stream.detach() {
             Ok(stream) => {
                 let arrival = AcceptedConnection {
                     stream,
                     peer: Peer {
-                        certificate,
+                        tls: encryption.tls,
+                        certificate: encryption.certificate,
                         ..peer
                     },
                     permit: connection_permit,
@@ -371,25 +372,31 @@ async fn proxied_address(
     Ok(None)
 }
 
+/// Result of a TLS handshake, empty without one.
+#[derive(Default)]
+struct Encryption {
+    tls: Option<TlsParameters>,
+    certificate: Option<Arc<ClientCertificate>>,
+}
+
 /// Completes the handshake of a connection. A refused client is sent the reason, if possible.
 async fn complete_handshake(
     scheme: Scheme,
     stream: TcpStream,
     rules: &HandshakeConfig,
-) -> io::Result<(Stream, Option<Arc<ClientCertificate>>)> {
-    let (mut transport, certificate) = if scheme.has_tls() {
-        let (transport, certificate) = tls_handshake(scheme, stream, rules).await?;
-        (transport, certificate)
+) -> io::Result<(Stream, Encryption)> {
+    let (mut transport, encryption) = if scheme.has_tls() {
+        tls_handshake(scheme, stream, rules).await?
     } else {
-        (Transport::Tcp(Socket::new(stream)), None)
+        (Transport::Tcp(Socket::new(stream)), Encryption::default())
     };
     if !scheme.has_websocket() {
-        return Ok((Stream::plain(transport), certificate));
+        return Ok((Stream::plain(transport), encryption));
     }
     match upgrade(&mut transport, scheme.has_tls(), &rules.web_origins).await {
         Ok(input) => {
             let stream = WebSocket::new(transport, input);
-            Ok((Stream::web_socket(stream), certificate))
+            Ok((Stream::web_socket(stream), encryption))
         }
         Err(error) => {
             linger(&mut transport).await;
@@ -402,7 +409,7 @@ async fn tls_handshake(
     scheme: Scheme,
     stream: TcpStream,
     rules: &HandshakeConfig,
-) -> io::Result<(Transport, Option<Arc<ClientCertificate>>)> {
+) -> io::Result<(Transport, Encryption)> {
     let tls = rules.tls.get().ok_or(io::ErrorKind::Unsupported)?;
     let acceptor = TlsAcceptor::from(tls.config(scheme.has_websocket()));
     let accepting = acceptor
@@ -416,7 +423,16 @@ async fn tls_handshake(
             return Err(with_advice(error, "--tls-client-ca"));
         }
     };
-    let certificates = stream.get_ref().1.peer_certificates();
+    let session = stream.get_ref().1;
+    let (version, suite) = (
+        session.protocol_version(),
+        session.negotiated_cipher_suite(),
+    );
+    let tls = TlsParameters {
+        version: version.and_then(|it| it.as_str()).unwrap_or_default(),
+        cipher: suite.and_then(|it| it.suite().as_str()).unwrap_or_default(),
+    };
+    let certificates = session.peer_certificates();
     let certificate = match certificates.and_then(|chain| chain.first()).map(identity) {
         None => None,
         Some(Ok(certificate)) => Some(Arc::new(certificate)),
@@ -427,7 +443,11 @@ async fn tls_handshake(
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
     };
-    Ok((Transport::Tls(Box::new(stream)), certificate))
+    let encryption = Encryption {
+        tls: Some(tls),
+        certificate,
+    };
+    Ok((Transport::Tls(Box::new(stream)), encryption))
 }
 
 /// Shuts the stream down and discards further input, since closing it with unread input would discard the last output.

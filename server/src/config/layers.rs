@@ -50,8 +50,9 @@ impl ConfigLayers {
             let file_arguments = from_file(&command, path, &matches)?;
             command_line.splice(1..1, file_arguments);
         }
+        let given = matches;
         let matches = command.clone().try_get_matches_from(command_line)?;
-        let options = Options::from_matches(&command, &matches);
+        let options = Options::from_matches(&command, &given, &matches);
         Ok(Arguments::from_arg_matches(&matches)?.with_options(options))
     }
 }
@@ -223,6 +224,8 @@ fn problem(command: &Command, argument: &OsString) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::EffectiveOptions;
+    use statestored_admin::OptionSource;
 
     fn read(file: &str, command_line: &[&str]) -> Result<Arguments, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -270,6 +273,44 @@ mod tests {
         }
         let config = read("storage = 'memory'", &["--stop-timeout=1h"]).unwrap();
         assert_eq!(config.into_config().unwrap().stop_timeout.as_secs(), 3_600);
+    }
+
+    #[test]
+    fn options_have_values_and_sources() {
+        let arguments = read(
+            "max-keys = 7\nmax-sessions = 5\n",
+            &["--max-keys=8", "--storage=memory"],
+        )
+        .unwrap();
+        let options = EffectiveOptions::new(arguments.into_config().unwrap().options).list();
+        let option = |name: &str| {
+            let found = options.iter().find(|it| it.name == name).unwrap();
+            (found.value.as_deref(), found.source)
+        };
+        assert_eq!(option("max-keys"), (Some("8"), OptionSource::Argument));
+        assert_eq!(option("max-sessions"), (Some("5"), OptionSource::File));
+        assert_eq!(option("log"), (Some("info"), OptionSource::Default));
+        assert_eq!(option("max-bytes"), (None, OptionSource::Default));
+        assert!(options.iter().all(|it| !it.needs_restart));
+    }
+
+    #[test]
+    fn changes_that_need_a_restart_are_marked() {
+        let options = |file: &str| {
+            let arguments = read(file, &["--storage=memory"]).unwrap();
+            arguments.into_config().unwrap().options
+        };
+        let before = options("listen = 'tcp://[::1]:1'\nmax-keys = 7\n");
+        let mut effective = EffectiveOptions::new(before.clone());
+        let after = options("listen = 'tcp://[::1]:2'\nmax-keys = 8\n");
+        effective.apply(&after, &before.needing_restart(&after));
+        let options = effective.list();
+        let option = |name: &str| {
+            let found = options.iter().find(|it| it.name == name).unwrap();
+            (found.value.as_deref(), found.needs_restart)
+        };
+        assert_eq!(option("listen"), (Some("tcp://[::1]:1"), true));
+        assert_eq!(option("max-keys"), (Some("8"), false));
     }
 
     #[test]

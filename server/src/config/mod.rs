@@ -13,6 +13,7 @@ mod access;
 mod admin;
 mod arguments;
 mod attach;
+mod effective_options;
 mod http_tls;
 mod layers;
 mod limits;
@@ -27,11 +28,15 @@ pub use crate::storage_config::StorageConfig;
 pub use arguments::{Arguments, LogFormat};
 pub use layers::ConfigLayers;
 pub use options::Options;
-pub use statestored_admin::{AdminConfig, HttpTokens, LogControl, LogFilter, MetricNames, Token};
+pub use statestored_admin::{
+    AdminConfig, AuditLog, HttpTokens, LogControl, LogFilter, MetricNames, Token,
+};
 pub use statestored_broker::hub::BrokerConfig;
 pub use statestored_listeners::{
     ClientCertificates, ListenAddress, ListenerConfig, Subnet, Tls, TlsError, TlsFiles,
 };
+
+pub(crate) use effective_options::EffectiveOptions;
 
 use crate::heap::Heap;
 use limits::{service_config, session_bytes};

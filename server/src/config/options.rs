@@ -1,5 +1,7 @@
 //! The values of all options, to find those that a reload cannot apply.
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use statestored_admin::OptionSource;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -49,30 +51,82 @@ const TLS: [&str; 4] = ["tls-cert", "tls-key", "http-tls-cert", "http-tls-key"];
 
 /// The values of the options that a process was given, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<String, Vec<OsString>>);
+pub struct Options {
+    values: BTreeMap<String, Vec<OsString>>,
+    /// Sources of all options, of those without a value as well.
+    sources: BTreeMap<String, OptionSource>,
+}
 
 impl Options {
-    pub(super) fn from_matches(command: &Command, matches: &ArgMatches) -> Self {
-        let named = command.get_arguments().filter_map(|arg| {
-            let values = matches.get_raw(arg.get_id().as_str())?;
-            Some((arg.get_long()?.to_owned(), values.map(Into::into).collect()))
-        });
-        Self(named.collect())
+    /// Creates the options from the matches with those of the file. `given` are the matches without them.
+    pub(super) fn from_matches(
+        command: &Command,
+        given: &ArgMatches,
+        matches: &ArgMatches,
+    ) -> Self {
+        let mut options = Self::default();
+        for arg in command.get_arguments() {
+            let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else {
+                continue;
+            };
+            let source = match matches.value_source(id) {
+                Some(ValueSource::EnvVariable) => OptionSource::Environment,
+                Some(ValueSource::CommandLine)
+                    if given.value_source(id) == Some(ValueSource::CommandLine) =>
+                {
+                    OptionSource::Argument
+                }
+                Some(ValueSource::CommandLine) => OptionSource::File,
+                _ => OptionSource::Default,
+            };
+            options.sources.insert(name.to_owned(), source);
+            if let Some(values) = matches.get_raw(id) {
+                let values = values.map(Into::into).collect();
+                options.values.insert(name.to_owned(), values);
+            }
+        }
+        options
+    }
+
+    /// Returns the names of all options, their values, separated by commas, and their sources.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, Option<String>, OptionSource)> {
+        self.sources.iter().map(move |(name, source)| {
+            let values = self.values.get(name).map(|values| {
+                let texts = values.iter().map(|value| value.to_string_lossy());
+                texts.collect::<Vec<_>>().join(",")
+            });
+            (name.as_str(), values, *source)
+        })
+    }
+
+    /// Returns these options, with the named ones as in `former`.
+    pub(super) fn keeping(&self, former: &Self, names: &[String]) -> Self {
+        let mut kept = self.clone();
+        for name in names {
+            match former.values.get(name) {
+                Some(values) => kept.values.insert(name.clone(), values.clone()),
+                None => kept.values.remove(name),
+            };
+            if let Some(source) = former.sources.get(name) {
+                kept.sources.insert(name.clone(), *source);
+            }
+        }
+        kept
     }
 
     /// Returns the names of options that are other ones now, and that a reload does not apply.
     pub(crate) fn needing_restart(&self, now: &Self) -> Vec<String> {
-        let names = self.0.keys().chain(now.0.keys());
+        let names = self.values.keys().chain(now.values.keys());
         let mut changed: Vec<String> = names
             .filter(|name| !RELOADABLE.contains(&name.as_str()) || self.is_deferred(now, name))
-            .filter(|name| self.0.get(*name) != now.0.get(*name))
+            .filter(|name| self.values.get(*name) != now.values.get(*name))
             .cloned()
             .collect();
         // A reload replaces certificates, but removes none from a listener.
         changed.extend(
             TLS.iter()
                 .filter(|name| {
-                    let has = |options: &Self| options.0.contains_key(**name);
+                    let has = |options: &Self| options.values.contains_key(**name);
                     has(self) && !has(now)
                 })
                 .map(ToString::to_string),
@@ -85,12 +139,12 @@ impl Options {
     /// Returns whether a change of this option takes effect at a restart, although a reload applies it otherwise. The option depends on
     /// another one that changes at a restart only: a server starts with it in one of the two configurations only.
     pub(crate) fn is_deferred(&self, now: &Self, name: &str) -> bool {
-        self.excludes(name) != now.excludes(name) && self.0.get(name) != now.0.get(name)
+        self.excludes(name) != now.excludes(name) && self.values.get(name) != now.values.get(name)
     }
 
     /// Returns whether a server does not start with this option beside the others.
     fn excludes(&self, name: &str) -> bool {
-        let has = |name| self.0.contains_key(name);
+        let has = |name| self.values.contains_key(name);
         name == "policy-file" && has("attach") && !has("attach-identity")
     }
 }
@@ -100,6 +154,13 @@ mod tests {
     use super::*;
     use crate::config::Arguments;
     use clap::CommandFactory;
+
+    fn with_option(name: &str) -> Options {
+        Options {
+            values: BTreeMap::from([(name.to_owned(), vec!["x".into()])]),
+            sources: BTreeMap::new(),
+        }
+    }
 
     #[test]
     fn reloadable_options_exist() {
@@ -119,7 +180,7 @@ mod tests {
             let command = Arguments::command();
             let all = std::iter::once("statestored").chain(arguments.iter().copied());
             let matches = command.clone().try_get_matches_from(all).unwrap();
-            Options::from_matches(&command, &matches)
+            Options::from_matches(&command, &matches, &matches)
         };
         let before = options(&["--listen", "tcp://127.0.0.1:0", "--max-keys", "5"]);
         assert!(before.needing_restart(&before).is_empty());
@@ -165,7 +226,7 @@ mod tests {
         let command = Arguments::command();
         let none = Options::default();
         for name in command.get_arguments().filter_map(|arg| arg.get_long()) {
-            let with = Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
+            let with = with_option(name);
             let named = none.needing_restart(&with);
             let expected: &[&str] = if RELOADABLE.contains(&name) {
                 &[]
@@ -179,11 +240,10 @@ mod tests {
 
     #[test]
     fn removed_certificates_are_reported() {
-        let with = |name: &str| Options(BTreeMap::from([(name.to_owned(), vec!["x".into()])]));
         let none = Options::default();
         for name in TLS {
-            assert_eq!(with(name).needing_restart(&none), [name]);
-            assert!(none.needing_restart(&with(name)).is_empty());
+            assert_eq!(with_option(name).needing_restart(&none), [name]);
+            assert!(none.needing_restart(&with_option(name)).is_empty());
         }
     }
 }

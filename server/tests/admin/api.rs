@@ -193,6 +193,7 @@ fn mutations_require_the_token_and_the_same_origin() {
         "/api/disconnect",
         "/api/reload",
         "/api/backup",
+        "/api/drain",
     ] {
         assert_eq!(post_with(&server, path, "", "{}").status, 401, "{path}");
         assert_eq!(
@@ -246,6 +247,8 @@ fn keys_require_the_token_when_users_are_configured() {
         "/api/connections",
         "/api/sessions",
         "/api/refusals",
+        "/api/limits",
+        "/api/config",
     ] {
         let refused = get(&server, path);
         assert_eq!(refused.status, 401, "{path}: {}", refused.body);

@@ -5,6 +5,7 @@ mod api;
 mod attacks;
 mod certificates;
 mod changes;
+mod clients;
 mod connection_limiter;
 mod dashboard;
 mod events;

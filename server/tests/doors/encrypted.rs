@@ -1,9 +1,13 @@
 //! Parameters that a TLS handshake negotiates.
 use crate::authority::write;
+use crate::daemon::get;
 use crate::tls_fixture::{TlsFixture, encrypt, is_served};
 use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
-use statestored::config::{Tls, TlsError};
+use serde_json::Value;
+use statestored::RunningServer;
+use statestored::admin::AdminConfig;
+use statestored::config::{ClientCertificates, Tls, TlsError};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -51,6 +55,33 @@ fn wss_negotiates_alpn_http_1_1() {
             assert_eq!(&begin, b"HTTP/1.1 426");
         }
     }
+}
+
+#[test]
+fn operators_see_the_encryption_and_certificate_of_a_client() {
+    let files = TlsFixture::new().demand(ClientCertificates::Optional);
+    let mut config = files.config(&["tls://127.0.0.1:0"]);
+    let admin = AdminConfig::new("http://127.0.0.1:0".parse().unwrap(), None);
+    config.admin = Some(admin.unwrap());
+    let server = RunningServer::start(config).unwrap();
+    let identity = files.authority.issue("pump");
+    let client = files.client_with_versions(&[&TLS13], Some(&identity), &[]);
+    let mut stream = encrypt(server.addresses()[0], &Arc::new(client));
+    assert!(is_served(&mut stream));
+    let ask = |path: &str| -> Value {
+        let answer = get(server.http_address().unwrap(), path);
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    };
+    let connection = &ask("/api/connections")["items"][0];
+    assert_eq!(connection["protocol"], "tls");
+    let id = connection["client"].as_str().unwrap();
+    let shown = ask(&format!("/api/client?client={id}"));
+    assert_eq!(shown["tls"]["version"], "TLSv1_3");
+    let cipher = shown["tls"]["cipher"].as_str().unwrap();
+    assert!(cipher.starts_with("TLS13_"), "{cipher}");
+    let subject = shown["certificate"]["subject"].as_str().unwrap();
+    assert!(subject.contains("pump"), "{subject}");
 }
 
 #[test]
@@ -115,7 +146,7 @@ fn unusable_tls_files_are_reported() {
         replace("key", key, &mut tls.key);
         if let Some(content) = client_ca {
             tls.client_ca = Some(write(folder, "other ca", content));
-            tls.client_certificates = statestored::config::ClientCertificates::Required;
+            tls.client_certificates = ClientCertificates::Required;
         }
         let error = Tls::read(tls).unwrap_err();
         assert!(matches!(error, TlsError::File { .. }), "{what}: {error:?}");

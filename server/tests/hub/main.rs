@@ -3,6 +3,7 @@
 mod attached;
 mod backpressure;
 mod connect;
+mod drain;
 mod durability;
 mod fairness;
 mod flow;

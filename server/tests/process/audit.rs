@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-const TOKEN: &str = "a-token-that-nobody-guesses";
+pub(crate) const TOKEN: &str = "a-token-that-nobody-guesses";
 
 /// A server with an HTTP port, whose log is read as JSON.
 pub(crate) struct AuditedServer {

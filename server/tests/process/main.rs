@@ -18,6 +18,7 @@ mod kill;
 mod limited_memory;
 mod memory;
 mod open_files;
+mod operators;
 mod peer;
 mod salvage;
 mod scram_salts;

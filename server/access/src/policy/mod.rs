@@ -9,12 +9,14 @@
 //!
 //! Rules only allow. With a policy, everything that no rule allows is refused.
 mod document;
+mod explanation;
 mod keys;
 mod rights;
 mod template;
 mod topics;
 
 pub use document::PolicyDiagnostic;
+pub use explanation::PolicyAction;
 pub use keys::{KeyPatterns, KeyType};
 pub use rights::Rights;
 

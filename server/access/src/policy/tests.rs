@@ -235,3 +235,33 @@ fn invalid_documents_are_refused_with_line_and_column() {
         assert!(!error.text.contains('\n'), "{}", error.text);
     }
 }
+
+#[test]
+fn the_rule_that_allows_an_action_is_named() {
+    use PolicyAction::{Publish, Read, Subscribe, Write};
+    let policy = Policy::parse(POLICY).unwrap();
+    let user = user("temperature-sensor");
+    for (client, action, rule) in [
+        (Some("sensor-1"), Read(b"myreadkey"), Some(1)),
+        (
+            Some("sensor-1"),
+            Write(b"own/temperature-sensor/x"),
+            Some(2),
+        ),
+        (Some("sensor-2"), Write(b"own/temperature-sensor/x"), None),
+        (Some("sensor-2"), Read(b"clients:sensor-2:x"), Some(1)),
+        (None, Read(b"clients:sensor-2:x"), None),
+        (None, Read(b"test"), Some(1)),
+        (Some("other"), Read(b"test"), None),
+        (None, Write(b"myreadkey"), None),
+        (None, Subscribe("news/today"), Some(1)),
+        (None, Subscribe("news/#"), None),
+        (None, Publish("news/today"), None),
+        (None, Publish(statestore_protocol::topic::REQUEST), Some(1)),
+    ] {
+        let found = policy.allowing_rule(&user, client, action);
+        assert_eq!(found, rule, "{client:?} {action:?}");
+    }
+    let anonymous = Principal::default();
+    assert_eq!(policy.allowing_rule(&anonymous, None, Read(b"test")), None);
+}

@@ -1,5 +1,6 @@
 //! Configuration of the HTTP port.
 use super::{ActiveTokens, AdminConfigError, HttpAddress, HttpTokens, LogControl, Token};
+use crate::audit_log::AuditLog;
 use clap::ValueEnum;
 use statestored_listeners::Tls;
 
@@ -33,6 +34,8 @@ pub struct AdminConfig {
     pub backend_chain: String,
     /// Filter of the log, if it can be changed over HTTP.
     pub log: Option<LogControl>,
+    /// The last lines of the audit trail, if they are shown over HTTP.
+    pub audit: Option<AuditLog>,
 }
 
 impl AdminConfig {
@@ -77,6 +80,7 @@ impl AdminConfig {
             namespace: "default".into(),
             backend_chain: "0".into(),
             log: None,
+            audit: None,
         })
     }
 

@@ -58,7 +58,7 @@ async function showOptions(root, { query, go, signal }) {
     { title: "Option", cell: (it) => element("code", {}, it.name) },
     { title: "Value", cell: (it) => raw(it.value) },
     { title: "From", cell: (it) => ({ default: "default", file: "file", environment: "environment", argument: "argument" })[it.source] ?? it.source },
-    { title: "Change", cell: (it) => (it.needs_restart ? "needs a restart" : "by a reload") },
+    { title: "State", cell: (it) => (it.needs_restart ? "a change waits for a restart" : "in force") },
   ]);
   root.append(filters("Options", [{ name: "name", title: "Option contains", value: wanted }], ({ name }) => go(`#/cluster/options${name ? `?name=${encodeURIComponent(name)}` : ""}`)), progress.node, rows.node);
   try {

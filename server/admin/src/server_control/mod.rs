@@ -1,9 +1,11 @@
 //! The server as the HTTP port sees it.
 mod backup;
+mod effective_option;
 mod reload;
 mod reload_status;
 
 pub use backup::{Backup, SnapshotError};
+pub use effective_option::{EffectiveOption, OptionSource};
 pub use reload::{ReloadFailure, ReloadReport};
 pub use reload_status::ReloadStatus;
 
@@ -46,6 +48,9 @@ pub trait ServerControl: fmt::Debug + Send {
 
     /// Returns the outcome of the last reload.
     fn reload_status(&self) -> &ReloadStatus;
+
+    /// Returns the options in force, in the order of their names.
+    fn options(&self) -> Vec<EffectiveOption>;
 }
 
 impl dyn ServerControl + '_ {

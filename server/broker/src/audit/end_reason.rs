@@ -38,6 +38,8 @@ pub enum EndReason {
     AccessChanged,
     /// An administrator disconnected the client.
     Administrator,
+    /// An administrator drained the server.
+    Drained,
     /// There were too many connections.
     TooManyConnections,
     /// A handshake of TLS or WebSocket failed.
@@ -54,7 +56,7 @@ pub enum EndReason {
 
 impl EndReason {
     /// All reasons, in the order of [`EndCounts`].
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::ClientDisconnect,
         Self::ClientDisconnectWithWill,
         Self::ClientClosed,
@@ -71,6 +73,7 @@ impl EndReason {
         Self::ReauthenticationRefused,
         Self::AccessChanged,
         Self::Administrator,
+        Self::Drained,
         Self::TooManyConnections,
         Self::HandshakeFailed,
         Self::HandshakeTimeout,
@@ -98,6 +101,7 @@ impl EndReason {
             Self::ReauthenticationRefused => "reauthentication_refused",
             Self::AccessChanged => "access_changed",
             Self::Administrator => "administrator",
+            Self::Drained => "drained",
             Self::TooManyConnections => "too_many_connections",
             Self::HandshakeFailed => "handshake_failed",
             Self::HandshakeTimeout => "handshake_timeout",
@@ -114,6 +118,7 @@ impl EndReason {
             ReasonCode::SERVER_SHUTTING_DOWN => Self::ServerStopped,
             ReasonCode::KEEP_ALIVE_TIMEOUT => Self::KeepAliveTimeout,
             ReasonCode::ADMINISTRATIVE_ACTION => Self::Administrator,
+            ReasonCode::USE_ANOTHER_SERVER => Self::Drained,
             ReasonCode::PACKET_TOO_LARGE => Self::PacketTooLarge,
             ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR => Self::StorageFailed,
             _ => Self::ProtocolError,
@@ -129,6 +134,7 @@ impl EndReason {
                 | Self::ClientClosed
                 | Self::ConnectRefused
                 | Self::TakenOver
+                | Self::Drained
                 | Self::ServerStopped
         )
     }

@@ -16,6 +16,16 @@ impl Hub {
         }
     }
 
+    /// Sets whether the storage has no room. If so, SET, DEL and VDEL are refused with an error that says so. Everything else is served,
+    /// and responses to earlier requests leave once these are durable.
+    pub fn set_read_only(&mut self, is_full: bool, now: ClockReading) {
+        self.service.set_read_only(is_full);
+        if is_full {
+            // Requests that wait for room are refused as well: there may be none for long.
+            self.resume_blocked(now);
+        }
+    }
+
     /// Passes [new ends](service::Service::rewrite_expiry) of entries to the storage, if the wall clock has jumped. Returns whether there are more.
     pub fn rewrite_expiry(&mut self, now: ClockReading) -> bool {
         self.service.rewrite_expiry(now)

@@ -32,6 +32,9 @@ impl Hub {
         proof: Option<String>,
         now: ClockReading,
     ) -> Result<(), LoginRefusal> {
+        if let Some(refusal) = self.drain_refusal() {
+            return Err(refusal);
+        }
         let principal = &login.principal;
         if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
             let why = "the client identifier is longer than 1024 bytes";

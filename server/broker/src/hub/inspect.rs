@@ -1,10 +1,8 @@
 //! Views and actions of operators. Each handles a bounded part of a list, since all clients wait meanwhile.
-use super::{Hub, SessionId};
+use super::Hub;
+use super::session::Session;
 use bytes::Bytes;
-use statestore_protocol::mqtt::ReasonCode;
-use statestored_access::{Peer, Principal};
 use statestored_common::ClockReading;
-use statestored_connection::Connection;
 use statestored_store::keyspace::EntryView;
 use statestored_store::service::CommitIndex;
 use std::sync::Arc;
@@ -13,21 +11,6 @@ use std::sync::Arc;
 pub const MAX_PAGE_ITEMS: usize = 200;
 /// Maximum number of bytes of a value that may be the name of a holder.
 pub const MAX_HOLDER_BYTES: usize = 2048;
-
-/// A connection, as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectionView {
-    /// Address, port and listener of the client.
-    pub peer: Peer,
-    /// Empty before CONNECT was accepted.
-    pub client: Arc<str>,
-    /// User of the login; `None` is an anonymous client.
-    pub user: Option<String>,
-    /// Bytes that have not been sent yet.
-    pub outstanding_bytes: usize,
-    /// Memory that the connection takes.
-    pub held_bytes: usize,
-}
 
 /// A session, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,38 +65,10 @@ pub struct LockView {
 }
 
 impl Hub {
-    /// Returns connections, from the one at index `first` on.
-    pub fn connections_from(&self, first: usize) -> ListPage<ConnectionView, usize> {
-        let all = self.connections.values().skip(first);
-        let items = all
-            .take(MAX_PAGE_ITEMS)
-            .map(|it| self.connection_view(it))
-            .collect();
-        list_page(items, first, self.connections.len())
-    }
-
-    fn connection_view(&self, connection: &Connection) -> ConnectionView {
-        let session = connection.session().and_then(|id| self.sessions.get(id));
-        ConnectionView {
-            peer: connection.endpoint().clone(),
-            client: Arc::clone(connection.client()),
-            user: session.and_then(|session| user(&session.principal)),
-            outstanding_bytes: connection.outstanding_bytes(),
-            held_bytes: connection.reserved_bytes(),
-        }
-    }
-
     /// Returns sessions, from the one at index `first` on.
     pub fn sessions_from(&self, first: usize) -> ListPage<SessionView, usize> {
         let all = self.sessions.iter().skip(first).take(MAX_PAGE_ITEMS);
-        let items = all.map(|(_, session)| SessionView {
-            client: Arc::clone(&session.client),
-            user: user(&session.principal),
-            is_connected: session.connection.is_some(),
-            subscriptions: session.subscriptions.len(),
-            held_bytes: session.held_bytes(),
-            expiry_s: session.expiry_s,
-        });
+        let items = all.map(|(_, session)| session_view(session));
         list_page(items.collect(), first, self.sessions.len())
     }
 
@@ -244,21 +199,6 @@ impl Hub {
     pub fn is_durable(&self, commit: CommitIndex) -> bool {
         self.service.pending_index(commit) == 0
     }
-
-    /// Disconnects a client. Returns whether it was connected.
-    pub fn disconnect_client(&mut self, client: &str, now: ClockReading) -> bool {
-        let session: Option<SessionId> = self.sessions.find(client);
-        let connection = session
-            .and_then(|id| self.sessions.get(id))
-            .and_then(|session| session.connection);
-        let Some(connection) = connection else {
-            return false;
-        };
-        let why = "an operator has ended the connection";
-        self.disconnect_with(connection, ReasonCode::ADMINISTRATIVE_ACTION, why, now);
-        self.settle(now);
-        true
-    }
 }
 
 /// Returns the part of a list that is in a page of the store, from the cursor on.
@@ -288,8 +228,16 @@ pub fn list_page_of_keys(
     ListPage { items: keys, next }
 }
 
-fn user(principal: &Principal) -> Option<String> {
-    principal.name().map(str::to_owned)
+/// Returns the view of a session.
+pub(super) fn session_view(session: &Session) -> SessionView {
+    SessionView {
+        client: Arc::clone(&session.client),
+        user: session.principal.name().map(str::to_owned),
+        is_connected: session.connection.is_some(),
+        subscriptions: session.subscriptions.len(),
+        held_bytes: session.held_bytes(),
+        expiry_s: session.expiry_s,
+    }
 }
 
 fn list_page<T>(items: Vec<T>, first: usize, len: usize) -> ListPage<T, usize> {

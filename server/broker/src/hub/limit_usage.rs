@@ -12,6 +12,8 @@ const MAX_PAGE_SESSIONS: usize = 1_000;
 pub struct LimitUsage {
     /// Name of what is limited.
     pub name: &'static str,
+    /// Option that sets the limit.
+    pub option: &'static str,
     /// Whether it is an amount of memory, rather than a number.
     pub is_bytes: bool,
     /// Amount in use.
@@ -29,29 +31,33 @@ impl LimitUsage {
 
 impl Hub {
     /// Returns the limits of all clients together.
-    pub(super) fn limit_usages(&self) -> Vec<LimitUsage> {
+    pub fn limit_usages(&self) -> Vec<LimitUsage> {
         let (limits, service) = (&self.limits, &self.service);
-        let count = |name, used: usize, max: usize| LimitUsage {
-            name,
-            is_bytes: false,
-            used: used as u64,
-            max: max as u64,
-        };
         let mut usages = vec![
-            count(
-                "connections",
-                self.connections.len(),
-                limits.max_connections,
-            ),
-            count("sessions", self.sessions.len(), limits.max_sessions),
+            LimitUsage {
+                name: "connections",
+                option: "max-connections",
+                is_bytes: false,
+                used: self.connections.len() as u64,
+                max: limits.max_connections as u64,
+            },
+            LimitUsage {
+                name: "sessions",
+                option: "max-sessions",
+                is_bytes: false,
+                used: self.sessions.len() as u64,
+                max: limits.max_sessions as u64,
+            },
             LimitUsage {
                 name: "watches",
+                option: "max-watches",
                 is_bytes: false,
                 used: service.watch_count(),
                 max: service.max_watches(),
             },
             LimitUsage {
                 name: "held",
+                option: "max-session-bytes",
                 is_bytes: true,
                 used: self.held_bytes() as u64,
                 max: self.max_session_bytes() as u64,
@@ -61,12 +67,14 @@ impl Hub {
             let size = service.size();
             usages.push(LimitUsage {
                 name: "keys",
+                option: "max-keys",
                 is_bytes: false,
                 used: size.keys,
                 max: max_size.keys,
             });
             usages.push(LimitUsage {
                 name: "entries",
+                option: "max-bytes",
                 is_bytes: true,
                 used: size.bytes,
                 max: max_size.bytes,

@@ -36,7 +36,10 @@ impl Hub {
         // The limits hold for the response too, also if it is a refusal.
         connection.set_client_limits(connect.limits);
         connection.begin_auth(PresentedCredentials::Connect(connect), AuthState::Queued);
-        self.begin_login(id, now);
+        match self.drain_refusal() {
+            Some((reason, why)) => self.refuse_connect(id, reason, why, now),
+            None => self.begin_login(id, now),
+        }
     }
 
     /// Checks the credentials of a client, if its turn has come.

@@ -34,6 +34,8 @@ pub struct MetricsSnapshot {
     pub shortages: ResourceShortages,
     /// Whether any local user may connect and do everything.
     pub allows_anonymous: bool,
+    /// Whether the server is being drained.
+    pub is_draining: bool,
     /// The engine that stores the entries, if servers share it.
     pub engine: Option<EngineMetrics>,
     /// The broker in front of the store, if there is one.
@@ -113,6 +115,7 @@ impl Hub {
                 memory: self.is_memory_short(),
             },
             allows_anonymous: self.allows_anonymous(),
+            is_draining: self.is_draining(),
             engine: self.service.engine_metrics(),
             broker: self.broker.as_ref().map(Broker::metrics),
         }

@@ -74,12 +74,14 @@ mod clock;
 mod config;
 mod connect;
 mod delivery;
+mod drain;
 mod eviction;
 mod fanout;
 mod fanout_delivery;
 mod fanout_quantum;
 mod fanout_queue;
 pub mod inspect;
+pub mod inspect_clients;
 mod limit_usage;
 mod limits;
 mod login;
@@ -105,15 +107,14 @@ mod termination;
 mod user_limits;
 mod verification;
 
-pub use broker::BrokerMetrics;
-pub use broker::{BrokerConfig, BrokerError, IdentityKey};
+pub use broker::{BrokerConfig, BrokerError, BrokerMetrics, IdentityKey};
 pub use clock::ClockMetrics;
 pub use config::HubConfig;
 pub use limit_usage::LimitUsage;
 pub use limits::HubLimits;
 pub use metrics::HubMetrics;
 pub use metrics_snapshot::MetricsSnapshot;
-pub use refusal_log::RefusalCause;
+pub use refusal_log::{RefusalCause, RefusalDetails, RefusalEntry};
 pub use statestored_connection::ConnectionId;
 pub use verification::{CompletedVerification, Verification};
 
@@ -228,6 +229,7 @@ pub struct Hub {
     clock_observation: clock::ClockObservation,
     /// The broker in front of the store, if there is one.
     broker: Option<Broker>,
+    drain: Option<drain::Drain>,
 }
 
 impl Hub {
@@ -274,6 +276,7 @@ impl Hub {
             end_counts: config.end_counts,
             line_limiter: LineLimiter::default(),
             clock_observation: clock::ClockObservation::default(),
+            drain: None,
         }
     }
 
@@ -401,6 +404,7 @@ impl Hub {
             }
         }
         self.report_omitted_lines(now);
+        self.continue_drain(now);
         self.observe_clock(now);
         // Waiting fan-outs go first, so that their number does not keep growing.
         if self.fanout_queue.len() < MAX_FANOUTS && !self.service.has_many_waiting_changes() {
@@ -420,6 +424,7 @@ impl Hub {
             self.service.next_ms(),
             self.service.next_skew_ms(),
             self.line_limiter.next_ms(),
+            self.drain.as_ref().and_then(drain::Drain::next_ms),
             work_ms,
         ];
         all.into_iter().flatten().min()
@@ -472,16 +477,6 @@ impl Hub {
                 connection.output.release(sequence);
                 self.mark_dirty(id);
             }
-        }
-    }
-
-    /// Sets whether the storage has no room. If so, SET, DEL and VDEL are refused with an error that says so. Everything else is served,
-    /// and responses to earlier requests leave once these are durable.
-    pub fn set_read_only(&mut self, is_full: bool, now: ClockReading) {
-        self.service.set_read_only(is_full);
-        if is_full {
-            // Requests that wait for room are refused as well: there may be none for long.
-            self.resume_blocked(now);
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// Maximum number of entries in the list.
 const MAX_ENTRIES: usize = 100;
+/// Maximum number of entries of one client.
+const MAX_CLIENT_ENTRIES: usize = 20;
 
 /// Cause of a refusal, as refusals are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +30,7 @@ pub enum RefusalCause {
     Clock,
     /// A fencing token that is missing or too low.
     Fencing,
-    /// The storage takes no changes now, or the request waited for too long.
+    /// The storage takes no changes now, the request waited for too long, or the server is being drained.
     Unavailable,
 }
 
@@ -70,7 +72,9 @@ impl RefusalCause {
             ReasonCode::NOT_AUTHORIZED => Self::Authorization,
             ReasonCode::QUOTA_EXCEEDED => Self::Quota,
             ReasonCode::CONNECTION_RATE_EXCEEDED => Self::Rate,
-            ReasonCode::SERVER_BUSY | ReasonCode::NO_MATCHING_SUBSCRIBERS => Self::Unavailable,
+            ReasonCode::SERVER_BUSY
+            | ReasonCode::USE_ANOTHER_SERVER
+            | ReasonCode::NO_MATCHING_SUBSCRIBERS => Self::Unavailable,
             _ => Self::Protocol,
         }
     }
@@ -93,9 +97,17 @@ pub struct RefusalDetails {
     pub key: Option<Bytes>,
 }
 
+impl RefusalDetails {
+    /// Returns the client that something was refused to, as far as the list keeps clients apart.
+    fn source(&self) -> (Option<IpAddr>, &str, Option<&str>) {
+        (self.peer, &self.client, self.user.as_deref())
+    }
+}
+
 /// Equal refusals, as one entry.
 #[derive(Debug, Clone)]
 pub struct RefusalEntry {
+    /// Details that the refusals have in common.
     pub details: RefusalDetails,
     /// Number of refusals.
     pub count: u64,
@@ -108,8 +120,8 @@ pub struct RefusalEntry {
 
 /// The last refusals, and their numbers since the start.
 ///
-/// Equal refusals are one entry. When the list is full, an entry is removed of the client with most entries at the address with most. So no
-/// client displaces the refusals of others.
+/// Equal refusals are one entry. A client has at most `MAX_CLIENT_ENTRIES`, of which a further one replaces the oldest. When the list is
+/// full, an entry is removed of the client with most entries at the address with most. So no client displaces the refusals of others.
 #[derive(Debug, Clone, Default)]
 pub struct RefusalLog {
     /// Entries, the one with the oldest last refusal first.
@@ -130,9 +142,11 @@ impl RefusalLog {
             self.entries[at..].rotate_left(1);
             return;
         }
-        if self.entries.len() >= MAX_ENTRIES
-            && let Some(at) = self.eviction_index()
-        {
+        let evicted = match self.own_eviction_index(&refused) {
+            None if self.entries.len() >= MAX_ENTRIES => self.eviction_index(),
+            own => own,
+        };
+        if let Some(at) = evicted {
             self.entries.remove(at);
         }
         self.entries.push(RefusalEntry {
@@ -142,6 +156,15 @@ impl RefusalLog {
             last_ms: wall_ms,
             digest,
         });
+    }
+
+    /// Returns the oldest entry of the client, if it has as many as it may have.
+    fn own_eviction_index(&self, refused: &RefusalDetails) -> Option<usize> {
+        let source = refused.source();
+        let entries = self.entries.iter().enumerate();
+        let mut own = entries.filter(|(_, entry)| entry.details.source() == source);
+        let (oldest, _) = own.next()?;
+        (own.count() + 1 >= MAX_CLIENT_ENTRIES).then_some(oldest)
     }
 
     /// Returns the entry that makes room: the oldest of the client with most entries, at the address with most.
@@ -155,19 +178,13 @@ impl RefusalLog {
         }
         let most = *of_address.values().max()?;
         let is_of_most = |entry: &&RefusalEntry| of_address.get(&entry.details.peer) == Some(&most);
-        let source = |entry: &RefusalEntry| {
-            let RefusalDetails {
-                peer, client, user, ..
-            } = &entry.details;
-            (*peer, Arc::clone(client), user.clone())
-        };
         let mut of_client: HashMap<_, usize> = HashMap::new();
         for entry in self.entries.iter().filter(is_of_most) {
-            *of_client.entry(source(entry)).or_default() += 1;
+            *of_client.entry(entry.details.source()).or_default() += 1;
         }
         let most = *of_client.values().max()?;
         let entries = &mut self.entries.iter();
-        entries.position(|entry| of_client.get(&source(entry)) == Some(&most))
+        entries.position(|entry| of_client.get(&entry.details.source()) == Some(&most))
     }
 
     /// Returns the last refusals, newest first.
@@ -207,6 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn a_client_has_a_share_of_an_empty_list() {
+        let mut refusals = RefusalLog::default();
+        for number in 0..50 {
+            refusals.record(refused(1, "loop", &number.to_string()), number);
+            refusals.record(refused(1, "good", "always the same"), number);
+        }
+        let reasons: Vec<_> = refusals
+            .recent()
+            .filter(|it| &*it.details.client == "loop")
+            .map(|it| it.details.reason.parse::<u64>().unwrap())
+            .collect();
+        assert_eq!(reasons, (30..50).rev().collect::<Vec<_>>());
+        assert_eq!(refusals.recent().next().unwrap().count, 50);
+    }
+
+    #[test]
     fn one_client_or_address_does_not_remove_the_refusals_of_others() {
         let mut refusals = RefusalLog::default();
         refusals.record(refused(1, "good", "first"), 0);
@@ -219,6 +252,8 @@ mod tests {
         }
         let all: Vec<_> = refusals.recent().collect();
         assert_eq!(all.len(), MAX_ENTRIES);
+        let of_loop = all.iter().filter(|it| &*it.details.client == "loop");
+        assert_eq!(of_loop.count(), MAX_CLIENT_ENTRIES);
         for client in ["good", "other", "loop", "499"] {
             assert!(
                 all.iter().any(|it| &*it.details.client == client),

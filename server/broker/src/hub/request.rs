@@ -105,6 +105,7 @@ impl Hub {
             self.record_keyless_refusal(id, RefusalCause::Authorization, why, now);
             return self.acknowledge(id, Some(packet_id), ReasonCode::NOT_AUTHORIZED, why, now);
         }
+        connection.count_request(now.mono_ms);
         self.service.set_client_address(connection.ip_address());
         let since_ms = connection.blocked_since_ms().unwrap_or(now.mono_ms);
         let max_packet_bytes = connection.max_packet_bytes();

@@ -1,5 +1,6 @@
 use super::super::*;
 use super::packet;
+use crate::config::Options;
 use crate::running_config::{PolicyUpdate, ReloadedConfig};
 use statestore_protocol::mqtt::{Connect, Packet, PacketId, PubAck, PublishHeader};
 use statestore_protocol::topic;
@@ -137,6 +138,7 @@ rules:
             admin: None,
             process: None,
             limits: (HubLimits::default(), ServiceConfig::default()),
+            options: Options::default(),
             needs_restart: Vec::new(),
         };
         let (reply, mut answer) = oneshot::channel();

@@ -14,6 +14,11 @@ pub struct QuotaUsage {
 }
 
 impl QuotaUsage {
+    /// Returns whether it is an amount of memory, rather than a number.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self.quota, "bytes" | "held")
+    }
+
     /// Returns the part of the quota that is used: 1 if it is full.
     pub fn ratio(&self) -> f64 {
         used_ratio(self.used, self.max)

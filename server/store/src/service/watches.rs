@@ -227,7 +227,7 @@ impl Watches {
         bytes: usize,
     ) -> Result<(), ServiceError> {
         let most = self.user_limits.get(user).watches;
-        let of_user = self.by_user.get(user.owner()).copied().unwrap_or(0);
+        let of_user = self.count_of_owner(user.owner());
         let is_full = self.count >= self.max;
         if is_full || most.is_some_and(|most| of_user >= most) {
             self.exceeded_quota = Some(if is_full {
