@@ -143,7 +143,7 @@ class Audit(Group):
     refused = 200
 
     def options(self):
-        return {"audit-keys": True, "audit-rate": 1, "max-keys": 1}
+        return {"audit-keys": True, "audit-rate": 1, "max-keys": 1, "slow-request": 0}
 
     def _is_refused(self):
         """Sends requests that are refused. Returns their record, and the number of lines about them in the log."""
@@ -166,6 +166,15 @@ class Audit(Group):
         refusal, lines = self._is_refused()
         assert refusal["count"] % self.refused == 0, refusal
         assert lines < self.refused and "was refused" in self.server.log()
+
+    @effect
+    def slow_request(self):
+        store = self.server.store("quick")
+        for _ in range(50):
+            store.reply("GET", "any")
+        _, text = self.server.request("GET", "/api/slowlog")
+        of_quick = [item for item in json.loads(text)["items"] if item["client"] == "quick"]
+        assert len(of_quick) == 50 and of_quick[0]["verb"] == "get", text
 
 
 class BehindProxy(Group):

@@ -23,7 +23,7 @@ BEFORE = {
     ClientLimits: {"max-connections": None, "max-sessions": None, "max-packet-bytes": None},
     RequestRate: {"max-request-rate": None},
     ByteRate: {"max-byte-rate": None},
-    Audit: {"audit-keys": None, "audit-rate": 0},
+    Audit: {"audit-keys": None, "audit-rate": 0, "slow-request": None},
     Process: {"log": "warn", "http-token-file": "other-token", "http-read-token-file": None, "http-metrics-token-file": None},
 }
 TABLE = [(group, option) for group, options in BEFORE.items() for option in options]

@@ -1,6 +1,7 @@
 //! Lists of connections, sessions, refusals, keys and locks, and a few changes, as JSON.
 //!
 //! Lists are paged, except those of refusals and limits: `next` of a page is the `cursor` of the following one.
+mod activity;
 mod changes;
 mod clients;
 mod entry_walk;

@@ -15,6 +15,7 @@ use statestored_common::ClockReading;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -27,7 +28,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// State that the handlers of requests share.
 #[derive(Debug)]
 pub(super) struct AppState {
-    server_handle: Box<dyn ServerControl>,
+    server_handle: Rc<dyn ServerControl>,
     server_state: watch::Receiver<ServerState>,
     data_dir: Option<PathBuf>,
     pub(super) config: AdminConfig,
@@ -45,7 +46,7 @@ pub(super) struct AppState {
 
 impl AppState {
     pub(super) fn new(
-        control: Box<dyn ServerControl>,
+        control: Rc<dyn ServerControl>,
         stages: watch::Receiver<ServerState>,
         data_dir: Option<PathBuf>,
         config: AdminConfig,
@@ -67,8 +68,8 @@ impl AppState {
         }
     }
 
-    pub(super) fn server_handle(&self) -> &dyn ServerControl {
-        &*self.server_handle
+    pub(super) fn server_handle(&self) -> &Rc<dyn ServerControl> {
+        &self.server_handle
     }
 
     pub(super) fn server_state(&self) -> ServerState {

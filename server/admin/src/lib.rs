@@ -205,7 +205,7 @@ impl AdminListener {
         let runtime = single_threaded_runtime()?;
         let run = move || {
             let config = self.config.clone();
-            let room = AppState::new(Box::new(control), stages, data_dir, config, tls_status);
+            let room = AppState::new(Rc::new(control), stages, data_dir, config, tls_status);
             let gate = RequestAuthorizer::new(&self.addresses, self.config);
             let serving =
                 http_server::serve(self.listeners, self.tls, Rc::new(gate), Rc::new(room));

@@ -56,10 +56,13 @@ enum Route {
     CheckPolicy,
     Drain,
     Description,
+    Monitor,
+    SlowRequests,
+    HotKeys,
 }
 
 /// Handlers by path, except those of the page.
-const ROUTES: [(&str, Route); 30] = [
+const ROUTES: [(&str, Route); 33] = [
     ("/metrics", Route::Metrics),
     ("/healthz", Route::Health),
     ("/readyz", Route::Readiness),
@@ -90,6 +93,9 @@ const ROUTES: [(&str, Route); 30] = [
     ("/api/policy/check", Route::CheckPolicy),
     ("/api/drain", Route::Drain),
     ("/api/openapi.json", Route::Description),
+    ("/api/monitor", Route::Monitor),
+    ("/api/slowlog", Route::SlowRequests),
+    ("/api/hotkeys", Route::HotKeys),
 ];
 
 impl Route {
@@ -132,6 +138,9 @@ impl Route {
                 | Self::Options
                 | Self::Limits
                 | Self::CheckPolicy
+                | Self::Monitor
+                | Self::SlowRequests
+                | Self::HotKeys
         )
     }
 
@@ -293,7 +302,7 @@ async fn dispatch(
         Route::Health => app.health(rights, wants_json(parts)).await,
         Route::Readiness => app.readiness(rights, wants_json(parts)).await,
         // A HEAD request would add a viewer that never ends.
-        Route::Events if parts.method == Method::HEAD => not_found(),
+        Route::Events | Route::Monitor if parts.method == Method::HEAD => not_found(),
         Route::Events => app.event_subscribers.subscribe(rights),
         Route::Status => reply::json(StatusCode::OK, &app.status().await),
         Route::History => app.history.reply(),
@@ -322,6 +331,9 @@ async fn dispatch(
         Route::CheckPolicy => app.check_policy(body).await,
         Route::Drain => app.drain(body).await,
         Route::Description => openapi::description(),
+        Route::Monitor => app.monitor(query).await,
+        Route::SlowRequests => app.slow_requests().await,
+        Route::HotKeys => app.hot_keys().await,
     }
 }
 

@@ -62,6 +62,10 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
     audit_rate: u32,
 
+    /// Milliseconds from which on a request is listed as slow over HTTP. 0: all requests
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = HubLimits::default().slow_request_ms)]
+    slow_request: u64,
+
     /// Maximum size of an MQTT packet, and so of a value, such as 1MiB
     #[arg(long, value_name = "SIZE", default_value_t = HubLimits::default().max_packet_bytes, value_parser = packet_size)]
     max_packet_bytes: u32,
@@ -84,6 +88,7 @@ impl LimitOptions {
                 logs_keys: self.audit_keys,
                 max_lines_per_second: self.audit_rate,
             },
+            slow_request_ms: self.slow_request,
             ..HubLimits::default()
         }
     }

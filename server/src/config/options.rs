@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 /// Options that a reload applies. All others need a restart.
-const RELOADABLE: [&str; 36] = [
+const RELOADABLE: [&str; 37] = [
     "user",
     "password-file",
     "users-file",
@@ -40,6 +40,7 @@ const RELOADABLE: [&str; 36] = [
     "http-tls-client-ca",
     "audit-keys",
     "audit-rate",
+    "slow-request",
     "log",
     // Options of the command line alone, which stay as they are.
     "config",

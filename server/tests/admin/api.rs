@@ -247,6 +247,8 @@ fn keys_require_the_token_when_users_are_configured() {
         "/api/connections",
         "/api/sessions",
         "/api/refusals",
+        "/api/slowlog",
+        "/api/hotkeys",
         "/api/limits",
         "/api/config",
     ] {

@@ -1,6 +1,7 @@
 //! The HTTP port, from outside.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::float_cmp, reason = "counts are whole")]
+mod activity;
 mod api;
 mod attacks;
 mod certificates;

@@ -92,6 +92,13 @@ fn each_role_may_use_its_paths() {
         ("/api/connections", [401, 403, 200, 200]),
         ("/api/sessions", [401, 403, 200, 200]),
         ("/api/refusals", [401, 403, 200, 200]),
+        ("/api/client?client=absent", [401, 403, 404, 404]),
+        ("/api/audit", [401, 403, 404, 404]),
+        ("/api/config", [401, 403, 200, 200]),
+        ("/api/limits", [401, 403, 200, 200]),
+        ("/api/slowlog", [401, 403, 200, 200]),
+        ("/api/hotkeys", [401, 403, 200, 200]),
+        ("/api/openapi.json", [401, 403, 200, 200]),
         ("/nothing", [404, 404, 404, 404]),
     ] {
         let statuses = ["", METRICS, READ, OPERATE].map(|token| get(address, path, token));
@@ -103,12 +110,18 @@ fn each_role_may_use_its_paths() {
         (READ, "200"),
         (OPERATE, "200"),
     ] {
-        let line = first_line(address, "/events", token);
-        assert!(line.starts_with(&format!("HTTP/1.1 {expected} ")), "{line}");
+        for path in ["/events", "/api/monitor"] {
+            let line = first_line(address, path, token);
+            assert!(line.starts_with(&format!("HTTP/1.1 {expected} ")), "{line}");
+        }
+        let question = r#"{"user": null, "action": "read", "key": "k"}"#;
+        let answer = post(address, "/api/policy/check", token, question);
+        assert_eq!(answer.status.to_string(), expected);
     }
     for path in [
         "/api/delete",
         "/api/disconnect",
+        "/api/drain",
         "/api/reload",
         "/api/backup",
         "/api/log",

@@ -20,6 +20,7 @@ mod routing;
 mod sessions;
 mod slices;
 mod store;
+mod traces;
 mod transactions;
 mod users;
 mod wills;

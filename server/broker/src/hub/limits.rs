@@ -46,6 +46,8 @@ pub struct HubLimits {
     pub linger_ms: u64,
     /// Options of the audit trail.
     pub audit: AuditOptions,
+    /// Milliseconds from which on a request is slow, and is listed for operators.
+    pub slow_request_ms: u64,
 }
 
 impl Default for HubLimits {
@@ -69,6 +71,7 @@ impl Default for HubLimits {
             users: UserLimitsMap::default(),
             linger_ms: 1000,
             audit: AuditOptions::default(),
+            slow_request_ms: 10,
         }
     }
 }

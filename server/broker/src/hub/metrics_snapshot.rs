@@ -56,6 +56,7 @@ pub struct ResourceShortages {
 impl Hub {
     /// Sets the present time, in microseconds since any moment. Calls around turns and commits measure the requests.
     pub fn set_time_us(&mut self, now_us: u64) {
+        self.end_turn_traces(now_us);
         self.service.set_time_us(now_us);
     }
 

@@ -80,6 +80,7 @@ mod fanout;
 mod fanout_delivery;
 mod fanout_quantum;
 mod fanout_queue;
+mod hot_keys;
 pub mod inspect;
 pub mod inspect_clients;
 mod limit_usage;
@@ -99,6 +100,8 @@ mod reauthentication;
 mod refusal_log;
 mod reload;
 mod request;
+mod request_head;
+pub mod request_trace;
 mod session;
 mod small_map;
 mod subscribe;
@@ -110,6 +113,7 @@ mod verification;
 pub use broker::{BrokerConfig, BrokerError, BrokerMetrics, IdentityKey};
 pub use clock::ClockMetrics;
 pub use config::HubConfig;
+pub use hot_keys::HotKey;
 pub use limit_usage::LimitUsage;
 pub use limits::HubLimits;
 pub use metrics::HubMetrics;
@@ -230,6 +234,7 @@ pub struct Hub {
     /// The broker in front of the store, if there is one.
     broker: Option<Broker>,
     drain: Option<drain::Drain>,
+    tracer: request_trace::RequestTracer,
 }
 
 impl Hub {
@@ -277,6 +282,7 @@ impl Hub {
             line_limiter: LineLimiter::default(),
             clock_observation: clock::ClockObservation::default(),
             drain: None,
+            tracer: request_trace::RequestTracer::default(),
         }
     }
 
@@ -467,6 +473,7 @@ impl Hub {
 
     /// Releases the output that waited for the writes of all batches up to `sequence`, which are durable now.
     pub fn mark_durable(&mut self, sequence: u64) {
+        self.end_commit_traces(sequence);
         for waiter in self.service.mark_durable(sequence) {
             if waiter == broker::BROKER_WAITER {
                 self.mark_broker_dirty();

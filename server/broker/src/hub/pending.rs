@@ -76,6 +76,7 @@ impl Hub {
     /// Processes the outcomes that have arrived.
     pub(super) fn process_outcomes(&mut self, now: ClockReading) {
         while let Some((ticket, outcome)) = self.service.take_outcome() {
+            self.trace_outcome(ticket, &outcome);
             if let Some(request) = self.pending_requests.remove(&ticket) {
                 self.complete_pending(&request, &outcome, now);
             } else if let Some(outcome) = self.operator_requests.store_outcome(ticket, outcome) {

@@ -137,6 +137,7 @@ impl Hub {
             self.service.reject_next_change();
         }
         let reception = self.service.submit(&envelope, now);
+        self.trace_request(session, publish.payload_bytes(), &reception, now);
         let to = ReturnAddress {
             packet_id,
             response_topic,

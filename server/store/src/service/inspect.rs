@@ -76,6 +76,12 @@ impl Service {
         self.keyspace.prefix_quotas()
     }
 
+    /// Returns the [time](Self::set_time_us) with which requests are measured now, in microseconds; `None` if they are not measured.
+    #[inline]
+    pub fn measured_us(&self) -> Option<u64> {
+        self.meter.now_us()
+    }
+
     /// Returns the maximum number of watches of all clients.
     pub fn max_watches(&self) -> u64 {
         self.changes.watches.max()

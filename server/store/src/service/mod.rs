@@ -51,7 +51,7 @@ pub use watches::TOO_MANY_WATCHES;
 
 pub use commits::WaiterId;
 pub use request::{error_of, may_write};
-pub use request_meter::{RESULTS, RequestMetrics, Verb};
+pub use request_meter::{RESULTS, RequestMetrics, Verb, result_name};
 pub use retention::Retention;
 pub use retention::RetentionIndex;
 pub use skew_detector::{ClockSkew, SkewEvidence, TOLERANCE_MS};

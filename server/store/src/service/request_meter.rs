@@ -99,6 +99,11 @@ pub const RESULTS: [&str; 17] = [
     "unavailable",
 ];
 
+/// Returns the name of the result that metrics count for an outcome.
+pub fn result_name(outcome: &Outcome) -> &'static str {
+    RESULTS[result(outcome)]
+}
+
 fn result(outcome: &Outcome) -> usize {
     let error = match outcome {
         Outcome::Refused(NotExecutedReason::Expired) => return 3,
@@ -176,6 +181,11 @@ impl RequestMeter {
                 }
             }
         }
+    }
+
+    /// Returns the time that was last set, in microseconds.
+    pub(super) fn now_us(&self) -> Option<u64> {
+        self.now_us
     }
 
     /// Begins to measure a request; `None` if the time is not set.
