@@ -124,3 +124,36 @@ fn a_drained_server_is_not_ready_until_it_accepts_clients_again() {
     assert_eq!(exit_code(&fixture, &["health", "--ready"]), Some(0));
     assert_eq!(fixture.store.ok(["get", "k"]), "v");
 }
+
+#[test]
+fn large_brief_and_busy_keys_are_found() {
+    let fixture = AdminFixture::start();
+    for (key, value) in [("line1/a", "12345"), ("line1/b", "1"), ("top", "123")] {
+        fixture.store.ok(["set", key, value]);
+    }
+    let brief = ["set", "line2/brief", "12", "--px", "10m"];
+    fixture.store.ok(brief);
+    let largest = items(&fixture, &["bigkeys", "--limit", "2"]);
+    let sizes: Vec<&Value> = largest.iter().map(|item| &item["value_bytes"]).collect();
+    assert_eq!(sizes, [5, 3]);
+    let soonest = items(&fixture, &["ttl"]);
+    assert_eq!(soonest.len(), 1);
+    assert_eq!(soonest[0]["key"]["text"], "line2/brief");
+    items(&fixture, &["hotkeys"]);
+    items(&fixture, &["slowlog"]);
+}
+
+#[test]
+fn commands_of_clients_are_monitored() {
+    let fixture = AdminFixture::start();
+    let arguments = ["admin", "--json", "monitor", "--key", "a*", "--limit", "1"];
+    let mut monitor = Running::spawn(fixture.command(&arguments));
+    while monitor.child.try_wait().unwrap().is_none() {
+        fixture.store.ok(["set", "b", "v"]);
+        fixture.store.ok(["set", "a", "v"]);
+    }
+    let monitored = monitor.end();
+    assert_eq!(monitored.code, Some(0), "{monitored:?}");
+    assert_eq!(monitored.json()["key"]["text"], "a");
+    assert_eq!(monitored.json()["value"], Value::Null);
+}
