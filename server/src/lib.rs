@@ -19,15 +19,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod access_files;
 mod attached;
 mod available_memory;
 mod client_certificates;
 mod clock;
 pub mod config;
-mod config_error;
 mod driver;
-mod engines;
 mod error;
 mod heap;
 mod keyspace_loader;
@@ -38,8 +35,6 @@ mod running_server;
 mod server;
 mod server_control;
 mod server_handle;
-mod storage_config;
-pub mod tools;
 
 pub use available_memory::available_memory;
 pub use error::ServerError;
@@ -51,6 +46,7 @@ pub use server_handle::{ReloadError, ServerHandle};
 pub use statestored_admin::{Backup, ReloadReport, ServerStopped, SnapshotError};
 pub use statestored_link::single_threaded_runtime;
 pub use statestored_listeners::{AnonymousExposure, BoundAddress};
+pub use statestored_tools::{access_files, tools};
 
 /// The configuration of the HTTP port for operators.
 pub mod admin {
@@ -58,3 +54,5 @@ pub mod admin {
         AdminConfig, AdminConfigError, HttpAddress, HttpTokens, MetricNames, Token,
     };
 }
+
+use statestored_tools::{config_error, engines, storage_config};

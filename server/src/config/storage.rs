@@ -65,11 +65,7 @@ impl StorageOptions {
     }
 
     fn into_storage_config(self) -> Result<StorageConfig, ConfigError> {
-        let engine = EngineOptions {
-            storage: Some(self.storage.clone()),
-            etcd: self.etcd,
-            redis: self.redis,
-        };
+        let engine = EngineOptions::new(self.storage.clone(), self.etcd, self.redis);
         match (engine.into_config()?, &self.data_dir) {
             (Some(_), Some(_)) => return Err(ConfigError::SharedWithFolder),
             (Some(engine), None) => return Ok(engine),

@@ -4,11 +4,10 @@
 //! `docs/monitoring.md` lists them. Lines are limited by client, by address and in total, and the lines that were left
 //! out are counted. Keys are logged only if [`AuditOptions::logs_keys`] is set; values never are.
 mod end_reason;
-mod line_limiter;
 
 pub use end_reason::EndCounts;
 pub use end_reason::EndReason;
-pub use line_limiter::{LineKind, LineLimiter, OmittedLines};
+pub use statestored_common::line_limiter::{LineKind, LineLimiter, OmittedLines};
 
 use std::borrow::Cow;
 

@@ -2,13 +2,13 @@
 //!
 //! Each request leaves a trace of fixed size until its response may leave. Only a trace of a slow request, or one that a viewer selects, is
 //! made readable. Nothing is traced while requests are not measured.
-use super::hot_keys::{HotKey, HotKeys};
-use super::request_head::{ParsedHead, RequestHead, parse};
 use super::{Hub, SessionId};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
 use statestored_common::ClockReading;
 use statestored_store::keyspace::ByTicket;
+use statestored_store::service::hot_keys::{HotKey, HotKeys};
+use statestored_store::service::request_head::{ParsedHead, RequestHead, parse};
 use statestored_store::service::{Outcome, RequestProgress, Ticket, result_name};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,28 +23,30 @@ const VERBS: [(&[u8], &str); 9] = [
 
 /// The first bytes of a payload.
 #[derive(Debug, Clone)]
-pub(super) struct RequestHead {
+pub struct RequestHead {
     inline: [u8; INLINE_BYTES],
     /// More of it, for viewers.
     viewed: Option<Bytes>,
     payload_bytes: usize,
 }
 
-/// What the beginning of a payload says.
+/// The contents of the beginning of a payload.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ParsedHead<'a> {
-    pub(super) verb: &'static str,
+pub struct ParsedHead<'a> {
+    /// Verb in lower case; `invalid` if it is no request.
+    pub verb: &'static str,
     /// First key or pattern, as much of it as was kept.
-    pub(super) key: Option<&'a [u8]>,
+    pub key: Option<&'a [u8]>,
     /// Bytes of the value of a SET.
-    pub(super) value_bytes: Option<usize>,
+    pub value_bytes: Option<usize>,
     /// Value of a SET, as much of it as was kept.
-    pub(super) value: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
 }
 
 impl RequestHead {
     /// Keeps the beginning of a payload, and more of it for viewers.
-    pub(super) fn new(payload: &[u8], is_viewed: bool) -> Self {
+    #[inline]
+    pub fn new(payload: &[u8], is_viewed: bool) -> Self {
         let mut inline = [0; INLINE_BYTES];
         let kept = payload.len().min(INLINE_BYTES);
         inline[..kept].copy_from_slice(&payload[..kept]);
@@ -57,7 +59,8 @@ impl RequestHead {
         }
     }
 
-    pub(super) fn parse(&self) -> ParsedHead<'_> {
+    /// Reads the kept bytes.
+    pub fn parse(&self) -> ParsedHead<'_> {
         match &self.viewed {
             Some(viewed) => parse(viewed),
             None => parse(&self.inline[..self.payload_bytes.min(INLINE_BYTES)]),
@@ -66,7 +69,7 @@ impl RequestHead {
 }
 
 /// Reads the beginning of an array of bulk strings, which may be cut off anywhere.
-pub(super) fn parse(head: &[u8]) -> ParsedHead<'_> {
+pub fn parse(head: &[u8]) -> ParsedHead<'_> {
     let mut parsed = ParsedHead {
         verb: "invalid",
         key: None,

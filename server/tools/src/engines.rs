@@ -5,24 +5,27 @@ use std::error::Error;
 use std::sync::Arc;
 
 /// Clock of a backup: the highest version of all its changes.
-type BackupClock = Option<(u64, u64)>;
+pub type BackupClock = Option<(u64, u64)>;
 
 /// The reason why an engine cannot be used.
-type EngineError = Box<dyn Error + Send + Sync>;
+pub type EngineError = Box<dyn Error + Send + Sync>;
 
 /// An engine, connected.
-pub(crate) struct OpenedEngine {
-    pub(crate) link: ThreadLink,
-    pub(crate) snapshots: Arc<dyn SnapshotSource>,
+#[derive(Debug)]
+pub struct OpenedEngine {
+    /// Link to the engine.
+    pub link: ThreadLink,
+    /// Source of its backups.
+    pub snapshots: Arc<dyn SnapshotSource>,
 }
 
 /// Returns an error if this program was built without etcd.
-pub(crate) fn require_etcd() -> Result<(), String> {
+pub fn require_etcd() -> Result<(), String> {
     require(cfg!(feature = "etcd"), "etcd")
 }
 
 /// Returns an error if this program was built without Redis.
-pub(crate) fn require_redis() -> Result<(), String> {
+pub fn require_redis() -> Result<(), String> {
     require(cfg!(feature = "redis"), "redis")
 }
 
@@ -45,7 +48,7 @@ fn not_built(engine: &str) -> String {
     not(feature = "etcd"),
     expect(clippy::unused_async, reason = "the caller awaits it in every build")
 )]
-pub(crate) async fn open_etcd(config: EtcdConfig) -> Result<OpenedEngine, EngineError> {
+pub async fn open_etcd(config: EtcdConfig) -> Result<OpenedEngine, EngineError> {
     #[cfg(feature = "etcd")]
     {
         let link = statestored_etcd::connect(config.clone()).await?;
@@ -66,7 +69,7 @@ pub(crate) async fn open_etcd(config: EtcdConfig) -> Result<OpenedEngine, Engine
 }
 
 /// Fills an empty prefix of etcd with the records that `fill` passes. Returns the name of the engine.
-pub(crate) fn restore_etcd(
+pub fn restore_etcd(
     config: &EtcdConfig,
     fill: impl FnOnce(&mut dyn RecordReceiver) -> Result<BackupClock, StorageError>,
 ) -> Result<String, StorageError> {
@@ -86,7 +89,7 @@ pub(crate) fn restore_etcd(
     not(feature = "redis"),
     expect(clippy::unused_async, reason = "the caller awaits it in every build")
 )]
-pub(crate) async fn open_redis(config: RedisConfig) -> Result<OpenedEngine, EngineError> {
+pub async fn open_redis(config: RedisConfig) -> Result<OpenedEngine, EngineError> {
     #[cfg(feature = "redis")]
     {
         let link = statestored_redis::connect(config.clone()).await?;
@@ -107,7 +110,7 @@ pub(crate) async fn open_redis(config: RedisConfig) -> Result<OpenedEngine, Engi
 }
 
 /// Fills an empty prefix of Redis with the records that `fill` passes. Returns the name of the engine.
-pub(crate) fn restore_redis(
+pub fn restore_redis(
     config: &RedisConfig,
     fill: impl FnOnce(&mut dyn RecordReceiver) -> Result<BackupClock, StorageError>,
 ) -> Result<String, StorageError> {

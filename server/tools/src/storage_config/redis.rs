@@ -13,7 +13,7 @@ const PREFIX: &str = "statestore";
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
-pub(crate) struct RedisOptions {
+pub struct RedisOptions {
     /// File with the certificate authorities of Redis, in PEM, for rediss [default: those of the system]
     #[arg(long, value_name = "FILE")]
     redis_ca: Option<PathBuf>,
@@ -39,9 +39,9 @@ pub(crate) struct RedisOptions {
     redis_replicas: u32,
 }
 
-/// Settings in a URL.
+/// Settings in the URL of a Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RedisUrl {
+pub struct RedisUrl {
     addresses: Vec<(String, u16)>,
     master: Option<String>,
     database: u32,

@@ -1,4 +1,4 @@
-//! Limits of lines about clients: no client fills the log, or hides what others do.
+//! Limits of log lines about clients: no client fills the log, or hides what others do.
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -30,7 +30,8 @@ pub enum LineKind {
 /// Lines about one client that were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OmittedLines {
-    pub(crate) kind: LineKind,
+    /// Subject of the lines.
+    pub kind: LineKind,
     /// Client id, or address if no client id is known; `None` for all sources that are not named.
     pub source: Option<String>,
     /// Number of lines.
@@ -118,7 +119,7 @@ impl LineLimiter {
     }
 
     /// When a [report](Self::take_report) is due, in milliseconds.
-    pub(crate) fn next_ms(&self) -> Option<u64> {
+    pub fn next_ms(&self) -> Option<u64> {
         self.report_ms
     }
 

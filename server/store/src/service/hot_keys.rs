@@ -27,7 +27,7 @@ struct Sketch(Vec<(Vec<u8>, u64)>);
 
 /// The counters of the present period, and of the one before it.
 #[derive(Debug)]
-pub(super) struct HotKeys {
+pub struct HotKeys {
     current: Sketch,
     previous: Sketch,
     period: u64,
@@ -70,7 +70,7 @@ impl Sketch {
 impl HotKeys {
     /// Returns whether the next request is to be counted.
     #[inline]
-    pub(super) fn samples_next(&mut self) -> bool {
+    pub fn samples_next(&mut self) -> bool {
         self.countdown -= 1;
         if self.countdown > 0 {
             return false;
@@ -86,7 +86,7 @@ impl HotKeys {
 
     /// Counts a request for a key.
     #[cold]
-    pub(super) fn count(&mut self, key: &[u8], now_ms: u64) {
+    pub fn count(&mut self, key: &[u8], now_ms: u64) {
         self.begin_period(now_ms);
         self.current.count(&key[..key.len().min(MAX_KEY_BYTES)]);
     }
@@ -103,7 +103,7 @@ impl HotKeys {
     }
 
     /// Returns the keys with most requests, the highest number first.
-    pub(super) fn list(&mut self, now_ms: u64) -> Vec<HotKey> {
+    pub fn list(&mut self, now_ms: u64) -> Vec<HotKey> {
         self.begin_period(now_ms);
         let (current, previous) = (&self.current, &self.previous);
         let only_before = previous.0.iter().filter(|(key, _)| current.of(key) == 0);

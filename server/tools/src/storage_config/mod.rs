@@ -2,20 +2,17 @@
 mod etcd;
 mod redis;
 
-pub(crate) use etcd::EtcdOptions;
-pub(crate) use redis::RedisOptions;
+pub use etcd::{EtcdOptions, EtcdUrl};
+pub use redis::{RedisOptions, RedisUrl};
 
 use crate::config_error::ConfigError;
 use crate::engines;
 use clap::Args;
-use etcd::EtcdUrl;
-use redis::RedisUrl;
 use statestored_link::{EtcdConfig, RedisConfig};
 use std::path::PathBuf;
 
 /// Storage of the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum StorageConfig {
     /// In memory, until the process ends.
     Memory,
@@ -29,29 +26,38 @@ pub enum StorageConfig {
 
 impl StorageConfig {
     /// Returns whether this server alone has the entries.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         matches!(self, Self::Memory | Self::Durable(_))
     }
 }
 
 /// Options of a shared engine, for tools.
 #[derive(Debug, Args)]
-pub(crate) struct EngineOptions {
+pub struct EngineOptions {
     /// Shared storage to fill: `etcd://HOST:PORT[,HOST:PORT…][/PREFIX]` or
     /// `redis://HOST:PORT[,HOST:PORT…][/DATABASE][?prefix=PREFIX]`, with a prefix that has no keys
     #[arg(long, value_name = "URL", value_parser = parse_engine)]
-    pub(crate) storage: Option<StorageKind>,
+    storage: Option<StorageKind>,
 
     #[command(flatten)]
-    pub(crate) etcd: EtcdOptions,
+    etcd: EtcdOptions,
 
     #[command(flatten)]
-    pub(crate) redis: RedisOptions,
+    redis: RedisOptions,
 }
 
 impl EngineOptions {
+    /// Creates the options of a storage.
+    pub fn new(storage: StorageKind, etcd: EtcdOptions, redis: RedisOptions) -> Self {
+        Self {
+            storage: Some(storage),
+            etcd,
+            redis,
+        }
+    }
+
     /// Returns the storage; `None` if it is not in an engine.
-    pub(crate) fn into_config(self) -> Result<Option<StorageConfig>, ConfigError> {
+    pub fn into_config(self) -> Result<Option<StorageConfig>, ConfigError> {
         let (etcd, redis) = match self.storage {
             Some(StorageKind::Etcd(url)) => (Some(url), None),
             Some(StorageKind::Redis(url)) => (None, Some(url)),
@@ -70,15 +76,19 @@ fn parse_engine(text: &str) -> Result<StorageKind, String> {
 
 /// Value of `--storage`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StorageKind {
+pub enum StorageKind {
+    /// On disk.
     Durable,
+    /// In memory.
     Memory,
+    /// In an etcd.
     Etcd(EtcdUrl),
+    /// In a Redis or Valkey.
     Redis(RedisUrl),
 }
 
 /// Parses the value of `--storage` of a server.
-pub(crate) fn parse_kind(text: &str) -> Result<StorageKind, String> {
+pub fn parse_kind(text: &str) -> Result<StorageKind, String> {
     match text {
         "durable" => Ok(StorageKind::Durable),
         "memory" => Ok(StorageKind::Memory),

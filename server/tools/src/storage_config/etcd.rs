@@ -18,7 +18,7 @@ const HISTORY: Duration = Duration::from_secs(3_600);
     clippy::struct_field_names,
     reason = "they are the names of the options"
 )]
-pub(crate) struct EtcdOptions {
+pub struct EtcdOptions {
     /// File with the certificate authorities of etcd, in PEM, for etcds [default: those of the system]
     #[arg(long, value_name = "FILE")]
     etcd_ca: Option<PathBuf>,
@@ -44,9 +44,9 @@ pub(crate) struct EtcdOptions {
     etcd_password_file: Option<PathBuf>,
 }
 
-/// Settings in a URL.
+/// Settings in the URL of an etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EtcdUrl {
+pub struct EtcdUrl {
     members: Vec<String>,
     prefix: String,
     has_tls: bool,
