@@ -36,12 +36,16 @@ class Authority:
         )
         openssl("req", "-x509", *KEY, "-keyout", folder / "ca.key", "-out", self.ca, "-days", 2, "-subj", "/CN=authority")
 
-    def issue(self, name):
-        """The files of a new certificate with this common name, and of its key."""
+    def issue(self, name, *dates):
+        """The files of a new certificate with this common name, and of its key; ``dates`` are those of ``openssl ca``."""
         certificate, key, request = (self.folder / f"{name}.{kind}" for kind in ("pem", "key", "csr"))
         openssl("req", "-new", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-        self._ca("-batch", "-notext", "-in", request, "-out", certificate, "-extensions", "end")
+        self._ca("-batch", "-notext", "-in", request, "-out", certificate, "-extensions", "end", *dates)
         return certificate, key
+
+    def issue_expired(self, name):
+        """The same for a certificate that has expired."""
+        return self.issue(name, "-startdate", "20200101000000Z", "-enddate", "20200102000000Z")
 
     def revoke(self, certificate):
         """Revokes it, and writes the list anew."""

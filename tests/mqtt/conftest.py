@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.register_assert_rewrite("local_options", "access_options", "engine_options", "option_group")
+pytest.register_assert_rewrite("local_options", "access_options", "engine_options", "option_group", "drill")
 
 import broker
 import engine
@@ -18,7 +18,9 @@ from wire import Connection
 collect_ignore = ["test_recordings.py" if engine.STORAGE in ("etcd", "redis") else "test_engines.py"]
 # These start servers over each storage by themselves.
 if engine.STORAGE != "memory":
-    collect_ignore += ["test_options.py", "test_reload.py", "test_metrics.py"]
+    collect_ignore += ["test_options.py", "test_reload.py", "test_metrics.py", "test_drills.py"]
+if engine.STORAGE != "etcd":
+    collect_ignore.append("test_engine_drills.py")
 
 
 def pytest_collection_modifyitems(items):

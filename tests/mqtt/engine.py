@@ -48,12 +48,20 @@ class _Engine:
         raise RuntimeError(f"{self.name} does not start: is it installed (Debian: {self.package})?")
 
     def _starts(self):
+        self.spawn()
+        return self.listens()
+
+    def spawn(self):
+        """Starts the process."""
         self.process = subprocess.Popen(
             [*self.command(), *self.arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    def listens(self):
+        """Waits until it listens; False if the process ends."""
         end = time.monotonic() + HANG_TIMEOUT
         while self.process.poll() is None:
             if _listens(self.port):
@@ -62,9 +70,17 @@ class _Engine:
             time.sleep(0.02)  # it does not say when it does
         return False
 
-    def end(self):
+    def kill(self):
+        """Kills the process; its folder stays."""
         self.process.kill()
         self.process.wait()
+
+    def restart(self):
+        """Starts it again at the same port and folder."""
+        assert self._starts(), f"{self.name} does not start again"
+
+    def end(self):
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
