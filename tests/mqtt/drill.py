@@ -51,6 +51,12 @@ class Drilled(Served):
         """Waits for a line with all of these."""
         self.within(seconds, f"the log has {texts}", lambda: any(all(text in line for text in texts) for line in self.log().splitlines()))
 
+    def audits(self, seconds, event, **fields):
+        """Waits for a line in the log, and in the audit trail of the page and of ``statestore admin audit``."""
+        self.logs(seconds, f'event="{event}"', *(f'{name}="{value}"' for name, value in fields.items()))
+        trail = self.api(f"audit?event={event}")["items"]
+        assert any(all(it["fields"].get(name) == value for name, value in fields.items()) for it in trail)
+
     def shows(self, seconds, name, value):
         """Waits for a metric."""
         self.within(seconds, f"{name} is {value}", lambda: self.metric(f"statestored_{name}") == value)

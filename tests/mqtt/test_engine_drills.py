@@ -41,8 +41,7 @@ class Members:
         self.members = [Member(number, ports) for number in range(3)]
         for member in self.members:
             member.spawn()
-        for member in self.members:
-            member.listens()
+        assert all(member.listens() for member in self.members)
 
     def storage(self, prefix):
         return f"etcd://{','.join(f'127.0.0.1:{member.port}' for member in self.members)}/{prefix}"
