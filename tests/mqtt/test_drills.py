@@ -122,7 +122,7 @@ def test_a_clock_that_is_ahead(drill, disk, users):
     server.logs(SOON, "WARN", "versions of entries are ahead of this machine's clock")
     server.logs(SOON, "WARN", "the wall clock of this machine was set")
     server.shows(SOON, 'clock_suspect{direction="ahead"}', 0)
-    assert server.metric("statestored_clock_steps_total") == 1
+    assert server.metric("statestored_clock_steps_total") >= 1
 
 
 def test_an_expired_certificate_of_the_server(drill, tmp_path):
