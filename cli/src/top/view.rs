@@ -116,13 +116,18 @@ pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
 }
 
 fn state(now: &Value) -> String {
-    let reasons = now["reasons"].as_array().map_or(&[][..], Vec::as_slice);
-    if reasons.is_empty() {
-        return "ready".into();
+    let texts = |list: &Value| {
+        let items = list.as_array().map_or(&[][..], Vec::as_slice);
+        let texts = items.iter().filter_map(|item| item["text"].as_str());
+        let texts: Vec<String> = texts.map(|text| escape(text.as_bytes())).collect();
+        texts.join("; ")
+    };
+    let (reasons, warnings) = (texts(&now["reasons"]), texts(&now["warnings"]));
+    match (&*reasons, &*warnings) {
+        ("", "") => "ready".into(),
+        ("", warnings) => format!("ready, but {warnings}"),
+        (reasons, _) => format!("not ready: {reasons}"),
     }
-    let texts = reasons.iter().filter_map(|reason| reason["text"].as_str());
-    let texts: Vec<String> = texts.map(|text| escape(text.as_bytes())).collect();
-    format!("not ready: {}", texts.join("; "))
 }
 
 fn number(value: &Value) -> f64 {
@@ -196,5 +201,25 @@ mod tests {
         assert!(lines[0].contains("ready") && !lines[0].contains('\u{1b}'));
         let get = lines.iter().find(|line| line.starts_with("get")).unwrap();
         assert!(get.ends_with('-'), "{get}");
+    }
+
+    #[test]
+    fn the_state_names_reasons_and_warnings() {
+        let now =
+            |reasons: Value, warnings: Value| json!({ "reasons": reasons, "warnings": warnings });
+        let item = |text: &str| json!([{ "code": "code", "text": text }]);
+        for (now, expected) in [
+            (now(json!([]), json!([])), "ready"),
+            (
+                now(json!([]), item("the clock is behind")),
+                "ready, but the clock is behind",
+            ),
+            (
+                now(item("the server is loading"), item("the clock is behind")),
+                "not ready: the server is loading",
+            ),
+        ] {
+            assert_eq!(state(&now), expected);
+        }
     }
 }

@@ -114,11 +114,11 @@ const EXPIRY_WARNING_S: i64 = 14 * 24 * 3600;
 
 const CERTIFICATE_EXPIRED: Reason = Reason {
     code: "certificate_expired",
-    text: "the certificate of the listeners has expired: clients do not trust it",
+    text: "a certificate of the listeners or of this port has expired: clients do not trust it",
 };
 const CERTIFICATE_EXPIRES: Reason = Reason {
     code: "certificate_expires",
-    text: "the certificate of the listeners expires within 14 days: renew it",
+    text: "a certificate of the listeners or of this port expires within 14 days: renew it",
 };
 
 /// Returns whether several independent clients give the sign that the clock is wrong.
@@ -204,7 +204,7 @@ impl AppState {
     /// Returns the warnings of a server that is ready for clients.
     pub(super) fn warnings(&self, metrics: &MetricsSnapshot) -> Vec<Reason> {
         let mut warnings = Reason::warnings(metrics);
-        warnings.extend(match self.tls_status.listener_seconds_left() {
+        warnings.extend(match self.tls_status.seconds_left() {
             Some(..=0) => Some(CERTIFICATE_EXPIRED),
             Some(..EXPIRY_WARNING_S) => Some(CERTIFICATE_EXPIRES),
             _ => None,

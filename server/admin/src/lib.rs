@@ -201,6 +201,7 @@ impl AdminListener {
             tokens: self.config.tokens.clone(),
             tls: self.tls.clone(),
         };
+        let tls_status = tls_status.with_http_port(&self.addresses, self.tls.clone());
         let (stage, stages) = watch::channel(ServerState::Loading);
         let runtime = single_threaded_runtime()?;
         let run = move || {

@@ -13,10 +13,8 @@ impl AppState {
             Gauge,
             "When the certificate of a listener, or towards an engine or broker, expires, since the Unix epoch.",
         );
-        if let Some(expiry_s) = status.listener_expiry_s() {
-            for listener in &status.listeners {
-                text.sample(&[("listener", listener.as_str())], expiry_s);
-            }
+        for (listener, expiry_s) in status.expiries() {
+            text.sample(&[("listener", listener)], expiry_s);
         }
         for (peer, expiry_s) in self.client_certificate_expiries().await {
             text.sample(&[("listener", peer)], expiry_s);

@@ -1,5 +1,6 @@
 //! Certificates that this server presents, and TLS handshakes that failed.
 use statestored_listeners::{ActiveTls, BoundAddress, TlsFailureCounts};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct TlsStatus {
     tls: ActiveTls,
     /// Listeners with TLS, as in `--listen`.
-    pub(super) listeners: Vec<String>,
+    listeners: Vec<String>,
+    /// Addresses of the HTTP port, if it has TLS, and its certificate.
+    http_port: Option<(Vec<String>, ActiveTls)>,
     /// Files with certificates that this server presents as a client, by the peer.
     pub(super) client_certificates: Vec<(&'static str, PathBuf)>,
     pub(super) failures: TlsFailureCounts,
@@ -21,6 +24,7 @@ impl TlsStatus {
         Self {
             tls,
             listeners: listeners.map(BoundAddress::to_string).collect(),
+            http_port: None,
             client_certificates: Vec::new(),
             failures,
         }
@@ -36,17 +40,35 @@ impl TlsStatus {
         self
     }
 
-    /// Returns the time at which the certificate of the listeners expires, in seconds since 1970; `None` without TLS.
-    pub(super) fn listener_expiry_s(&self) -> Option<i64> {
-        if self.listeners.is_empty() {
-            return None;
-        }
-        self.tls.get()?.expiry_s()
+    /// Adds the certificate of the HTTP port, if it has TLS.
+    pub(super) fn with_http_port(
+        mut self,
+        addresses: &[SocketAddr],
+        tls: Option<ActiveTls>,
+    ) -> Self {
+        self.http_port = tls.map(|tls| {
+            let names = addresses.iter().map(|address| format!("https://{address}"));
+            (names.collect(), tls)
+        });
+        self
     }
 
-    /// Returns the seconds until the certificate of the listeners expires, negative ones after it; `None` without TLS.
-    pub(super) fn listener_seconds_left(&self) -> Option<i64> {
-        Some(self.listener_expiry_s()?.saturating_sub(now_s()))
+    /// Returns the listeners with TLS, the HTTP port included, with the time at which their certificate expires, in seconds since 1970.
+    pub(super) fn expiries(&self) -> Vec<(&str, i64)> {
+        let expiry_s = |tls: &ActiveTls| tls.get()?.expiry_s();
+        let http_port = self.http_port.iter().map(|(names, tls)| (names, tls));
+        let groups = std::iter::once((&self.listeners, &self.tls)).chain(http_port);
+        groups
+            .filter_map(|(names, tls)| Some((names, expiry_s(tls)?)))
+            .flat_map(|(names, expiry_s)| names.iter().map(move |name| (&**name, expiry_s)))
+            .collect()
+    }
+
+    /// Returns the seconds until the first certificate of a listener expires, negative ones after it; `None` without TLS.
+    pub(super) fn seconds_left(&self) -> Option<i64> {
+        let expiries = self.expiries();
+        let first = expiries.iter().map(|(_, expiry_s)| *expiry_s).min()?;
+        Some(first.saturating_sub(now_s()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Number of connections that the HTTP port serves at a time.
 const MAX_CONNECTIONS: usize = 64;
@@ -34,8 +35,12 @@ fn https_address(daemon: &Daemon) -> SocketAddr {
 
 /// The response to a request with these further lines; empty if the server refuses the connection.
 fn ask(stream: &mut TlsStream, lines: &str) -> String {
+    get(stream, "/healthz", lines)
+}
+
+fn get(stream: &mut TlsStream, path: &str, lines: &str) -> String {
     let request =
-        format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n");
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n");
     // A refused client may learn of it when it writes, or when it reads.
     let _ = stream.write_all(request.as_bytes());
     String::from_utf8(until_closed(stream)).unwrap()
@@ -198,6 +203,27 @@ fn an_expired_certificate_is_reported() {
     let (mut daemon, _) = start(&files, &[]);
     let line = daemon.log_line("has expired");
     assert!(line.contains("ended.crt"), "{line}");
+}
+
+#[test]
+fn the_expiry_of_the_certificate_is_a_metric_and_a_warning() {
+    let mut files = TlsFixture::new();
+    let expiry = UNIX_EPOCH.elapsed().unwrap().as_secs() + 13 * 24 * 3600;
+    let ending = files.authority.issue_with("server", |params| {
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expiry);
+    });
+    (files.tls.certificate, files.tls.key) = ending.write(files.folder.path(), "ending");
+    let (_daemon, address) = start(&files, &[]);
+    let config = Arc::new(files.client(None, &[]));
+    let ready = get(&mut encrypt(address, &config), "/readyz", "");
+    assert!(
+        ready.contains("\r\n\r\nready\ncertificate_expires: "),
+        "{ready}"
+    );
+    let metrics = get(&mut encrypt(address, &config), "/metrics", "");
+    let name = "statestored_certificate_expiry_timestamp_seconds";
+    let sample = format!("{name}{{listener=\"https://{address}\"}} {expiry}\n");
+    assert!(metrics.contains(&sample), "{metrics}");
 }
 
 #[test]

@@ -95,10 +95,10 @@ function valuePart(entry, chosen, onchoice) {
     const note = (text) => element("p", { class: "warned" }, text);
     const parts = {
       hex: () => [block(hexDump(value.hex))],
-      text: () => (value.text === null ? [note("The value is no text. It is shown in hexadecimal."), block(hexDump(value.hex))] : [block(value.text)]),
+      text: () => (value.text === null ? [note("The value is not text. It is shown in hexadecimal."), block(hexDump(value.hex))] : [block(value.text)]),
       json() {
         if (entry.is_truncated) return [note("The JSON is truncated, so it is shown as text."), block(value.text ?? hexDump(value.hex))];
-        if (parsed === undefined) return [note("The value is no JSON."), block(value.text ?? hexDump(value.hex))];
+        if (parsed === undefined) return [note("The value is not JSON."), block(value.text ?? hexDump(value.hex))];
         return [jsonTree(parsed)];
       },
     }[select.value]();
@@ -150,7 +150,7 @@ function askSet(key, entry, done) {
       `${entry ? "Replaces the value of" : "Creates"} ${name}. Clients that watch the key are notified.`,
       entry ? versionText(entry.version) : "It happens only if the key is still absent.",
       entry?.is_truncated ? "The value is longer than what is shown: you replace all of it." : "",
-      isText ? "" : "Write hexadecimal digits: the value is no plain text.",
+      isText ? "" : "Write hexadecimal digits: the value is not plain text.",
     ].filter(Boolean),
     fields: [
       { name: "value", title: isText ? "Value" : "Value in hexadecimal", kind: "area", value },
@@ -161,7 +161,7 @@ function askSet(key, entry, done) {
     async work(fields) {
       const written = fields.value.replace(/\r\n/g, "\n");
       const digits = written.replace(/\s/g, "");
-      if (!isText && !isHex(digits)) throw new Error("these are no hexadecimal digits, two for each byte");
+      if (!isText && !isHex(digits)) throw new Error("these are not hexadecimal digits, two for each byte");
       const { version } = await post("/api/set", {
         hex: key.hex,
         ...(isText ? { value: written } : { value_hex: digits }),
