@@ -1,4 +1,6 @@
 //! The last logged message, so that an event which happens ten times a second is not logged ten times a second.
+//!
+//! Messages that differ only in numbers are the same event: errors of TLS, for instance, contain the time of the handshake.
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The last logged message, shared by all clones.
@@ -8,10 +10,11 @@ pub struct LogDeduplicator(Arc<Mutex<Option<String>>>);
 impl LogDeduplicator {
     /// Returns whether the last message was another one, or there was none. The text becomes the last message.
     pub fn is_new(&self, text: &str) -> bool {
+        let event = without_numbers(text);
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = last.as_deref() != Some(text);
+        let is_new = last.as_deref() != Some(&event);
         if is_new {
-            *last = Some(text.to_owned());
+            *last = Some(event);
         }
         is_new
     }
@@ -20,6 +23,10 @@ impl LogDeduplicator {
     pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|char| !char.is_ascii_digit()).collect()
 }
 
 #[cfg(test)]
@@ -33,7 +40,10 @@ mod tests {
         assert!(!log_deduplicator.clone().is_new("a"));
         assert!(log_deduplicator.is_new("b"));
         assert!(log_deduplicator.is_new("a"));
+        assert!(!log_deduplicator.is_new("a"));
         log_deduplicator.forget();
         assert!(log_deduplicator.is_new("a"));
+        assert!(log_deduplicator.is_new("expired: verified at 1764441000"));
+        assert!(!log_deduplicator.is_new("expired: verified at 1764441002"));
     }
 }
