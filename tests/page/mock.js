@@ -26,7 +26,7 @@ export class Mock {
   // Items of a page of prefixes.
   prefixPage = 200;
   entries = new Map();
-  #streams = new Map([["/events", new Set()], ["/api/live", new Set()], ["/api/monitor", new Set()]]);
+  #streams = new Map([["/events", new Set()], ["/api/monitor", new Set()]]);
   #clock = 1;
   #total = 100;
 
@@ -52,7 +52,6 @@ export class Mock {
     const hex = Buffer.from(key).toString("hex");
     const entry = { value: Buffer.from(value), version: `v${(this.#clock += 1)}`, changed_ms: Date.now() - 60e3, expires_in_ms: null, fence: null, ...more };
     this.entries.set(hex, entry);
-    this.#send("/api/live", { event: "set", key: keyOf(hex), version: entry.version, value_bytes: entry.value.length, value: keyOf(entry.value.toString("hex")) });
     return entry;
   }
 

@@ -21,7 +21,7 @@ const VIEWS = [
   ["#/cluster/policy?user=a&action=read&name=line1", "Allowed"], ["#/cluster/actions", "Drain"],
 ];
 
-const API = ["/api/history", "/api/limits", "/api/prefixes", "/api/live", "/api/keys", "/api/key", "/api/locks", "/api/connections", "/api/sessions", "/api/client",
+const API = ["/api/history", "/api/limits", "/api/prefixes", "/api/keys", "/api/key", "/api/locks", "/api/connections", "/api/sessions", "/api/client",
   "/api/refusals", "/api/audit", "/api/slowlog", "/api/hotkeys", "/api/bigkeys", "/api/ttl", "/api/monitor", "/api/config", "/api/log", "/api/policy/check"];
 
 let browser;

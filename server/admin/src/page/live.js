@@ -1,5 +1,5 @@
-// Changes of a key or of a pattern: by /api/live, else by polling. What was seen is kept until the page is closed.
-import { events, get, MissingPath, pause, Rejection, withQuery } from "./api.js";
+// Changes of a key or of a pattern, by polling. What was seen is kept until the page is closed.
+import { get, pause, withQuery } from "./api.js";
 import { named, percentEncoded } from "./format.js";
 
 const POLL_MS = 2000;
@@ -28,25 +28,14 @@ export function keepSeen(hex, change) {
 
 // Follows the changes of {key: hex} or {match: pattern} until the signal aborts. `onmode` gets a text about how they are found.
 export async function follow({ key, match }, { signal, onchange, onmode }) {
-  const path = key === undefined ? withQuery("/api/live", { match }) : `/api/live?key=${percentEncoded(key)}`;
-  let canStream = true;
   const poll = key === undefined ? pollPattern(match) : pollKey(key);
   while (!signal.aborted) {
     try {
-      if (canStream) {
-        onmode("live", false);
-        for await (const change of events(path, signal)) onchange(change);
-      } else {
-        const [changes, mode] = await poll(signal);
-        onmode(mode, false);
-        changes.forEach(onchange);
-      }
+      const [changes, mode] = await poll(signal);
+      onmode(mode, false);
+      changes.forEach(onchange);
     } catch (error) {
       if (signal.aborted) return;
-      if (canStream && (error instanceof MissingPath || error instanceof Rejection)) {
-        canStream = false;
-        continue;
-      }
       onmode(`no changes: ${error.message}`, true);
     }
     await pause(POLL_MS, signal).catch(() => {});
