@@ -28,6 +28,7 @@ declare -A needs_called=(
   [promtool]="promtool (Debian: prometheus)"
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
+  [systemd-analyze]="systemd-analyze (Debian: systemd)"
   [jdk]="a JDK, 17 or newer (Debian: default-jdk-headless)"
   [mvn]="Maven (Debian: maven)"
 )
@@ -40,7 +41,7 @@ declare -A debian_packages=(
   [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
-  [readelf]=binutils [redis-server]=redis-server [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
+  [readelf]=binutils [redis-server]=redis-server [systemd-analyze]=systemd [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )
 
 # has NEED: whether this machine has it.
