@@ -143,7 +143,7 @@ class Audit(Group):
     refused = 200
 
     def options(self):
-        return {"audit-keys": True, "audit-rate": 1, "max-keys": 1, "slow-request": 0}
+        return {"audit-keys": True, "audit-rate": 1, "max-keys": 1, "slow-request": "0ms"}
 
     def _is_refused(self):
         """Sends requests that are refused. Returns their record, and the number of lines about them in the log."""

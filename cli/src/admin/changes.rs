@@ -4,7 +4,8 @@ use super::{
     document,
 };
 use crate::{
-    escape::escape, exit::Exit, failure::Failure, global_options::GlobalOptions, key, message,
+    duration::parse_seconds, escape::escape, exit::Exit, failure::Failure,
+    global_options::GlobalOptions, key, message,
 };
 use clap::Args;
 use hyper::StatusCode;
@@ -140,21 +141,21 @@ pub(super) struct Drain {
     /// Accept clients again
     #[arg(long)]
     off: bool,
-    /// Disconnect the clients over this time [default: 10]
-    #[arg(long, value_name = "SECONDS", conflicts_with = "off")]
-    seconds: Option<u64>,
+    /// Disconnect the clients over this time [default: 10s]
+    #[arg(long, value_name = "DURATION", conflicts_with = "off", value_parser = parse_seconds)]
+    over: Option<u64>,
 }
 
 const DRAIN_EXAMPLES: &str = "\
 Examples:
-  statestore admin drain --seconds 60
+  statestore admin drain --over 60s
   statestore admin connections --limit 1     empty when all clients are gone
   statestore admin drain --off";
 
 impl Drain {
     pub(super) async fn run(self, api: Api<'_>, global: &GlobalOptions) -> Result<Exit, Failure> {
         let mut request = json!({ "on": !self.off });
-        if let Some(seconds) = self.seconds {
+        if let Some(seconds) = self.over {
             request["seconds"] = seconds.into();
         }
         let answer = api.post("/api/drain", &request).await?;

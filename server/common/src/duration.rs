@@ -1,23 +1,15 @@
 //! Parsing of durations in options.
 
-const UNITS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-
 /// Parses a duration from `MIN` to `MAX` seconds: a number of seconds, or a number with a unit, such as `15m`. Returns seconds.
 ///
 /// # Errors
 /// The expected form, or the bounds.
 pub fn parse_seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<u64, String> {
-    let with_unit = UNITS
-        .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), *seconds)));
-    let (digits, unit_seconds) = with_unit.unwrap_or((text, 1));
-    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return Err("expected a duration such as 90 (seconds), 90s, 15m, 2h or 1d".into());
-    }
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit_seconds))
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let seconds = parse(text, &units).map_err(|InvalidForm| {
+        "expected a duration such as 90 (seconds), 90s, 15m, 2h or 1d".to_owned()
+    })?;
+    seconds
         .filter(|seconds| (MIN..=MAX).contains(seconds))
         .ok_or_else(|| match MAX {
             u64::MAX => format!("expected at least {MIN} seconds, and less than 213503982334602d"),
@@ -25,9 +17,36 @@ pub fn parse_seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<u64, 
         })
 }
 
+/// Parses a duration: a number of milliseconds, or a number with a unit, such as `50ms` or `2s`. Returns milliseconds.
+///
+/// # Errors
+/// The expected form, or the bound.
+pub fn parse_millis(text: &str) -> Result<u64, String> {
+    let units = [("ms", 1), ("s", 1_000), ("m", 60_000)];
+    parse(text, &units)
+        .map_err(|InvalidForm| "expected a duration such as 50 (milliseconds), 50ms, 2s or 1m")?
+        .ok_or_else(|| "expected less than 307445734561825m".into())
+}
+
+/// The text is no number with one of the units.
+struct InvalidForm;
+
+/// Parses a number with a unit, or without one, and multiplies it; `None` if the product is too large.
+fn parse(text: &str, units: &[(&str, u64)]) -> Result<Option<u64>, InvalidForm> {
+    let with_unit = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?.trim_end(), *factor)));
+    let (digits, factor) = with_unit.unwrap_or((text, 1));
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(InvalidForm);
+    }
+    let number = digits.parse::<u64>().ok();
+    Ok(number.and_then(|number| number.checked_mul(factor)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_seconds;
+    use super::{parse_millis, parse_seconds};
 
     #[test]
     fn durations_have_a_unit_or_none() {
@@ -62,5 +81,24 @@ mod tests {
         for text in ["29", "29s", "121", "3m", "1d"] {
             assert_eq!(parse(text).unwrap_err(), "expected 30 to 120 seconds");
         }
+    }
+
+    #[test]
+    fn short_durations_have_milliseconds() {
+        for (text, millis) in [
+            ("0", 0),
+            ("50", 50),
+            ("50ms", 50),
+            ("2 s", 2_000),
+            ("1m", 60_000),
+        ] {
+            assert_eq!(parse_millis(text), Ok(millis), "{text}");
+        }
+        for text in ["", "ms", "1h", "0.5s", "-1"] {
+            let error = parse_millis(text).unwrap_err();
+            assert!(error.contains("50ms, 2s or 1m"), "{text}: {error}");
+        }
+        let error = parse_millis("307445734561826m").unwrap_err();
+        assert!(error.contains("less than"), "{error}");
     }
 }

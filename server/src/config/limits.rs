@@ -5,6 +5,7 @@ use statestored_access::{RateLimits, UserLimits, UserLimitsMap};
 use statestored_broker::audit::AuditOptions;
 use statestored_broker::hub::HubLimits;
 use statestored_common::byte_size::parse_size;
+use statestored_common::duration::parse_millis;
 use statestored_store::keyspace::PrefixLimit;
 use statestored_store::service::ServiceConfig;
 
@@ -62,8 +63,8 @@ pub(super) struct LimitOptions {
     #[arg(long, value_name = "N", default_value_t = AuditOptions::default().max_lines_per_second)]
     audit_rate: u32,
 
-    /// Milliseconds from which on a request is listed as slow over HTTP. 0: all requests
-    #[arg(long, value_name = "MILLISECONDS", default_value_t = HubLimits::default().slow_request_ms)]
+    /// Time from which on a request is listed as slow over HTTP, in milliseconds or with a unit. 0: all requests
+    #[arg(long, value_name = "DURATION", default_value_t = HubLimits::default().slow_request_ms, value_parser = parse_millis)]
     slow_request: u64,
 
     /// Maximum size of an MQTT packet, and so of a value, such as 1MiB

@@ -77,7 +77,7 @@ fn a_disconnect_names_a_client_or_a_user() {
 #[test]
 fn a_server_is_drained_and_accepts_clients_again() {
     let draining = r#"{"draining":true,"connections":1}"#;
-    let (run, request) = exchange(200, draining, &["drain", "--seconds", "60"]);
+    let (run, request) = exchange(200, draining, &["drain", "--over", "1m"]);
     assert_printed(&run, 0, "draining; 1 connection\n");
     let body = json!({"on": true, "seconds": 60});
     assert_eq!(request, format!("POST /api/drain {body}"));

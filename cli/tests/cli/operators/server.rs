@@ -114,7 +114,7 @@ fn without_a_policy_everything_is_allowed() {
 fn a_drained_server_is_not_ready_until_it_accepts_clients_again() {
     let fixture = AdminFixture::start();
     fixture.store.ok(["set", "k", "v"]);
-    let draining = fixture.ok(&["admin", "drain", "--seconds", "1"]);
+    let draining = fixture.ok(&["admin", "drain", "--over", "1s"]);
     assert!(draining.starts_with("draining; "), "{draining}");
     assert_eq!(exit_code(&fixture, &["health", "--ready"]), Some(1));
     let refused = fixture.store.run(["get", "k", "--timeout", "1s"]);
