@@ -118,10 +118,13 @@ def test_a_member_that_hangs(begin, tmp_path):
     server.disturb(leader.process.send_signal, signal.SIGSTOP)
     server.within(LATER, "a change is made", lambda: set_key(store, "k") == OK)
     server.logs(LATER, "WARN", "a member of etcd is avoided until it answers again", f"127.0.0.1:{leader.port}")
+    server.shows(LATER, "engine_members_avoided", 1)
     server.is_ready(LATER)
     assert server.metric("statestored_engine_away") == 0
-    assert server.api("status")["engine"]["is_available"]
+    status = server.api("status")["engine"]
+    assert status["is_available"] and status["members"] == {"configured": 3, "avoided": 1}
     leader.process.send_signal(signal.SIGCONT)
+    server.shows(LATER, "engine_members_avoided", 0)
 
 
 def test_most_members_are_away(begin, tmp_path):

@@ -28,7 +28,11 @@ pub(super) fn engine(metrics: &EngineMetrics) -> Value {
     };
     let results = RequestResult::ALL.iter();
     let results = results.map(|result| (result.name().to_owned(), json!(count(*result))));
+    let members = metrics.members;
+    let members = members
+        .map(|(configured, avoided)| json!({ "configured": configured, "avoided": avoided }));
     json!({
+        "members": members,
         "is_available": metrics.problem.is_none(),
         "is_watched": metrics.is_watched,
         "in_flight": metrics.in_flight,

@@ -49,6 +49,20 @@ pub(super) fn engine(text: &mut Exposition, engine: &EngineMetrics) {
         &[],
         u8::from(engine.problem == Some(EngineProblem::Unavailable)),
     );
+    if let Some((configured, avoided)) = engine.members {
+        text.family(
+            "statestored_engine_members",
+            Gauge,
+            "Members of the engine in the configuration.",
+        )
+        .sample(&[], configured);
+        text.family(
+            "statestored_engine_members_avoided",
+            Gauge,
+            "Members of the engine that receive no requests because they do not answer.",
+        )
+        .sample(&[], avoided);
+    }
     text.family(
         "statestored_engine_reversions_total",
         Counter,

@@ -26,6 +26,7 @@ pub(super) async fn compare(
 ) {
     let found = read_clocks(&members, &store).await;
     // The receiver may be gone.
+    let _ = events.send(members.count_event());
     let _ = events.send(EngineEvent::Clocks(id, found));
     // The other nodes do without this clock if etcd accepts no writes.
     let report = members.request_slow(REQUEST_TIMEOUT, |client| async move {

@@ -8,6 +8,7 @@ use super::connection::{self, MemberConnectError, kv, timed_out};
 use super::{EtcdConfig, REQUEST_TIMEOUT};
 use etcd_client::{Client, Error};
 use statestored_link::log_deduplicator::LogDeduplicator;
+use statestored_shared::EngineEvent;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -170,6 +171,15 @@ impl Members {
             config,
             probe_key: tried_with,
             next_index: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the event with the numbers of members.
+    pub(super) fn count_event(&self) -> EngineEvent {
+        let is_avoided = |member: &&Arc<Member>| member.health().is_suspended;
+        EngineEvent::Members {
+            configured: self.all.len() as u64,
+            avoided: self.all.iter().filter(is_avoided).count() as u64,
         }
     }
 

@@ -105,6 +105,13 @@ impl EngineHealth {
                 }
                 return;
             }
+            EngineEvent::Members {
+                configured,
+                avoided,
+            } => {
+                self.metrics.members = Some((*configured, *avoided));
+                return;
+            }
             EngineEvent::Clocks(_, found) => {
                 if let Err(Some(error)) = found {
                     self.record_error(error);

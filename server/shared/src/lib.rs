@@ -206,7 +206,7 @@ impl<L: Link> SharedKeyspace<L> {
             EngineEvent::Changes(ask, at, changes) => {
                 self.changes_received(ask, at, changes, now, events);
             }
-            EngineEvent::Writable(_) => {}
+            EngineEvent::Writable(_) | EngineEvent::Members { .. } => {}
             EngineEvent::WatchProgress(ask, ago) => {
                 if self.is_current_watch(ask) {
                     let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);

@@ -82,7 +82,8 @@ impl Link for CountingLink {
             | EngineEvent::WatchProgress(..)
             | EngineEvent::WatchInterrupted(_)
             | EngineEvent::WatchResumed(_)
-            | EngineEvent::Writable(_) => {}
+            | EngineEvent::Writable(_)
+            | EngineEvent::Members { .. } => {}
         }
         Some(news)
     }

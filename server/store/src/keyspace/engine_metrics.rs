@@ -55,6 +55,9 @@ pub struct EngineMetrics {
     pub is_watched: bool,
     /// The reason why some operations fail at the moment.
     pub problem: Option<EngineProblem>,
+    /// Number of members of the engine, and of those that are avoided because they do not answer; `None` if the server does not choose
+    /// among members.
+    pub members: Option<(u64, u64)>,
     /// Number of eventual reads answered from the record cache.
     pub eventual_cache_hits: u64,
     /// Number of reads answered from the record cache after the engine had confirmed that all changes are known.
