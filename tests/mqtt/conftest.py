@@ -18,7 +18,7 @@ from wire import Connection
 collect_ignore = ["test_recordings.py" if engine.STORAGE in ("etcd", "redis") else "test_engines.py"]
 # These start servers over each storage by themselves.
 if engine.STORAGE != "memory":
-    collect_ignore += ["test_options.py", "test_reload.py", "test_metrics.py", "test_drills.py"]
+    collect_ignore += ["test_options.py", "test_reload.py", "test_metrics.py", "test_drills.py", "test_openapi.py"]
 if engine.STORAGE != "etcd":
     collect_ignore.append("test_engine_drills.py")
 

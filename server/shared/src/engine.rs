@@ -237,9 +237,13 @@ pub enum EngineEvent {
     /// Whether the engine accepts changes, as the [report of this node's clock](EngineRequest::Clocks) shows. The error is the reason why it does
     /// not.
     Writable(Result<(), EngineError>),
-    /// Number of members of the engine, and of those that are avoided because they do not answer. Precedes [`Clocks`](Self::Clocks) if the
-    /// engine has members that this server chooses from.
-    Members { configured: u64, avoided: u64 },
+    /// Members of an engine, of which this server chooses one for each request. Precedes [`Clocks`](Self::Clocks).
+    Members {
+        /// Number of members in the configuration.
+        configured: u64,
+        /// Number of those that are avoided because they do not answer.
+        avoided: u64,
+    },
     /// A part of the snapshot's records.
     Snapshot(EngineRequestId, Vec<KeyedRecord>),
     /// The snapshot is complete at this revision. Contains the floors of all buckets at that moment.
