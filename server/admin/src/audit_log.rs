@@ -1,5 +1,7 @@
 //! The last lines of the audit trail, in memory.
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,16 +17,18 @@ use tracing_subscriber::registry::LookupSpan;
 const TARGET: &str = "statestored::audit";
 /// Maximum number of lines.
 const MAX_LINES: usize = 1_000;
+/// Maximum number of bytes of all lines.
+const MAX_BYTES: usize = 512 * 1024;
 /// Maximum number of characters of a field.
 const MAX_FIELD_CHARS: usize = 512;
 
 /// A line of the audit trail.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AuditLine {
     /// Number of the line since the start.
     number: u64,
     pub(crate) at_ms: u64,
-    pub(crate) level: &'static str,
+    pub(crate) level: Cow<'static, str>,
     pub(crate) event: String,
     pub(crate) fields: Map<String, Value>,
 }
@@ -33,11 +37,53 @@ pub(crate) struct AuditLine {
 #[derive(Debug, Clone, Default)]
 pub struct AuditLog(Arc<Mutex<AuditLines>>);
 
-#[derive(Debug, Default)]
+/// Lines as JSON, oldest first, in memory that is allocated once: a thousand small allocations would divide the free memory of the thread
+/// that serves the clients.
+#[derive(Debug)]
 struct AuditLines {
-    /// Lines, oldest first.
-    lines: VecDeque<AuditLine>,
+    bytes: VecDeque<u8>,
+    /// Lengths of the lines.
+    lengths: VecDeque<usize>,
+    /// The line that is being added.
+    buffer: Vec<u8>,
     next_number: u64,
+}
+
+impl Default for AuditLines {
+    fn default() -> Self {
+        Self {
+            bytes: VecDeque::with_capacity(MAX_BYTES),
+            lengths: VecDeque::with_capacity(MAX_LINES),
+            buffer: Vec::with_capacity(16 * 1024),
+            next_number: 0,
+        }
+    }
+}
+
+impl AuditLines {
+    fn push(&mut self, line: &AuditLine) {
+        self.buffer.clear();
+        // Text, numbers and maps of them can be written.
+        if serde_json::to_writer(&mut self.buffer, line).is_err() || self.buffer.len() > MAX_BYTES {
+            return;
+        }
+        while self.lengths.len() >= MAX_LINES || self.bytes.len() + self.buffer.len() > MAX_BYTES {
+            let length = self.lengths.pop_front().unwrap_or_default();
+            self.bytes.drain(..length);
+        }
+        self.bytes.extend(&self.buffer);
+        self.lengths.push_back(self.buffer.len());
+    }
+
+    /// Returns the lines, newest first.
+    fn newest_first(&mut self) -> impl Iterator<Item = AuditLine> {
+        let mut rest = &*self.bytes.make_contiguous();
+        self.lengths.iter().rev().filter_map(move |length| {
+            let (older, line) = rest.split_at(rest.len() - length);
+            rest = older;
+            serde_json::from_slice(line).ok()
+        })
+    }
 }
 
 /// A layer that keeps the lines.
@@ -68,11 +114,11 @@ impl AuditLog {
         max: usize,
         is_selected: impl Fn(&AuditLine) -> bool,
     ) -> (Vec<AuditLine>, Option<u64>) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let older = all.lines.iter().rev();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let older = all.newest_first();
         let older = older.filter(|line| before.is_none_or(|before| line.number < before));
         let mut selected = older.filter(|line| is_selected(line));
-        let found: Vec<AuditLine> = selected.by_ref().take(max).cloned().collect();
+        let found: Vec<AuditLine> = selected.by_ref().take(max).collect();
         let has_more = selected.next().is_some();
         let next = found.last().map(|line| line.number);
         (found, next.filter(|_| has_more))
@@ -82,15 +128,12 @@ impl AuditLog {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let at_ms = u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.lines.len() >= MAX_LINES {
-            all.lines.pop_front();
-        }
         let number = all.next_number;
         all.next_number += 1;
-        all.lines.push_back(AuditLine {
+        all.push(&AuditLine {
             number,
             at_ms,
-            level,
+            level: level.into(),
             event: collected.event,
             fields: collected.fields,
         });
@@ -183,7 +226,7 @@ mod tests {
         });
         let (lines, next) = log.recent(None, 10_000, |_| true);
         assert_eq!((lines.len(), next), (MAX_LINES, None));
-        assert_eq!((lines[0].level, &*lines[0].event), ("warn", "denied"));
+        assert_eq!((&*lines[0].level, &*lines[0].event), ("warn", "denied"));
         let path = lines[0].fields["path"].as_str().unwrap();
         assert_eq!(path.chars().count(), MAX_FIELD_CHARS + 1);
         let of_odd = |line: &AuditLine| line.fields.get("client") == Some(&"odd".into());
@@ -197,5 +240,16 @@ mod tests {
         assert_eq!(numbers(&page), [Some(1_095)]);
         let (rest, next) = log.recent(next, 10_000, of_odd);
         assert_eq!((rest.len(), next), (498, None));
+        let capacity = || log.0.lock().unwrap().bytes.capacity();
+        let before = capacity();
+        let subscriber = tracing_subscriber::registry().with(log.layer());
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..2_000 {
+                tracing::warn!(target: audit::ADMIN, path = "x".repeat(1_000), "no");
+            }
+        });
+        let (lines, _) = log.recent(None, 10_000, |_| true);
+        assert!((800..MAX_LINES).contains(&lines.len()), "{}", lines.len());
+        assert_eq!(capacity(), before);
     }
 }

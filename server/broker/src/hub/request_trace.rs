@@ -5,6 +5,7 @@
 use super::{Hub, SessionId};
 use bytes::Bytes;
 use statestore_protocol::glob::Glob;
+use statestored_access::Principal;
 use statestored_common::ClockReading;
 use statestored_store::keyspace::ByTicket;
 use statestored_store::service::hot_keys::{HotKey, HotKeys};
@@ -88,6 +89,15 @@ struct RequestTrace {
     head: RequestHead,
 }
 
+/// A slow request.
+#[derive(Debug)]
+struct SlowRequest {
+    trace: RequestTrace,
+    client: Arc<str>,
+    principal: Principal,
+    duration_us: u64,
+}
+
 /// Traces, viewers and the list of slow requests.
 #[derive(Debug, Default)]
 pub(super) struct RequestTracer {
@@ -99,8 +109,8 @@ pub(super) struct RequestTracer {
     pending: ByTicket<RequestTrace>,
     viewers: Vec<Viewer>,
     next_viewer: u64,
-    /// Slow requests, oldest first.
-    slow: VecDeque<ExecutedRequest>,
+    /// Slow requests, oldest first, in memory that is allocated once: many small allocations would divide the free memory.
+    slow: VecDeque<SlowRequest>,
     hot_keys: HotKeys,
 }
 
@@ -236,39 +246,33 @@ impl Hub {
         let Some(session) = self.sessions.get(trace.session) else {
             return;
         };
-        let ParsedHead {
-            verb,
-            key,
-            value_bytes,
-            value,
-        } = trace.head.parse();
-        let request = ExecutedRequest {
-            at_ms: trace.wall_ms,
-            client: Arc::clone(&session.client),
-            user: session.principal.name().map(str::to_owned),
-            verb,
-            key: key.map(Bytes::copy_from_slice),
-            value_bytes,
-            value: value.map(Bytes::copy_from_slice),
-            result: trace.result,
-            duration_us,
-        };
         let tracer = &mut self.tracer;
-        tracer.viewers.iter_mut().for_each(|it| it.show(&request));
+        if !tracer.viewers.is_empty() {
+            let request = trace.describe(&session.client, &session.principal, duration_us);
+            tracer.viewers.iter_mut().for_each(|it| it.show(&request));
+        }
         if is_slow {
+            tracer.slow.reserve_exact(MAX_SLOW - tracer.slow.len());
             if tracer.slow.len() >= MAX_SLOW {
                 tracer.slow.pop_front();
             }
-            tracer.slow.push_back(ExecutedRequest {
-                value: None,
-                ..request
+            tracer.slow.push_back(SlowRequest {
+                trace: trace.without_viewed(),
+                client: Arc::clone(&session.client),
+                principal: session.principal.clone(),
+                duration_us,
             });
         }
     }
 
     /// Returns the last slow requests, newest first.
     pub fn slow_requests(&self) -> Vec<ExecutedRequest> {
-        self.tracer.slow.iter().rev().cloned().collect()
+        let slow = self.tracer.slow.iter().rev();
+        slow.map(|it| ExecutedRequest {
+            value: None,
+            ..it.trace.describe(&it.client, &it.principal, it.duration_us)
+        })
+        .collect()
     }
 
     /// Returns the keys with most requests.
@@ -317,6 +321,44 @@ impl Hub {
 }
 
 impl RequestTrace {
+    /// Returns a copy without what is kept for viewers.
+    fn without_viewed(&self) -> Self {
+        Self {
+            session: self.session,
+            wall_ms: self.wall_ms,
+            taken_us: self.taken_us,
+            commit_index: self.commit_index,
+            result: self.result,
+            head: self.head.without_viewed(),
+        }
+    }
+
+    /// Makes the trace readable.
+    fn describe(
+        &self,
+        client: &Arc<str>,
+        principal: &Principal,
+        duration_us: u64,
+    ) -> ExecutedRequest {
+        let ParsedHead {
+            verb,
+            key,
+            value_bytes,
+            value,
+        } = self.head.parse();
+        ExecutedRequest {
+            at_ms: self.wall_ms,
+            client: Arc::clone(client),
+            user: principal.name().map(str::to_owned),
+            verb,
+            key: key.map(Bytes::copy_from_slice),
+            value_bytes,
+            value: value.map(Bytes::copy_from_slice),
+            result: self.result,
+            duration_us,
+        }
+    }
+
     fn with_outcome(self, outcome: &Outcome) -> Self {
         let commit_index = match outcome {
             Outcome::Replied(response) => response.commit_index,

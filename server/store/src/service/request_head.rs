@@ -59,6 +59,15 @@ impl RequestHead {
         }
     }
 
+    /// Returns a copy without what is kept for viewers.
+    #[must_use]
+    pub fn without_viewed(&self) -> Self {
+        Self {
+            viewed: None,
+            ..self.clone()
+        }
+    }
+
     /// Reads the kept bytes.
     pub fn parse(&self) -> ParsedHead<'_> {
         match &self.viewed {
