@@ -18,7 +18,7 @@ MAX_LONG = 6.0
 # For each thousand words of sentences.
 MIN_YOU = 5.0
 # In docs, without blocks of code.
-MAX_WORDS = 49_500
+MAX_WORDS = 52_500
 UNNAMED = re.compile(r"\b(nobody|somebody|everybody|whoever)\b", re.IGNORECASE)
 
 
