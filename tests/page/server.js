@@ -18,7 +18,8 @@ const binary = (name) => {
 export class Server {
   #children = [];
 
-  static async start() {
+  // `options` are further options of statestored.
+  static async start(options = ["--log", "warn"]) {
     const server = new Server();
     server.folder = mkdtempSync(join(tmpdir(), "page-"));
     const file = (name, text) => {
@@ -28,10 +29,11 @@ export class Server {
     };
     const users = file("users", `${USER}:${PASSWORD}\n`);
     const token = file("token", TOKEN);
+    server.credentials = { user: USER, password: PASSWORD };
     server.password = file("password", PASSWORD);
     const lines = server.#run(binary("STATESTORED"), [
       "--data-dir", join(server.folder, "data"), "--listen", "tcp://127.0.0.1:0", "--users-file", users,
-      "--http", "http://127.0.0.1:0", "--http-token-file", token, "--log", "warn",
+      "--http", "http://127.0.0.1:0", "--http-token-file", token, ...options,
     ]);
     for await (const line of lines) {
       const [, kind, address] = /^(listening|http) on (.*)$/.exec(line) ?? [];
