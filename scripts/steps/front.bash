@@ -34,8 +34,10 @@ cargo_test() { with_clippy cargo test "${workspace[@]}" --no-fail-fast "$@"; }
 
 # One invocation, with the selection of the compilation. The tests that are left out take minutes.
 step_rust() {
-  SIMULATION_SEEDS=200 cargo_test -- --skip the_daily_seeds_hold --skip every_mutation_is_detected --skip long_entries_expire_in_time_with_any_clock
-  echo "left out: Rust: the_daily_seeds_hold, every_mutation_is_detected, long_entries_expire_in_time_with_any_clock, seeds from 200 on (simulation)"
+  # Seeds by what they cost.
+  local -x SIMULATION_SEEDS=200 SIMULATION_ENGINE_SEEDS=60 SIMULATION_GROUP_SEEDS=25 INTENTS_RUNS=5000
+  cargo_test -- --skip the_daily_seeds_hold --skip every_mutation_is_detected --skip long_entries_expire_in_time_with_any_clock
+  echo "left out: Rust: the_daily_seeds_hold, every_mutation_is_detected, long_entries_expire_in_time_with_any_clock, seeds from 200 on, of engines from 60, of groups from 25, plans of intents from 5,000 (simulation)"
   echo "left out: Rust: etcd, redis, cluster (engines); without_ring (provider); #[ignore]d tests (ignored)"
 }
 

@@ -1,7 +1,7 @@
 # Steps that run the server: over engines, with clients of others, behind brokers. Sourced by scripts/test.
 
 step_simulation() {
-  cargo_test --test seeds --test elsewhere --test group
+  cargo_test --test seeds --test elsewhere --test group --test intents
 }
 
 # build_etcd: etcd 3.6 in `target/go/etcd-3.6`; Debian has 3.4.

@@ -6,6 +6,12 @@ fn setting(name: &str) -> Option<u64> {
     Some(text.parse().expect("a number"))
 }
 
+/// Returns how many seeds to run: `SIMULATION_ENGINE_SEEDS`, which concerns these tests alone, `SIMULATION_SEEDS`, or `usual`.
+fn seed_count(usual: u64) -> u64 {
+    let own = setting("SIMULATION_ENGINE_SEEDS");
+    own.or_else(|| setting("SIMULATION_SEEDS")).unwrap_or(usual)
+}
+
 #[test]
 fn every_seed_holds() {
     if let Some(seed) = setting("SIMULATION_SEED") {
@@ -15,7 +21,7 @@ fn every_seed_holds() {
         return;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(150);
+    let seeds = seed_count(150);
     let mut total = RunMetrics::default();
     let mut failed = 0;
     for seed in first..first + seeds {
@@ -58,11 +64,12 @@ fn all_nodes_continue_when_the_engine_loses_changes() {
         return;
     }
     let mut reversions = 0;
-    for seed in 0..setting("SIMULATION_SEEDS").unwrap_or(150) {
+    let seeds = seed_count(150);
+    for seed in 0..seeds {
         let run = run_reverting(seed, None);
         reversions += run.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
     }
-    assert!(reversions > 100, "{reversions}");
+    assert!(reversions as u64 > seeds * 2 / 3, "{reversions}");
 }
 
 #[test]
@@ -73,7 +80,7 @@ fn a_node_with_a_wrong_clock_violates_no_invariant() {
         assert_eq!(report.violation, None);
         return;
     }
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(150);
+    let seeds = seed_count(150);
     let mut total = RunMetrics::default();
     for seed in 0..seeds {
         let report = run_skewed(seed, None);
@@ -99,7 +106,7 @@ fn long_entries_expire_in_time_with_any_clock() {
         return;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(60);
+    let seeds = seed_count(60);
     let mut total = RunMetrics::default();
     for seed in first..first + seeds {
         let report = run_aging(seed);

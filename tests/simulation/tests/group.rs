@@ -21,7 +21,11 @@ fn run_seeds(has_patterns: bool) {
         return;
     }
     let first = setting("SIMULATION_FIRST_SEED").unwrap_or(0);
-    let seeds = setting("SIMULATION_SEEDS").unwrap_or(DEFAULT_SEEDS);
+    // One takes as long as eight of whole clients and one server.
+    let own = setting("SIMULATION_GROUP_SEEDS");
+    let seeds = own
+        .or_else(|| setting("SIMULATION_SEEDS"))
+        .unwrap_or(DEFAULT_SEEDS);
     let mut total = GroupCounts::default();
     let mut failed = 0;
     for seed in first..first + seeds {
