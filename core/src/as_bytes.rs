@@ -4,7 +4,7 @@
 ///
 /// All types that are `AsRef<[u8]>` implement it, such as [`str`], [`String`], `[u8]`, [`Vec<u8>`] and [`Bytes`](bytes::Bytes).
 /// Encode other values first: a number as text with [`to_string`](ToString::to_string), a structure as JSON with
-/// `serde_json::to_vec`.
+/// `serde_json::to_vec` or by the feature `json`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither text nor bytes, so it cannot be a key or a value of the state store",
     label = "neither text nor bytes",

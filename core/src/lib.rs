@@ -53,6 +53,7 @@
 //! - `tls`: `mqtts` connections with cryptography that the program installs or [configures](Settings::rustls_config). Use this
 //!   feature alone if your program must not contain ring. [`rustls`] is the matching version.
 //! - `ws`: MQTT over WebSocket, `ws` and `wss`.
+//! - `json`: calls that read and write values as JSON.
 //! - `serde`: implementations of the serde traits for [`Hlc`] (as text) and [`Entry`].
 //!
 //! # Compatibility

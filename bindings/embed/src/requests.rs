@@ -5,13 +5,14 @@ use crate::event_stream::{EventStream, Source, StreamEnd};
 use crate::scan::{EntryScan, Scan};
 use bytes::Bytes;
 use statestore::{
-    Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entries, Entry, GetOptions,
-    MatchObservation, Observation, ObserveMatchingOptions, ObserveOptions, ScanOptions, SetOptions,
-    SetOutcome, TransactOptions, Transaction, TransactionOutcome, UpdateOptions, UpdateOutcome,
-    VdelOutcome,
+    Capabilities, ConnectionState, Counters, DelOptions, DelOutcome, Entries, Entry, Expiry,
+    GetOptions, MatchObservation, Observation, ObserveMatchingOptions, ObserveOptions, ScanOptions,
+    SetOptions, SetOutcome, TransactOptions, Transaction, TransactionOutcome, UpdateOptions,
+    UpdateOutcome, VdelOutcome,
 };
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Result of each of several writes, in their order.
 pub type WriteResults<T> = Vec<Result<T, statestore::Error>>;
@@ -35,6 +36,26 @@ impl Client {
     ) -> impl Future<Output = Result<Entries, Error>> + Send + 'static + use<> {
         let core = self.core().cloned();
         async move { Ok(core?.get_many_with(&keys, &options).await?) }
+    }
+
+    /// Calls [`statestore::Client::exists_with`].
+    pub fn exists(
+        &self,
+        key: Bytes,
+        options: GetOptions,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.exists_with(key, &options).await?) }
+    }
+
+    /// Calls [`statestore::Client::ttl_with`].
+    pub fn ttl(
+        &self,
+        key: Bytes,
+        options: GetOptions,
+    ) -> impl Future<Output = Result<Option<Expiry>, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.ttl_with(key, &options).await?) }
     }
 
     /// Calls [`statestore::Client::set_with`].
@@ -99,6 +120,19 @@ impl Client {
         async move { Ok(core?.capabilities().await?) }
     }
 
+    /// Calls [`statestore::Client::ping_within`], by default within the time-out of requests.
+    pub fn ping(
+        &self,
+        timeout: Option<Duration>,
+    ) -> impl Future<Output = Result<Duration, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move {
+            let core = core?;
+            let timeout = timeout.unwrap_or(core.request_timeout());
+            Ok(core.ping_within(timeout).await?)
+        }
+    }
+
     /// Calls [`statestore::Client::transact_with`].
     pub fn transact(
         &self,
@@ -138,6 +172,28 @@ impl Client {
     {
         let core = self.core().cloned();
         async move { Ok(core?.update_async(key, &options, change).await?) }
+    }
+
+    /// Calls [`statestore::Client::touch_with`].
+    pub fn touch(
+        &self,
+        key: Bytes,
+        expires_in: Duration,
+        options: UpdateOptions,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.touch_with(key, expires_in, &options).await?) }
+    }
+
+    /// Calls [`statestore::Client::incr_with`].
+    pub fn incr(
+        &self,
+        key: Bytes,
+        by: i64,
+        options: UpdateOptions,
+    ) -> impl Future<Output = Result<i64, Error>> + Send + 'static + use<> {
+        let core = self.core().cloned();
+        async move { Ok(core?.incr_with(key, by, &options).await?) }
     }
 
     /// Calls [`statestore::Client::observe_with`].

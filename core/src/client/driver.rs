@@ -6,9 +6,9 @@ use super::connection_error::ConnectionError;
 use super::deadline_timer::DeadlineTimer;
 use super::endpoint_selector::EndpointSelector;
 use super::shared::{Shared, saturating_after};
-use crate::LostReason;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport;
+use crate::{LostReason, Settings};
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +26,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 const MAX_FORCED_DELAY: Duration = Duration::from_secs(1);
 
 /// Drives the client until it is closed. `first` receives the result of the first connection. An error there ends the driver.
+/// If the client connects lazily, nothing receives the result.
 pub(super) async fn run(shared: Arc<Shared>, first: oneshot::Sender<Result<(), Error>>) {
     let mut end = DriverGuard {
         shared: &shared,
@@ -190,6 +191,8 @@ async fn drive(
         let address = addresses.current().to_string();
         let error = lost.into_error(&address, held.is_some());
         let is_first = first.is_some();
+        let is_awaited = is_first && !shared.settings.lazy;
+        let limit = retry_limit(&shared.settings, is_first);
         if is_takeover && !is_first {
             tracing::warn!(reason = %error, "the connection to the broker is lost");
             return taken_over(&address, error);
@@ -199,8 +202,7 @@ async fn drive(
             lost_at = None;
             reported.clear();
             tracing::warn!(reason = %error, "the connection to the broker is lost");
-        } else if !(is_first && shared.settings.connect_limit.is_zero()) && reported.insert(&error)
-        {
+        } else if !(is_awaited && limit.is_zero()) && reported.insert(&error) {
             tracing::warn!(reason = %error, "an attempt to connect to the broker failed");
         } else {
             // The caller receives the error of a single attempt, and a repeated error is not logged as a warning.
@@ -220,11 +222,6 @@ async fn drive(
             }
             continue;
         };
-        let limit = match shared.settings.reconnect_limit {
-            _ if is_first => shared.settings.connect_limit,
-            Some(limit) => limit,
-            None => Duration::MAX,
-        };
         let left = limit.saturating_sub(lost_at.elapsed());
         if let Some(first) =
             first.take_if(|_| left.is_zero() || error.kind() == ErrorKind::InvalidSettings)
@@ -234,6 +231,9 @@ async fn drive(
             } else {
                 gave_up(&shared.settings.address(), limit, error)
             };
+            if shared.settings.lazy {
+                return (LostReason::GaveUp, error);
+            }
             // The receiver is gone if the caller gave up connecting.
             let _ = first.send(Err(error));
             return closed("it could not connect");
@@ -242,7 +242,7 @@ async fn drive(
             let error = gave_up(&shared.settings.address(), limit, error);
             return (LostReason::GaveUp, error);
         }
-        if !is_first {
+        if !is_awaited {
             shared
                 .state
                 .send_replace(ConnectionState::Reconnecting(error));
@@ -252,6 +252,17 @@ async fn drive(
         if timer.run_while_offline(shared, wait).await.is_none() {
             return closed("it was closed");
         }
+    }
+}
+
+/// Returns how long failed attempts are repeated.
+fn retry_limit(settings: &Settings, is_first: bool) -> Duration {
+    if !is_first {
+        settings.reconnect_limit.unwrap_or(Duration::MAX)
+    } else if settings.lazy {
+        settings.connect_limit.unwrap_or(Duration::MAX)
+    } else {
+        settings.connect_limit.unwrap_or(Duration::ZERO)
     }
 }
 

@@ -17,12 +17,15 @@ mod del_many;
 mod driver;
 mod endpoint_selector;
 mod entries;
+mod exists;
 mod expiry;
 mod foreign_protocol;
 mod get;
 mod get_many;
 mod if_version;
 mod input;
+#[cfg(feature = "json")]
+mod json;
 mod lease_tracker;
 mod matching;
 mod mirror;
@@ -32,6 +35,7 @@ mod observer;
 mod outage;
 mod output;
 mod patterns;
+mod ping;
 pub(crate) mod runtime_handle;
 mod scan;
 mod set;
@@ -151,7 +155,8 @@ impl Client {
     /// Time limit of [`close`](Self::close) for the requests under way.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Connects, and waits until the broker has accepted the connection and its subscriptions.
+    /// Connects, and waits until the broker has accepted the connection and its subscriptions. With [`Settings::lazy`], it does
+    /// not wait.
     ///
     /// Dropping the future cancels the attempt. A session that the broker created meanwhile ends when it expires.
     ///
@@ -189,6 +194,9 @@ impl Client {
         platform.spawn(Box::pin(watch_task::run(shared.clone())));
         if let Some(token) = token {
             platform.spawn(Box::pin(token.run()));
+        }
+        if shared.settings.lazy {
+            return Ok(Self { handle });
         }
         let Ok(result) = connected.await else {
             let action = format!("connecting to {}", shared.settings.address());
@@ -261,7 +269,7 @@ impl Client {
         self.shared().counters()
     }
 
-    /// Returns the MQTT client id.
+    /// Returns the MQTT client id. One that the broker assigns is empty until the first connection.
     pub fn client_id(&self) -> String {
         self.shared()
             .lock_state()

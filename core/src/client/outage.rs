@@ -6,23 +6,26 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A connection that is lost and not yet restored.
+/// A connection that is lost and not yet restored, or that could not be established so far.
 #[derive(Debug)]
 pub(crate) struct Outage {
-    /// Time since the loss.
-    lasted: Duration,
-    /// The last failure: of the connection, or of an attempt to restore it.
+    /// Time since the loss; `None` if there was no connection before.
+    lasted: Option<Duration>,
+    /// The last failure: of the connection, or of an attempt to connect.
     pub(crate) cause: Error,
 }
 
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lasted, cause } = self;
-        write!(
-            f,
-            "the connection was lost {:.1} s ago: {cause}",
-            lasted.as_secs_f64()
-        )
+        match lasted {
+            Some(lasted) => write!(
+                f,
+                "the connection was lost {:.1} s ago: {cause}",
+                lasted.as_secs_f64()
+            ),
+            None => write!(f, "there was no connection so far: {cause}"),
+        }
     }
 }
 
@@ -48,7 +51,7 @@ impl Shared {
         };
         let lost_at = *self.lost_at.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Outage {
-            lasted: lost_at.map_or(Duration::ZERO, |at| at.elapsed()),
+            lasted: lost_at.map(|at| at.elapsed()),
             cause: cause.clone(),
         })
     }

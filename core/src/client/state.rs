@@ -10,7 +10,9 @@ pub enum ConnectionState {
     Connecting,
     /// Requests are sent at once.
     Connected,
-    /// The connection was lost for this reason and is being restored. Requests wait.
+    /// The connection was lost for this reason and is being restored. Requests wait. With
+    /// [`Settings::lazy`](crate::Settings::lazy), also: the attempts so far to establish the first connection failed, the last
+    /// one for this reason.
     Reconnecting(Error),
     /// The client is closed; every request fails.
     Closed {

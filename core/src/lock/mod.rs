@@ -33,6 +33,7 @@ mod election;
 mod guard;
 mod guarded_write;
 mod holder;
+mod increment;
 mod lease;
 mod lease_validity;
 #[allow(clippy::module_inception, reason = "the file holds what its name says")]
@@ -40,6 +41,7 @@ mod lock_waiter;
 mod observer;
 mod options;
 mod renewal_task;
+mod touch;
 mod update;
 
 pub use crate::client::{CompareAndSet, Progress, Step, StepOutcome, token_above};

@@ -10,6 +10,8 @@ mod url;
 
 pub(crate) use credentials::CredentialSources;
 pub(crate) use endpoint::{Endpoint, without_zone};
+#[cfg(feature = "tls")]
+pub(crate) use tls::PemSource;
 pub(crate) use tls::TlsSettings;
 
 use crate::error::{Error, ErrorKind, Outcome};
@@ -54,6 +56,7 @@ pub struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) fail_fast: bool,
+    pub(crate) lazy: bool,
     pub(crate) max_in_flight: u32,
     pub(crate) max_queued: u32,
     pub(crate) max_buffered_bytes: usize,
@@ -61,7 +64,7 @@ pub struct Settings {
     pub(crate) max_value_bytes: usize,
     pub(crate) reconnect_delay_min: Duration,
     pub(crate) reconnect_delay_max: Duration,
-    pub(crate) connect_limit: Duration,
+    pub(crate) connect_limit: Option<Duration>,
     pub(crate) reconnect_limit: Option<Duration>,
     pub(crate) platform: Arc<dyn Platform>,
 }
@@ -89,6 +92,7 @@ impl Settings {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
             fail_fast: false,
+            lazy: false,
             max_in_flight: 65_536,
             max_queued: 65_536,
             max_buffered_bytes: 64 << 20,
@@ -96,7 +100,7 @@ impl Settings {
             max_value_bytes: Limits::MAX_PACKET_BYTES as usize,
             reconnect_delay_min: Duration::from_millis(100),
             reconnect_delay_max: Duration::from_secs(30),
-            connect_limit: Duration::ZERO,
+            connect_limit: None,
             reconnect_limit: None,
             platform: Arc::new(System),
         }
@@ -114,8 +118,8 @@ impl Settings {
     ///
     /// `?` starts the parameters `name=value`, separated by `&`. Their names are those of the methods of this type: `ca_file`,
     /// `cert_file`, `key_file`, `key_password_file`, `server_name`, `password_file`, `sat_file`, `client_id`, `keep_alive` and
-    /// `session_expiry` (in seconds), `clean_start`, `fail_fast` and `allow_plaintext_credentials` (`true` or `false`). Special
-    /// characters are percent-encoded.
+    /// `session_expiry` (in seconds), `clean_start`, `fail_fast`, `lazy` and `allow_plaintext_credentials` (`true` or `false`).
+    /// Special characters are percent-encoded.
     ///
     /// # Errors
     /// Returns [`ErrorKind::InvalidSettings`] with the problem of the URL.
@@ -281,9 +285,26 @@ impl Settings {
     /// it is not retried, so that a wrong password is reported at once; [`Duration::MAX`] retries forever. With a limit, a
     /// machine that starts before its network, its clock or its broker connects as soon as they are available. All failures are
     /// retried except [`ErrorKind::InvalidSettings`]. Each failure is logged as a warning.
+    ///
+    /// With [`lazy`](Self::lazy), the default is to retry forever. After a limit, the client then ends as after
+    /// [`reconnect_limit`](Self::reconnect_limit).
     #[must_use]
     pub fn connect_limit(mut self, limit: Duration) -> Self {
-        self.connect_limit = limit;
+        self.connect_limit = Some(limit);
+        self
+    }
+
+    /// Sets whether [`Client::connect`](crate::Client::connect) returns at once, and the client connects in the background
+    /// (default: `false`). Calls wait for the connection until their time-outs. With [`fail_fast`](Self::fail_fast), they fail
+    /// at once after the first failed attempt.
+    ///
+    /// `connect` still returns errors of the settings themselves. A failed attempt changes the
+    /// [state](crate::Client::state) to [`Reconnecting`](crate::ConnectionState::Reconnecting) and is retried; see
+    /// [`connect_limit`](Self::connect_limit). After [`ErrorKind::InvalidSettings`], such as for an unreadable file, the client
+    /// ends.
+    #[must_use]
+    pub fn lazy(mut self, lazy: bool) -> Self {
+        self.lazy = lazy;
         self
     }
 

@@ -1,10 +1,52 @@
 //! TLS settings: the trusted authorities and the identity of the client.
 use super::Settings;
+use bytes::Bytes;
 #[cfg(feature = "tls")]
 use rustls::ClientConfig;
+use std::fmt;
+#[cfg(feature = "tls")]
+use std::path::Path;
 use std::path::PathBuf;
 #[cfg(feature = "tls")]
 use std::sync::Arc;
+
+/// PEM text in memory, which may contain a private key.
+#[derive(Clone)]
+pub(crate) struct Pem(Bytes);
+
+impl fmt::Debug for Pem {
+    /// Omits the text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// Source of certificates or of a private key.
+#[cfg(feature = "tls")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PemSource<'a> {
+    /// The path of a file.
+    File(&'a Path),
+    /// The name of a setting, and its text.
+    Memory(&'static str, &'a Pem),
+}
+
+#[cfg(feature = "tls")]
+impl<'a> PemSource<'a> {
+    fn new(file: Option<&'a PathBuf>, name: &'static str, pem: Option<&'a Pem>) -> Option<Self> {
+        match file {
+            Some(path) => Some(Self::File(path)),
+            None => pem.map(|pem| Self::Memory(name, pem)),
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Pem {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// TLS settings besides the broker's address. The files are PEM and are read for each connection.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +55,9 @@ pub(crate) struct TlsSettings {
     pub(crate) cert_file: Option<PathBuf>,
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) key_password_file: Option<PathBuf>,
+    pub(crate) ca_pem: Option<Pem>,
+    pub(crate) cert_pem: Option<Pem>,
+    pub(crate) key_pem: Option<Pem>,
     pub(crate) server_name: Option<String>,
     #[cfg(feature = "tls")]
     pub(crate) config: Option<Arc<ClientConfig>>,
@@ -62,6 +107,30 @@ impl Settings {
         self
     }
 
+    /// Sets the authorities that are trusted to sign the broker's certificate, as PEM text in memory. Excludes
+    /// [`ca_file`](Self::ca_file).
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Bytes>) -> Self {
+        self.tls.ca_pem = Some(Pem(pem.into()));
+        self
+    }
+
+    /// Sets the client's certificate as PEM text in memory, followed by intermediate certificates, if any. Excludes
+    /// [`cert_file`](Self::cert_file). A renewed certificate requires a new client.
+    #[must_use]
+    pub fn cert_pem(mut self, pem: impl Into<Bytes>) -> Self {
+        self.tls.cert_pem = Some(Pem(pem.into()));
+        self
+    }
+
+    /// Sets the private key of the client's certificate as PEM text in memory, in a format of [`key_file`](Self::key_file),
+    /// which it excludes. [`key_password_file`](Self::key_password_file) applies to an encrypted key.
+    #[must_use]
+    pub fn key_pem(mut self, pem: impl Into<Bytes>) -> Self {
+        self.tls.key_pem = Some(Pem(pem.into()));
+        self
+    }
+
     /// Sets the name or address that the broker's certificate must contain (default: the host name).
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
@@ -73,8 +142,8 @@ impl Settings {
 #[cfg(feature = "tls")]
 impl Settings {
     /// Sets the complete TLS configuration, for keys in hardware, a custom verifier, or certain algorithms. The configuration
-    /// then determines the trusted authorities and the client's certificate, so it excludes the files of these settings. The
-    /// [`server_name`](Self::server_name) still applies.
+    /// then determines the trusted authorities and the client's certificate, so it excludes the files and PEM texts of these
+    /// settings. The [`server_name`](Self::server_name) still applies.
     ///
     /// ```
     /// use statestore::{Settings, rustls};
@@ -112,19 +181,52 @@ impl TlsSettings {
             return Err("this program was built without TLS (the feature `tls`)".to_owned());
         }
         #[cfg(feature = "tls")]
-        if let (Some(_), Some(name)) = (&self.config, self.first_file()) {
+        if let (Some(_), Some(name)) = (&self.config, self.first_material()) {
             return Err(format!(
                 "`{name}` and `rustls_config` are both set; `rustls_config` has the trusted authorities and the certificate of the client"
             ));
         }
-        match (&self.cert_file, &self.key_file) {
-            (Some(_), None) => Err("`cert_file` is set and `key_file` is not".to_owned()),
-            (None, Some(_)) => Err("`key_file` is set and `cert_file` is not".to_owned()),
-            (None, None) if self.key_password_file.is_some() => {
-                Err("`key_password_file` is set and `key_file` is not".to_owned())
+        let twins = [
+            ("ca_file", &self.ca_file, "ca_pem", &self.ca_pem),
+            ("cert_file", &self.cert_file, "cert_pem", &self.cert_pem),
+            ("key_file", &self.key_file, "key_pem", &self.key_pem),
+        ];
+        for (file_name, file, pem_name, pem) in twins {
+            if file.is_some() && pem.is_some() {
+                let reason =
+                    format!("`{file_name}` and `{pem_name}` are both set; give one of them");
+                return Err(reason);
             }
-            _ => Ok(()),
         }
+        let has_cert = self.cert_file.is_some() || self.cert_pem.is_some();
+        let has_key = self.key_file.is_some() || self.key_pem.is_some();
+        let (given, needed) = match (has_cert, has_key) {
+            (true, false) if self.cert_pem.is_some() => ("cert_pem", "key_pem"),
+            (true, false) => ("cert_file", "key_file"),
+            (false, true) if self.key_pem.is_some() => ("key_pem", "cert_pem"),
+            (false, true) => ("key_file", "cert_file"),
+            (false, false) if self.key_password_file.is_some() => ("key_password_file", "key_file"),
+            _ => return Ok(()),
+        };
+        Err(format!("`{given}` is set and `{needed}` is not"))
+    }
+
+    /// Returns the trusted authorities, unless they are those of the operating system.
+    #[cfg(feature = "tls")]
+    pub(crate) fn authorities(&self) -> Option<PemSource<'_>> {
+        PemSource::new(self.ca_file.as_ref(), "ca_pem", self.ca_pem.as_ref())
+    }
+
+    /// Returns the client's certificate.
+    #[cfg(feature = "tls")]
+    pub(crate) fn certificate(&self) -> Option<PemSource<'_>> {
+        PemSource::new(self.cert_file.as_ref(), "cert_pem", self.cert_pem.as_ref())
+    }
+
+    /// Returns the private key of the client's certificate.
+    #[cfg(feature = "tls")]
+    pub(crate) fn key(&self) -> Option<PemSource<'_>> {
+        PemSource::new(self.key_file.as_ref(), "key_pem", self.key_pem.as_ref())
     }
 
     fn first_set(&self) -> Option<&'static str> {
@@ -133,15 +235,18 @@ impl TlsSettings {
             return Some("rustls_config");
         }
         let name = self.server_name.as_ref().map(|_| "server_name");
-        self.first_file().or(name)
+        self.first_material().or(name)
     }
 
-    fn first_file(&self) -> Option<&'static str> {
+    fn first_material(&self) -> Option<&'static str> {
         [
             ("ca_file", self.ca_file.is_some()),
             ("cert_file", self.cert_file.is_some()),
             ("key_file", self.key_file.is_some()),
             ("key_password_file", self.key_password_file.is_some()),
+            ("ca_pem", self.ca_pem.is_some()),
+            ("cert_pem", self.cert_pem.is_some()),
+            ("key_pem", self.key_pem.is_some()),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

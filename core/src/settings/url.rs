@@ -28,7 +28,7 @@ const NO_PATH: &str = "it names no absolute path of a socket; write unix:///path
 type ApplyParameter = fn(Settings, String) -> Result<Settings, &'static str>;
 
 /// The parameters after the `?`. Their names are those of the methods of [`Settings`].
-const PARAMETERS: [(&str, ApplyParameter); 13] = [
+const PARAMETERS: [(&str, ApplyParameter); 14] = [
     ("allow_plaintext_credentials", |settings, value| {
         Ok(settings.allow_plaintext_credentials(parsers::boolean(&value)?))
     }),
@@ -47,6 +47,9 @@ const PARAMETERS: [(&str, ApplyParameter); 13] = [
     ("key_file", |settings, path| Ok(settings.key_file(path))),
     ("key_password_file", |settings, path| {
         Ok(settings.key_password_file(path))
+    }),
+    ("lazy", |settings, value| {
+        Ok(settings.lazy(parsers::boolean(&value)?))
     }),
     ("password_file", |settings, path| {
         Ok(settings.password_file(path))

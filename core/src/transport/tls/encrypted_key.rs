@@ -1,5 +1,6 @@
 //! Private keys that are encrypted with a password.
-use super::KEY_FILE;
+use super::{KEY_FILE, pem_source};
+use crate::settings::PemSource;
 use crate::transport::error::TransportError;
 use crate::transport::file;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument, der, pkcs5};
@@ -11,20 +12,24 @@ use zeroize::Zeroizing;
 const MAX_PASSWORD_BYTES: usize = 65_535;
 
 pub(super) fn decrypt(
-    path: &Path,
+    source: PemSource<'_>,
     pem: &str,
     password_file: &Path,
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let password = file::read_secret("key password file", password_file, MAX_PASSWORD_BYTES)?;
     let malformed = |error: &dyn fmt::Display| {
-        TransportError::file(KEY_FILE, path, format!("is not a well-formed key: {error}"))
+        pem_source::error(
+            KEY_FILE,
+            source,
+            format!("is not a well-formed key: {error}"),
+        )
     };
     let (_, document) = SecretDocument::from_pem(pem).map_err(|error| malformed(&error))?;
     let unsupported = |error: &dyn fmt::Display| {
         let problem = format!(
             "is encrypted in a way that is not supported ({error}); convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`"
         );
-        TransportError::file(KEY_FILE, path, problem)
+        pem_source::error(KEY_FILE, source, problem)
     };
     let key = match EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()) {
         Ok(key) => key,
@@ -45,7 +50,7 @@ pub(super) fn decrypt(
         )) => Err(unsupported(&error)),
         // A wrong password causes bad padding, or rarely a malformed document.
         Err(_) => {
-            let problem = "does not open the key file; the password is wrong or the key is damaged";
+            let problem = "does not open the key; the password is wrong or the key is damaged";
             let description = "password in the key password file";
             Err(TransportError::file(description, password_file, problem))
         }

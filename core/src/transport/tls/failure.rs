@@ -4,15 +4,16 @@ use crate::transport::error::TransportError;
 use rustls::{AlertDescription, CertificateError, Error as RustlsError};
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings that an explanation refers to.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) server_name: String,
-    pub(super) ca_file: Option<PathBuf>,
-    pub(super) cert_file: Option<PathBuf>,
+    /// The file or setting with the trusted authorities, unless they are those of the system.
+    pub(super) authorities: Option<String>,
+    /// The file or setting with the client's certificate.
+    pub(super) certificate: Option<String>,
 }
 
 /// Returns the TLS error inside an I/O error, if there is one.
@@ -58,17 +59,17 @@ impl Context {
     fn explain_certificate(&self, error: &CertificateError) -> String {
         let certificate = "the broker's certificate";
         match error {
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => match &self.ca_file
-            {
-                Some(path) => format!(
-                    "{certificate} is not signed by an authority in the CA file `{}`; name the file of the authority that signed it, or the \
-                     certificate itself if it is self-signed",
-                    path.display()
-                ),
-                None => format!(
-                    "{certificate} is not signed by an authority that this system knows; name a CA file if the broker has its own"
-                ),
-            },
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                match &self.authorities {
+                    Some(authorities) => format!(
+                        "{certificate} is not signed by an authority in {authorities}; give the certificate of the authority that signed it, \
+                         or the broker's own if it is self-signed"
+                    ),
+                    None => format!(
+                        "{certificate} is not signed by an authority that this system knows; name a CA file if the broker has its own"
+                    ),
+                }
+            }
             CertificateError::Expired => format!("{certificate} has expired"),
             CertificateError::ExpiredContext { time, not_after } => {
                 let ago = time.as_secs().saturating_sub(not_after.as_secs());
@@ -106,7 +107,7 @@ impl Context {
     /// Explains a TLS alert from the broker.
     fn alert(&self, alert: AlertDescription) -> TransportError {
         use AlertDescription as Alert;
-        let (kind, reason) = match (alert, &self.cert_file) {
+        let (kind, reason) = match (alert, &self.certificate) {
             (Alert::CertificateRequired | Alert::NoCertificate, _)
             | (Alert::HandshakeFailure | Alert::BadCertificate, None) => (
                 ErrorKind::NotAuthenticated,
@@ -128,12 +129,11 @@ impl Context {
                 | Alert::UnknownCA
                 | Alert::AccessDenied
                 | Alert::DecryptError,
-                Some(path),
+                Some(certificate),
             ) => (
                 ErrorKind::NotAuthenticated,
                 format!(
-                    "the broker does not accept the client certificate in `{}` ({alert:?})",
-                    path.display()
+                    "the broker does not accept the client certificate in `{certificate}` ({alert:?})"
                 ),
             ),
             (Alert::UnrecognisedName, _) => (

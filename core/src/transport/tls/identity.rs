@@ -1,10 +1,9 @@
 //! The client's own certificate and private key.
 use super::encrypted_key::decrypt;
 use super::root_store::{certificates, pem_problem};
-use super::{KEY_FILE, crypto_provider};
-use crate::settings::TlsSettings;
+use super::{KEY_FILE, crypto_provider, pem_source};
+use crate::settings::{PemSource, TlsSettings};
 use crate::transport::error::TransportError;
-use crate::transport::file;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,6 +13,8 @@ use std::path::Path;
 use std::str;
 use zeroize::Zeroizing;
 
+/// Description of the file with the client's certificate, for errors.
+const CERT_FILE: &str = "certificate file";
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 const ENCRYPTED_BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
@@ -24,26 +25,26 @@ pub(super) fn load(
     settings: &TlsSettings,
     provider: &CryptoProvider,
 ) -> Result<Option<SingleCertAndKey>, TransportError> {
-    let (Some(cert_file), Some(key_file)) = (&settings.cert_file, &settings.key_file) else {
+    let (Some(cert), Some(key)) = (settings.certificate(), settings.key()) else {
         return Ok(None);
     };
-    let chain = certificates("certificate file", cert_file)?;
-    let der = private_key(key_file, settings.key_password_file.as_deref())?;
+    let chain = certificates(CERT_FILE, cert)?;
+    let der = private_key(key, settings.key_password_file.as_deref())?;
     match certified(chain, provider, &der) {
         Ok(identity) => Ok(Some(SingleCertAndKey::from(identity))),
         Err(RustlsError::InconsistentKeys(_)) => {
-            let certificate = cert_file.display();
+            let certificate = pem_source::name(cert);
             let problem = format!("does not match the first certificate in `{certificate}`");
-            Err(TransportError::file(KEY_FILE, key_file, problem))
+            Err(pem_source::error(KEY_FILE, key, problem))
         }
         Err(RustlsError::InvalidCertificate(error)) => {
             let problem = format!("begins with a certificate that cannot be used: {error}");
-            Err(TransportError::file("certificate file", cert_file, problem))
+            Err(pem_source::error(CERT_FILE, cert, problem))
         }
         Err(error) => {
             let problem =
                 format!("holds a key that cannot be used (RSA, ECDSA and Ed25519 can): {error}");
-            Err(TransportError::file(KEY_FILE, key_file, problem))
+            Err(pem_source::error(KEY_FILE, key, problem))
         }
     }
 }
@@ -61,23 +62,23 @@ fn certified(
     }
 }
 
-/// Reads a private key from a PEM file: PKCS#8 (plain or encrypted), PKCS#1 or SEC1.
+/// Reads a private key from a PEM text: PKCS#8 (plain or encrypted), PKCS#1 or SEC1.
 fn private_key(
-    path: &Path,
+    source: PemSource<'_>,
     password_file: Option<&Path>,
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
-    let bytes = file::read(KEY_FILE, path, MAX_KEY_BYTES)?;
+    let bytes = pem_source::read(KEY_FILE, source, MAX_KEY_BYTES)?;
     let text = str::from_utf8(&bytes).unwrap_or_default();
     if let Some(pem) = encrypted_section(text) {
         let Some(password_file) = password_file else {
             let problem = "is encrypted, and no key password file is given";
-            return Err(TransportError::file(KEY_FILE, path, problem));
+            return Err(pem_source::error(KEY_FILE, source, problem));
         };
-        return decrypt(path, pem, password_file);
+        return decrypt(source, pem, password_file);
     }
     if text.contains("Proc-Type: 4,ENCRYPTED") {
         let problem = "is encrypted in OpenSSL's old format; convert it with `openssl pkcs8 -topk8 -v2 aes-256-cbc`";
-        return Err(TransportError::file(KEY_FILE, path, problem));
+        return Err(pem_source::error(KEY_FILE, source, problem));
     }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map(Zeroizing::new);
     key.map_err(|error| {
@@ -90,7 +91,7 @@ fn private_key(
             }
             (error, _) => pem_problem(&error),
         };
-        TransportError::file(KEY_FILE, path, problem)
+        pem_source::error(KEY_FILE, source, problem)
     })
 }
 

@@ -4,6 +4,7 @@ mod crypto_provider;
 mod encrypted_key;
 mod failure;
 mod identity;
+mod pem_source;
 mod root_store;
 mod socket;
 
@@ -51,8 +52,8 @@ impl Tls {
             server_name,
             context: Context {
                 server_name: name.to_owned(),
-                ca_file: settings.ca_file.clone(),
-                cert_file: settings.cert_file.clone(),
+                authorities: settings.authorities().map(pem_source::authorities),
+                certificate: settings.certificate().map(pem_source::name),
             },
         })
     }
@@ -78,10 +79,10 @@ impl Tls {
     }
 }
 
-/// Creates the configuration of rustls from the files of the settings.
+/// Creates the configuration of rustls from the files and PEM texts of the settings.
 fn configuration(settings: &TlsSettings) -> Result<ClientConfig, TransportError> {
     let provider = crypto_provider::current()?;
-    let roots = root_store::load(settings.ca_file.as_deref())?;
+    let roots = root_store::load(settings.authorities())?;
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(internal)?;

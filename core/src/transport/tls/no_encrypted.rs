@@ -1,15 +1,16 @@
 //! Private keys that are encrypted with a password, in a build that cannot decrypt them.
-use super::KEY_FILE;
+use super::{KEY_FILE, pem_source};
+use crate::settings::PemSource;
 use crate::transport::error::TransportError;
 use rustls::pki_types::PrivateKeyDer;
 use std::path::Path;
 use zeroize::Zeroizing;
 
 pub(super) fn decrypt(
-    path: &Path,
+    source: PemSource<'_>,
     _pem: &str,
     _password_file: &Path,
 ) -> Result<Zeroizing<PrivateKeyDer<'static>>, TransportError> {
     let problem = "is encrypted, which this build cannot open (feature `encrypted-keys`); take the password off with `openssl pkcs8`";
-    Err(TransportError::file(KEY_FILE, path, problem))
+    Err(pem_source::error(KEY_FILE, source, problem))
 }

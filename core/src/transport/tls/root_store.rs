@@ -1,29 +1,29 @@
 //! The trusted authorities.
+use super::pem_source;
 use crate::error::ErrorKind;
+use crate::settings::PemSource;
 use crate::transport::error::TransportError;
-use crate::transport::file;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
-use std::path::Path;
 
-/// Maximum size of a file of certificates, in bytes. A bundle of all public authorities has about 250 kB.
+/// Maximum size of a PEM text with certificates, in bytes. A bundle of all public authorities has about 250 kB.
 pub(super) const MAX_CERTIFICATES_BYTES: usize = 4 << 20;
 
-/// Returns the authorities in `ca_file`, or those of the operating system without one.
-pub(super) fn load(ca_file: Option<&Path>) -> Result<RootCertStore, TransportError> {
-    match ca_file {
-        Some(path) => from_file(path),
+/// Returns the authorities of the settings, or those of the operating system without any.
+pub(super) fn load(authorities: Option<PemSource<'_>>) -> Result<RootCertStore, TransportError> {
+    match authorities {
+        Some(source) => from_source(source),
         None => from_system(),
     }
 }
 
-fn from_file(path: &Path) -> Result<RootCertStore, TransportError> {
+fn from_source(source: PemSource<'_>) -> Result<RootCertStore, TransportError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates("CA file", path)? {
+    for certificate in certificates("CA file", source)? {
         roots.add(certificate).map_err(|error| {
             let problem = format!("holds a certificate that cannot be used: {error}");
-            TransportError::file("CA file", path, problem)
+            pem_source::error("CA file", source, problem)
         })?;
     }
     Ok(roots)
@@ -47,26 +47,26 @@ fn from_system() -> Result<RootCertStore, TransportError> {
     Err(TransportError::new(ErrorKind::InvalidSettings, reason))
 }
 
-/// Reads all certificates of a PEM file, in their order; at least one.
+/// Reads all certificates of a PEM text, in their order; at least one.
 pub(super) fn certificates(
     description: &str,
-    path: &Path,
+    source: PemSource<'_>,
 ) -> Result<Vec<CertificateDer<'static>>, TransportError> {
-    let bytes = file::read(description, path, MAX_CERTIFICATES_BYTES)?;
+    let bytes = pem_source::read(description, source, MAX_CERTIFICATES_BYTES)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
-        .map_err(|error| TransportError::file(description, path, pem_problem(&error)))?;
+        .map_err(|error| pem_source::error(description, source, pem_problem(&error)))?;
     if certificates.is_empty() {
         let problem = match bytes.first() {
             Some(0x30) => "is DER, not PEM; convert it with `openssl x509 -inform der`",
             _ => "contains no certificate (no line `-----BEGIN CERTIFICATE-----`)",
         };
-        return Err(TransportError::file(description, path, problem));
+        return Err(pem_source::error(description, source, problem));
     }
     Ok(certificates)
 }
 
-/// Describes the problem of a PEM file, without its content, which may be a key.
+/// Describes the problem of a PEM text, without its content, which may be a key.
 pub(super) fn pem_problem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => {
