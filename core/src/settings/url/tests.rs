@@ -125,6 +125,8 @@ fn every_parameter_is_applied() {
     assert!(!settings.clean_start);
     settings.check().unwrap();
 
+    assert!(parse("mqtt://broker?lazy=true").unwrap().lazy);
+    assert!(parse("mqtt://broker?lazy=yes").is_err());
     let settings =
         parse("mqtt://broker?sat_file=/token&client_id=&allow_plaintext_credentials=true").unwrap();
     let sat_file = settings.credentials.sat_file.as_deref();

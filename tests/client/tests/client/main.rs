@@ -11,6 +11,8 @@ mod deadlines;
 mod dropped;
 mod get_many;
 mod hostile;
+mod keys;
+mod lazy;
 mod limits;
 mod link;
 mod logs;

@@ -6,6 +6,7 @@ mod configuration;
 mod credentials;
 mod cut;
 mod files;
+mod pem;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
