@@ -207,12 +207,14 @@ impl Header {
             let chosen = match (field.ty.as_str(), name) {
                 (_, "size") => "size_of::<Self>()".to_owned(),
                 (_, name) if name.starts_with("reserved") => "call.rarely() as _".to_owned(),
-                (ty, "password" | "holder") if ty.ends_with("void *") => {
+                (ty, "password" | "holder" | "ca_pem" | "cert_pem" | "key_pem")
+                    if ty.ends_with("void *") =>
+                {
                     let _ = writeln!(lines, "let ({name}, {name}_len) = call.bytes(\"{name}\");");
                     done.push(name);
                     continue;
                 }
-                (_, "password_len" | "holder_len") => continue,
+                (_, name) if name.ends_with("_len") => continue,
                 ("const char *", name) => format!("call.text(\"{name}\")"),
                 ("const sst_lease_options *", _) => {
                     "call.options::<sst_lease_options>()".to_owned()
@@ -305,7 +307,9 @@ impl Header {
                 ("const sst_slice *", _) => "call.slice()".to_owned(),
                 ("const char *", _) => format!("call.text(\"{name}\")"),
                 ("uint64_t", _) => "call.timeout()".to_owned(),
-                ("size_t" | "uint32_t" | "int32_t", _) => format!("call.number(\"{name}\") as _"),
+                ("size_t" | "uint32_t" | "int32_t" | "int64_t", _) => {
+                    format!("call.number(\"{name}\") as _")
+                }
                 (ty, _) if ty.ends_with("* *") => {
                     format!("call.out_handle({})", self.kind(ty).expect("a handle"))
                 }

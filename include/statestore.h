@@ -493,8 +493,8 @@ typedef struct sst_slice {
 
 // Settings of a client besides its URL.
 //
-// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
-// end.
+// Owner: texts, the password and PEM texts are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL
+// at the end, except those with a length.
 typedef struct sst_settings {
     size_t size;
     // The MQTT client id (default: a random one; "" asks the broker for one).
@@ -575,6 +575,27 @@ typedef struct sst_settings {
     // Such a call is not executed. The default is no: the call waits for the connection until its time-out. Calls
     // under way when the connection is lost continue until their time-outs.
     uint32_t fail_fast;
+    // The certificates of the authorities that may have signed the broker's, as PEM text in memory; excludes
+    // `ca_file`.
+    const void *ca_pem;
+    // Number of bytes of that text.
+    size_t ca_pem_len;
+    // The client's certificate, as PEM text in memory; excludes `cert_file`.
+    const void *cert_pem;
+    // Number of bytes of that text.
+    size_t cert_pem_len;
+    // The private key of that certificate, as PEM text in memory; excludes `key_file`.
+    const void *key_pem;
+    // Number of bytes of that text.
+    size_t key_pem_len;
+    // Whether sst_connect() returns at once and the client connects in the background, an sst_choice.
+    //
+    // The default is no. With SST_YES, calls wait for the connection until their time-outs. With `fail_fast`, they end
+    // at once after the first failed attempt. A failed attempt changes the state to SST_RECONNECTING and is tried
+    // again, without an end unless `connect_limit_ms` is set. Settings that cannot be used end the client.
+    uint32_t lazy;
+    // Zero.
+    uint32_t reserved;
 } sst_settings;
 
 // Callback that receives a new client.
@@ -671,6 +692,13 @@ typedef struct sst_on_capabilities {
     void (*drop)(void *context);
 } sst_on_capabilities;
 
+// Callback that receives the result of sst_ping().
+typedef struct sst_on_ping {
+    void *context;
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, uint64_t round_trip_us);
+    void (*drop)(void *context);
+} sst_on_ping;
+
 // Callback that receives the log records of the library. They contain no keys, no values and no credentials.
 typedef struct sst_on_log {
     void *context;
@@ -698,7 +726,7 @@ typedef struct sst_on_thread {
     void (*drop)(void *context);
 } sst_on_thread;
 
-// Options of sst_get() and sst_get_many().
+// Options of sst_get(), sst_get_many(), sst_exists() and sst_ttl().
 typedef struct sst_get_options {
     size_t size;
     // Time limit of the request (default: that of the settings).
@@ -727,6 +755,21 @@ typedef struct sst_on_entries {
     void (*call)(void *context, enum sst_status status, const struct sst_error *error, const struct sst_entries *entries);
     void (*drop)(void *context);
 } sst_on_entries;
+
+// Callback that receives whether a key exists.
+typedef struct sst_on_presence {
+    void *context;
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, bool is_present);
+    void (*drop)(void *context);
+} sst_on_presence;
+
+// Callback that receives the remaining time of a key.
+typedef struct sst_on_ttl {
+    void *context;
+    // `expires_in_ms` is as of sst_ttl().
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, uint64_t expires_in_ms);
+    void (*drop)(void *context);
+} sst_on_ttl;
 
 // Options of sst_set(), sst_set_many(), sst_transaction_set() and sst_guard_set().
 typedef struct sst_set_options {
@@ -866,7 +909,7 @@ typedef struct sst_on_bytes {
     void (*drop)(void *context);
 } sst_on_bytes;
 
-// Options of sst_update(), sst_guard_update() and sst_compare_and_set().
+// Options of sst_update(), sst_guard_update(), sst_compare_and_set(), sst_touch() and sst_incr().
 typedef struct sst_update_options {
     size_t size;
     // Time in milliseconds after which the key expires, at least 100; SST_FOREVER for never. By default the key keeps
@@ -903,6 +946,13 @@ typedef struct sst_on_update {
                  const struct sst_hlc *version);
     void (*drop)(void *context);
 } sst_on_update;
+
+// Callback that receives a number.
+typedef struct sst_on_number {
+    void *context;
+    void (*call)(void *context, enum sst_status status, const struct sst_error *error, int64_t number);
+    void (*drop)(void *context);
+} sst_on_number;
 
 // Options of sst_observe().
 typedef struct sst_observe_options {
@@ -1369,6 +1419,24 @@ enum sst_status sst_client_capabilities_async(const struct sst_client *client,
                                               struct sst_operation **operation,
                                               struct sst_error **error);
 
+// Sends a request that needs no key, and returns the time until the store has answered it, in microseconds.
+//
+// The time includes the wait for the connection and for earlier requests. `timeout_ms` limits it; 0 for the request
+// time-out of the settings. A store that rejects the request has answered it too.
+//
+// Blocks: until the answer, at most for the time-out.
+enum sst_status sst_ping(const struct sst_client *client,
+                         uint64_t timeout_ms,
+                         uint64_t *round_trip_us,
+                         struct sst_error **error);
+
+// Begins sst_ping().
+enum sst_status sst_ping_async(const struct sst_client *client,
+                               uint64_t timeout_ms,
+                               struct sst_on_ping callback,
+                               struct sst_operation **operation,
+                               struct sst_error **error);
+
 // Sets the callback for the log records of the library in this process, in place of the previous one.
 //
 // It receives the records that are at least as severe as `level`, an sst_level. At most 1024 records wait for it; if
@@ -1479,6 +1547,46 @@ enum sst_status sst_get_many_async(const struct sst_client *client,
                                    struct sst_on_entries callback,
                                    struct sst_operation **operation,
                                    struct sst_error **error);
+
+// Returns whether a key exists. The store sends the value too, as for sst_get().
+//
+// Blocks: until the answer, at most for the time-out.
+enum sst_status sst_exists(const struct sst_client *client,
+                           const void *key,
+                           size_t key_len,
+                           const struct sst_get_options *options,
+                           bool *is_present,
+                           struct sst_error **error);
+
+// Begins sst_exists().
+enum sst_status sst_exists_async(const struct sst_client *client,
+                                 const void *key,
+                                 size_t key_len,
+                                 const struct sst_get_options *options,
+                                 struct sst_on_presence callback,
+                                 struct sst_operation **operation,
+                                 struct sst_error **error);
+
+// Returns the remaining time of a key in milliseconds: at least 1, SST_FOREVER if the key does not expire, and 0 if it
+// is absent. The store sends the value too, as for sst_get().
+//
+// Blocks: until the answer, at most for the time-out. Errors: SST_UNSUPPORTED from a store that cannot report the
+// time; see sst_client_capabilities().
+enum sst_status sst_ttl(const struct sst_client *client,
+                        const void *key,
+                        size_t key_len,
+                        const struct sst_get_options *options,
+                        uint64_t *expires_in_ms,
+                        struct sst_error **error);
+
+// Begins sst_ttl().
+enum sst_status sst_ttl_async(const struct sst_client *client,
+                              const void *key,
+                              size_t key_len,
+                              const struct sst_get_options *options,
+                              struct sst_on_ttl callback,
+                              struct sst_operation **operation,
+                              struct sst_error **error);
 
 // Stores a value.
 //
@@ -1870,6 +1978,56 @@ enum sst_status sst_compare_and_set_async(const struct sst_client *client,
                                           struct sst_on_update callback,
                                           struct sst_operation **operation,
                                           struct sst_error **error);
+
+// Sets the time in milliseconds after which a key expires, at least 100; SST_FOREVER for never.
+//
+// This is an sst_update() that keeps the value: the key gets a new version, and observers get a change. The limits of
+// sst_update() apply. `*is_present` is false if the key is absent. `expires_in_ms` of the options must be 0.
+//
+// Blocks: until it is done, at most for the time-out. NULL: `is_present`. Errors: those of sst_update().
+enum sst_status sst_touch(const struct sst_client *client,
+                          const void *key,
+                          size_t key_len,
+                          uint64_t expires_in_ms,
+                          const struct sst_update_options *options,
+                          bool *is_present,
+                          struct sst_error **error);
+
+// Begins sst_touch().
+enum sst_status sst_touch_async(const struct sst_client *client,
+                                const void *key,
+                                size_t key_len,
+                                uint64_t expires_in_ms,
+                                const struct sst_update_options *options,
+                                struct sst_on_presence callback,
+                                struct sst_operation **operation,
+                                struct sst_error **error);
+
+// Adds `by` to the number that a key holds. `*number` is the sum. An absent key counts as 0.
+//
+// The value is a decimal number in ASCII, as in Redis: digits, after `-` for a negative number, without blanks, `+`
+// and leading zeros. This is an sst_update(), with its options and limits: the key keeps its remaining time.
+//
+// Blocks: until it is done, at most for the time-out. NULL: `number`. Errors: those of sst_update();
+// SST_INVALID_ARGUMENT if the value is no such number or the sum does not fit into 64 bits, and nothing is written
+// then.
+enum sst_status sst_incr(const struct sst_client *client,
+                         const void *key,
+                         size_t key_len,
+                         int64_t by,
+                         const struct sst_update_options *options,
+                         int64_t *number,
+                         struct sst_error **error);
+
+// Begins sst_incr().
+enum sst_status sst_incr_async(const struct sst_client *client,
+                               const void *key,
+                               size_t key_len,
+                               int64_t by,
+                               const struct sst_update_options *options,
+                               struct sst_on_number callback,
+                               struct sst_operation **operation,
+                               struct sst_error **error);
 
 // Returns the kind of an observation.
 enum sst_observation_kind sst_observation_kind_of(const struct sst_observation *observation);

@@ -2,6 +2,7 @@
 use crate::callback::{Callback, Closure};
 use crate::error::{self, sst_error};
 use crate::handle::{self, Object};
+use crate::output::FailureValue;
 use crate::status::sst_status;
 use statestore_core::Outcome;
 use statestore_embed::{Error, ErrorKind, HolderResult, StreamEnd};
@@ -15,6 +16,22 @@ type BorrowingFn<T> =
 /// The function of a callback that takes ownership of an object.
 type OwningFn<T> =
     unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, *mut <T as Object>::Opaque);
+
+/// The function of a callback that receives a value.
+type ValueFn<V> = unsafe extern "C" fn(*mut c_void, sst_status, *const sst_error, V);
+
+/// Reports a value to a callback, or why there is none.
+pub(crate) fn report_value<V, C>(callback: &Callback<C>, result: Result<V, Error>)
+where
+    V: FailureValue + Copy,
+    C: Closure<Call = ValueFn<V>>,
+{
+    let value = *result.as_ref().unwrap_or(&V::FAILED);
+    error::lend(result.err().as_ref(), |status, error| {
+        // SAFETY: the function has that type and gets its own context.
+        callback.call(|call, context| unsafe { call(context, status, error, value) });
+    });
+}
 
 /// Lends an object to a callback for the duration of its call, or reports why there is none.
 pub(crate) fn lend<T, C>(callback: &Callback<C>, result: Result<Option<T>, Error>)

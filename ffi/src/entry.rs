@@ -85,12 +85,18 @@ pub extern "C" fn sst_entry_version(
 #[unsafe(no_mangle)]
 pub extern "C" fn sst_entry_expires_in_ms(entry: *const sst_entry) -> u64 {
     infallible::value(UNKNOWN, || {
-        Ok(match handle::get::<EntryObject>(entry)?.entry.expires_in {
-            Expiry::Never => FOREVER,
-            Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
-            _ => UNKNOWN,
-        })
+        let entry = handle::get::<EntryObject>(entry)?;
+        Ok(self::expires_in_ms(entry.entry.expires_in))
     })
+}
+
+/// Returns a remaining time as the header reports it.
+pub(crate) fn expires_in_ms(expires_in: Expiry) -> u64 {
+    match expires_in {
+        Expiry::Never => FOREVER,
+        Expiry::After(left) => u64::try_from(left.as_millis()).map_or(FOREVER, |ms| ms.max(1)),
+        _ => UNKNOWN,
+    }
 }
 
 /// Returns another handle of the same entry, to keep a borrowed one. The value is not copied.

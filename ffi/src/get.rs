@@ -15,7 +15,7 @@ use statestore_embed::Error;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// Options of sst_get() and sst_get_many().
+/// Options of sst_get(), sst_get_many(), sst_exists() and sst_ttl().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_get_options {
@@ -46,7 +46,7 @@ pub(crate) unsafe fn options(given: *const sst_get_options) -> Result<GetOptions
 /// Reads the arguments of a GET.
 ///
 /// # Safety As [`input::bytes`] and [`options`] ask.
-unsafe fn read<'a>(
+pub(crate) unsafe fn read<'a>(
     key: *const c_void,
     key_len: usize,
     options: *const sst_get_options,

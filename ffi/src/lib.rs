@@ -70,6 +70,8 @@ mod counters;
 
 mod capabilities;
 
+mod ping;
+
 mod log;
 
 mod completion_callback;
@@ -82,6 +84,8 @@ mod subscription;
 mod get;
 
 mod get_many;
+
+mod exists;
 
 mod set;
 
@@ -106,6 +110,10 @@ mod pattern;
 mod update;
 
 mod compare_and_set;
+
+mod touch;
+
+mod increment;
 
 mod observation;
 

@@ -14,6 +14,18 @@ impl<T> FailureValue for *mut T {
     const FAILED: Self = ptr::null_mut();
 }
 
+impl FailureValue for bool {
+    const FAILED: Self = false;
+}
+
+impl FailureValue for u64 {
+    const FAILED: Self = 0;
+}
+
+impl FailureValue for i64 {
+    const FAILED: Self = 0;
+}
+
 /// Initializes a result with the value after a failure, since a call may fail before it uses its results.
 pub(crate) fn init_failed<T: FailureValue>(
     mut to: Option<&mut MaybeUninit<T>>,

@@ -20,8 +20,8 @@ pub enum sst_choice {
 
 /// Settings of a client besides its URL.
 ///
-/// Owner: texts and the password are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL at the
-/// end.
+/// Owner: texts, the password and PEM texts are borrowed for the call that gets this struct. Texts are UTF-8 with a NUL
+/// at the end, except those with a length.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_settings {
@@ -104,9 +104,30 @@ pub struct sst_settings {
     /// Such a call is not executed. The default is no: the call waits for the connection until its time-out. Calls
     /// under way when the connection is lost continue until their time-outs.
     pub fail_fast: u32,
+    /// The certificates of the authorities that may have signed the broker's, as PEM text in memory; excludes
+    /// `ca_file`.
+    pub ca_pem: *const c_void,
+    /// Number of bytes of that text.
+    pub ca_pem_len: usize,
+    /// The client's certificate, as PEM text in memory; excludes `cert_file`.
+    pub cert_pem: *const c_void,
+    /// Number of bytes of that text.
+    pub cert_pem_len: usize,
+    /// The private key of that certificate, as PEM text in memory; excludes `key_file`.
+    pub key_pem: *const c_void,
+    /// Number of bytes of that text.
+    pub key_pem_len: usize,
+    /// Whether sst_connect() returns at once and the client connects in the background, an sst_choice.
+    ///
+    /// The default is no. With SST_YES, calls wait for the connection until their time-outs. With `fail_fast`, they end
+    /// at once after the first failed attempt. A failed attempt changes the state to SST_RECONNECTING and is tried
+    /// again, without an end unless `connect_limit_ms` is set. Settings that cannot be used end the client.
+    pub lazy: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
-sized!(sst_settings, fail_fast: u32);
+sized!(sst_settings, reserved: u32);
 
 /// Reads a choice; `None` for the default.
 fn choice(value: u32, name: &str) -> Result<Option<bool>, Error> {
@@ -133,8 +154,12 @@ pub(crate) unsafe fn client(
 ) -> Result<Client, Error> {
     // SAFETY: by the contract.
     let given = unsafe { input::options(given) }?;
+    if given.reserved != 0 {
+        return Err(input::invalid("reserved", "it is not zero"));
+    }
     let settings = apply_identity(settings, &given)?;
     let settings = apply_security(settings, &given)?;
+    let settings = apply_pem(settings, &given)?;
     let settings = apply_limits(settings, &given)?;
     match queue::optional(given.queue)? {
         Some(queue) => queue.client(settings),
@@ -198,6 +223,25 @@ fn apply_security(mut settings: Settings, given: &sst_settings) -> Result<Settin
     Ok(settings)
 }
 
+/// Applies the PEM texts in memory.
+fn apply_pem(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
+    // SAFETY: the contract of `client`.
+    let pem = |data: *const c_void, len, name| match unsafe { input::bytes(data, len, name) }? {
+        [] if data.is_null() => Ok(None),
+        bytes => Ok::<_, Error>(Some(bytes.to_vec())),
+    };
+    if let Some(pem) = pem(given.ca_pem, given.ca_pem_len, "ca_pem")? {
+        settings = settings.ca_pem(pem);
+    }
+    if let Some(pem) = pem(given.cert_pem, given.cert_pem_len, "cert_pem")? {
+        settings = settings.cert_pem(pem);
+    }
+    if let Some(pem) = pem(given.key_pem, given.key_pem_len, "key_pem")? {
+        settings = settings.key_pem(pem);
+    }
+    Ok(settings)
+}
+
 fn apply_limits(mut settings: Settings, given: &sst_settings) -> Result<Settings, Error> {
     if let Some(expiry) = milliseconds(given.session_expiry_ms, "session_expiry_ms")? {
         settings = settings.session_expiry(expiry);
@@ -217,6 +261,9 @@ fn apply_limits(mut settings: Settings, given: &sst_settings) -> Result<Settings
     }
     if let Some(fail_fast) = choice(given.fail_fast, "fail_fast")? {
         settings = settings.fail_fast(fail_fast);
+    }
+    if let Some(lazy) = choice(given.lazy, "lazy")? {
+        settings = settings.lazy(lazy);
     }
     if given.max_in_flight > 0 {
         settings = settings.max_in_flight(given.max_in_flight);

@@ -27,7 +27,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-const UPDATING: &str = "updating";
+pub(crate) const UPDATING: &str = "updating";
 type UpdateFuture = Pin<Box<dyn Future<Output = Result<UpdateOutcome, Error>> + Send>>;
 
 /// Result of sst_update(), sst_guard_update() and sst_compare_and_set().
@@ -74,7 +74,7 @@ pub enum sst_change {
     SST_STORE = 1,
 }
 
-/// Options of sst_update(), sst_guard_update() and sst_compare_and_set().
+/// Options of sst_update(), sst_guard_update(), sst_compare_and_set(), sst_touch() and sst_incr().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct sst_update_options {
@@ -106,7 +106,7 @@ pub(crate) unsafe fn options(given: *const sst_update_options) -> Result<UpdateO
 }
 
 /// Reads an expiry, which has no end for SST_FOREVER; `None` for the default.
-fn lifetime(ms: u64) -> Result<Option<Duration>, Error> {
+pub(crate) fn lifetime(ms: u64) -> Result<Option<Duration>, Error> {
     let time = milliseconds(ms, "expires_in_ms")?;
     Ok(time.map(|time| if ms == FOREVER { Duration::MAX } else { time }))
 }

@@ -32,10 +32,16 @@ impl Call<'_> {
             ],
             "text" => [&b"1696374425000:1:a"[..], b"9999999999999:0:b", b"1:2", b""].map(Vec::from),
             "password" | "holder" => [&b""[..], b"me", b"you", b"\xff"].map(Vec::from),
+            name if name.ends_with("_pem") => {
+                let begin = &b"-----BEGIN CERTIFICATE-----\n"[..];
+                [&b""[..], begin, b"MIIB", b"\xff"].map(Vec::from)
+            }
             _ => ["a", "b", "c", "a/leader"].map(of_input),
         };
         match how % 32 {
             0 if ["password", "holder"].contains(&name) => (ptr::null_mut(), 0),
+            // Most connections have none.
+            0..=20 if name.ends_with("_pem") => (ptr::null_mut(), 0),
             24 => (ptr::null_mut(), 0),
             25 => (ptr::null_mut(), 5),
             26 => (self.keep(b"x"), usize::MAX),
@@ -173,6 +179,8 @@ impl Call<'_> {
             "index" => &[0, 1, 2, u64::MAX],
             "level" => &[3, 5, 1, 2, 4, 0, 6, u64::MAX],
             "status" | "reason" => &[0, 1, 7, 10, 23, 199, 200, u64::MAX],
+            // A lazy client that never connects makes each call wait for its time-out.
+            "lazy" => &[0, 0, 2, 3],
             "max_in_flight" | "max_queued" | "keep" => &[0, 0, 1, 2, 100, 65_536],
             _ if name.ends_with("_bytes") => &[0, 0, 0, 1, 100, 4_096, u64::MAX],
             _ => &[0, 1, 2, 3, 0xffff_ffff],

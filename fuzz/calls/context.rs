@@ -240,7 +240,7 @@ impl CallbackInvocation {
         assert!(std::str::from_utf8(&text).is_ok());
     }
 
-    pub(crate) fn number(&mut self, _number: u32) {}
+    pub(crate) fn number(&mut self, _number: impl Copy) {}
 
     pub(crate) fn wants(&mut self, value: *mut c_void) {
         self.wanted = value.cast();

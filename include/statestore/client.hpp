@@ -116,6 +116,19 @@ class [[nodiscard]] client {
     });
   }
 
+  /// Returns whether a key exists. The store sends the value too. Blocks, errors: as `get`.
+  result<bool> exists(bytes_view key, const get_options& options = {}) const;
+
+  /// Begins to find out whether a key exists. Blocks: no.
+  result<operation> exists_async(bytes_view key, completion<bool> done, const get_options& options = {}) const;
+
+  /// Returns the remaining time of a key; empty if the key is absent. Blocks: as `get`. Errors: those of `get`; SST_UNSUPPORTED from a
+  /// store without `capabilities::remaining_time`.
+  result<std::optional<expiry>> ttl(bytes_view key, const get_options& options = {}) const;
+
+  /// Begins to ask for the remaining time of a key. Blocks: no.
+  result<operation> ttl_async(bytes_view key, completion<std::optional<expiry>> done, const get_options& options = {}) const;
+
   /// Reads several keys, in their order. `entries::is_snapshot` reports whether the store returned them in one response. This needs
   /// `capabilities::max_get_keys`, and values of 1 MiB together at most. The options `remaining` and `eventual` need a GET for each key.
   ///
@@ -160,22 +173,10 @@ class [[nodiscard]] client {
                                    completion<std::vector<expected<set_outcome>>> done, const set_options& options = {}) const;
 
   /// Deletes a key. Blocks: until the answer. Errors: those of `get`.
-  result<del_outcome> del(bytes_view key, const del_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
-    const sst_del_options given = detail::raw(options);
-    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
-      return sst_del(raw(), key.data(), key.size(), &given, outcome, version, failure);
-    });
-  }
+  result<del_outcome> del(bytes_view key, const del_options& options = {}) const;
 
   /// Begins to delete a key. Blocks: no.
-  result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
-    const sst_del_options given = detail::raw(options);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_del_async(raw(), key.data(), key.size(), &given, detail::on_del(std::move(done)), operation, failure);
-    });
-  }
+  result<operation> del_async(bytes_view key, completion<del_outcome> done, const del_options& options = {}) const;
 
   /// Deletes several keys, and returns the result of each DEL in their order. Blocks, errors: as `set_many`.
   result<std::vector<expected<del_outcome>>> del_many(const std::vector<bytes_view>& keys, const del_options& options = {}) const;
@@ -185,24 +186,11 @@ class [[nodiscard]] client {
                                    const del_options& options = {}) const;
 
   /// Deletes a key if it holds this value. Blocks: until the answer. Errors: those of `get`.
-  result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<del_outcome>(*invalid);
-    const sst_del_options given = detail::raw(options);
-    return detail::call_del([&](sst_del_result* outcome, sst_hlc** version, sst_error** failure) {
-      return sst_vdel(raw(), key.data(), key.size(), value.data(), value.size(), &given, outcome, version, failure);
-    });
-  }
+  result<del_outcome> vdel(bytes_view key, bytes_view value, const del_options& options = {}) const;
 
   /// Begins to delete a key if it holds this value. Blocks: no.
   result<operation> vdel_async(bytes_view key, bytes_view value, completion<del_outcome> done,
-                               const del_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
-    const sst_del_options given = detail::raw(options);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_vdel_async(raw(), key.data(), key.size(), value.data(), value.size(), &given,
-                            detail::on_del(std::move(done)), operation, failure);
-    });
-  }
+                               const del_options& options = {}) const;
 
   /// Prepares a scan for keys by a glob: `*`, `?`, `[ab]`, `[0-9]`, `[!x]`, `[*]` for a star. No request is sent before the first page
   /// is asked for. Blocks: no.
@@ -248,24 +236,10 @@ class [[nodiscard]] client {
   /// `observe_options::initial`.
   ///
   /// Blocks: until the store has begun the watch. Errors: those of `get`.
-  result<observer> observe(bytes_view key, const observe_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<observer>(*invalid);
-    const sst_observe_options given = detail::raw(options);
-    sst_observer* observer = nullptr;
-    return detail::checked_call<statestore::observer>(
-        [&](sst_error** failure) { return sst_observe(raw(), key.data(), key.size(), &given, &observer, failure); },
-        [&] { return statestore::observer(observer); });
-  }
+  result<observer> observe(bytes_view key, const observe_options& options = {}) const;
 
   /// Begins to start observing a key. Blocks: no.
-  result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const {
-    if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
-    const sst_observe_options given = detail::raw(options);
-    return detail::begin([&](sst_operation** operation, sst_error** failure) {
-      return sst_observe_async(raw(), key.data(), key.size(), &given,
-                               detail::completion<sst_on_observer, observer>(std::move(done)), operation, failure);
-    });
-  }
+  result<operation> observe_async(bytes_view key, completion<observer> done, const observe_options& options = {}) const;
 
   /// Decision of the function of `update`.
   using change = statestore::change;
@@ -295,6 +269,31 @@ class [[nodiscard]] client {
   /// Begins to replace the value of a key if it holds the expected one. Blocks: no.
   result<operation> compare_and_set_async(bytes_view key, const std::optional<bytes_view>& expected, bytes_view value,
                                           completion<update_outcome> done, const update_options& options = {}) const;
+
+  /// Sets the time after which a key expires, at least 100 ms; `milliseconds::max()` for never. Returns false if the key is absent.
+  /// This is an `update` that keeps the value. Blocks, errors: as `update`; SST_INVALID_ARGUMENT if the options have a time, too.
+  result<bool> touch(bytes_view key, milliseconds expires_in, const update_options& options = {}) const;
+
+  /// Begins to set the time after which a key expires. Blocks: no.
+  result<operation> touch_async(bytes_view key, milliseconds expires_in, completion<bool> done,
+                                const update_options& options = {}) const;
+
+  /// Adds to the decimal number that a key holds, as `update` does, and returns the sum. An absent key counts as 0.
+  ///
+  /// Blocks: as `update`. Errors: those of `update`; SST_INVALID_ARGUMENT if the value is no number or the sum exceeds 64 bits.
+  result<std::int64_t> incr(bytes_view key, std::int64_t by = 1, const update_options& options = {}) const;
+
+  /// Begins to add to the number that a key holds. Blocks: no.
+  result<operation> incr_async(bytes_view key, std::int64_t by, completion<std::int64_t> done,
+                               const update_options& options = {}) const;
+
+  /// Returns the time until the store has answered a request, with the wait for the connection. By default, the settings limit it.
+  ///
+  /// Blocks: until the answer. Errors: those of `get`.
+  result<std::chrono::microseconds> ping(std::optional<milliseconds> timeout = std::nullopt) const;
+
+  /// Begins to measure the time until the store has answered a request. Blocks: no.
+  result<operation> ping_async(completion<std::chrono::microseconds> done, std::optional<milliseconds> timeout = std::nullopt) const;
 
   /// Returns the optional capabilities of the store. The store is asked once for each connection.
   ///
@@ -480,8 +479,10 @@ class [[nodiscard]] client {
 }  // namespace STATESTORE_VARIANT
 }  // namespace statestore
 
+#include "del.hpp"
 #include "many.hpp"
 #include "matching.hpp"
+#include "presence.hpp"
 #include "transact.hpp"
 #include "update.hpp"
 

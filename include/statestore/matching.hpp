@@ -1,4 +1,4 @@
-// Calls of a client for all keys that match a pattern. Included by client.hpp.
+// Calls of a client that observe keys, and for all keys that match a pattern. Included by client.hpp.
 #ifndef STATESTORE_MATCHING_HPP
 #define STATESTORE_MATCHING_HPP
 
@@ -14,6 +14,24 @@ inline result<entry_scan> client::scan_entries(bytes_view pattern, const scan_op
   return detail::checked_call<entry_scan>(
       [&](sst_error** failure) { return sst_scan_entries_new(raw(), pattern.data(), pattern.size(), &given, &scan, failure); },
       [&] { return entry_scan(scan); });
+}
+
+inline result<observer> client::observe(bytes_view key, const observe_options& options) const {
+  if (const auto invalid = detail::refused(options)) return detail::refuse<observer>(*invalid);
+  const sst_observe_options given = detail::raw(options);
+  sst_observer* observer = nullptr;
+  return detail::checked_call<statestore::observer>(
+      [&](sst_error** failure) { return sst_observe(raw(), key.data(), key.size(), &given, &observer, failure); },
+      [&] { return statestore::observer(observer); });
+}
+
+inline result<operation> client::observe_async(bytes_view key, completion<observer> done, const observe_options& options) const {
+  if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
+  const sst_observe_options given = detail::raw(options);
+  return detail::begin([&](sst_operation** operation, sst_error** failure) {
+    return sst_observe_async(raw(), key.data(), key.size(), &given,
+                             detail::completion<sst_on_observer, observer>(std::move(done)), operation, failure);
+  });
 }
 
 inline result<observer> client::observe_matching(bytes_view pattern, const observe_matching_options& options) const {

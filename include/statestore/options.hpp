@@ -242,6 +242,15 @@ struct settings {
   /// The default is no: the call waits for the connection until its time-out. Calls under way when the connection is lost continue
   /// until their time-outs.
   std::optional<bool> fail_fast;
+  /// PEM text in memory instead of `ca_file`.
+  std::optional<std::string> ca_pem;
+  /// PEM text in memory instead of `cert_file`.
+  std::optional<std::string> cert_pem;
+  /// PEM text in memory instead of `key_file`.
+  std::optional<std::string> key_pem;
+  /// Whether `client::connect` returns at once and the client connects in the background, without a limit unless `connect_limit` is
+  /// set; no by default. Calls wait for the connection; with `fail_fast` they fail after the first failed attempt.
+  std::optional<bool> lazy;
   /// Queue whose `run` calls the functions of the client; by default the client has a thread for them. Borrowed for the call.
   const statestore::queue* queue = nullptr;
 };
@@ -475,6 +484,10 @@ inline sst_settings raw(const settings& from) noexcept {
   converted.reconnect_limit_ms = ms(from.reconnect_limit);
   converted.allow_plaintext_credentials = choice(from.allow_plaintext_credentials);
   converted.fail_fast = choice(from.fail_fast);
+  converted.ca_pem = raw(from.ca_pem), converted.ca_pem_len = from.ca_pem ? from.ca_pem->size() : 0;
+  converted.cert_pem = raw(from.cert_pem), converted.cert_pem_len = from.cert_pem ? from.cert_pem->size() : 0;
+  converted.key_pem = raw(from.key_pem), converted.key_pem_len = from.key_pem ? from.key_pem->size() : 0;
+  converted.lazy = choice(from.lazy);
   if (from.queue != nullptr) converted.queue = from.queue->raw();
   return converted;
 }

@@ -41,6 +41,56 @@ static void connecting_is_given_up(void) {
   latch_destroy(&closed);
 }
 
+static void on_state(void *context, sst_status status, const sst_error *reason, sst_state state) {
+  CHECK((reason != NULL) == (status != SST_OK));
+  if (state == SST_RECONNECTING || state == SST_ENDED) latch_call((latch *)context, status, NULL, "");
+}
+
+// Connecting in the background: calls wait for it, and the state says how it goes.
+static void connecting_is_lazy(void) {
+  sst_error *error = NULL;
+  sst_client *client = NULL;
+  sst_settings settings;
+  sst_entry *entry = NULL;
+  sst_get_options soon;
+  sst_state state = SST_STATE_UNKNOWN;
+  latch failed;
+  const sst_on_state callback = {&failed, on_state, latch_drop};
+  memset(&settings, 0, sizeof settings);
+  settings.size = sizeof settings;
+  settings.lazy = SST_YES;
+  memset(&soon, 0, sizeof soon);
+  soon.size = sizeof soon;
+  soon.timeout_ms = 50;
+  EXPECT(SST_OK, sst_connect(server_url(), &settings, &client, &error));
+  EXPECT(SST_OK, sst_get(client, TEXT("connecting"), NULL, &entry, &error));
+  EXPECT(SST_OK, sst_client_state(client, &state, &error));
+  CHECK(entry == NULL && state == SST_CONNECTED);
+  end_client(client);
+
+  latch_init(&failed);
+  EXPECT(SST_OK, sst_connect("mqtt://127.0.0.1:1", &settings, &client, &error));
+  EXPECT(SST_OK, sst_client_on_state(client, callback, NULL, &error));
+  latch_wait_calls(&failed, 1);
+  EXPECT(SST_TIMED_OUT, sst_get(client, TEXT("connecting"), &soon, &entry, &error));
+  end_client(client);
+  latch_wait_drops(&failed, 1);
+  latch_destroy(&failed);
+
+  settings.fail_fast = SST_YES;
+  settings.connect_limit_ms = 50;
+  settings.reconnect_delay_max_ms = 100;
+  latch_init(&failed);
+  EXPECT(SST_OK, sst_connect("mqtt://127.0.0.1:1", &settings, &client, &error));
+  EXPECT(SST_OK, sst_client_on_state(client, callback, NULL, &error));
+  latch_wait_drops(&failed, 1);
+  CHECK(failed.status == SST_UNREACHABLE && sst_client_lost_reason(client) == SST_LOST_GAVE_UP);
+  EXPECT(SST_CLOSED, sst_get(client, TEXT("connecting"), NULL, &entry, &error));
+  end_client(client);
+  latch_destroy(&failed);
+}
+
 void suite_connecting(void) {
   connecting_is_given_up();
+  connecting_is_lazy();
 }

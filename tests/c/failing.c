@@ -342,6 +342,7 @@ static sst_status call_sst_compare_and_set_async(const handle_set *of, sst_error
   return ended(&received, status, operation, error);
 }
 
+#include "failing_keys.h"
 #include "failing_observers.h"
 #include "failing_locks.h"
 
@@ -420,6 +421,7 @@ const failing failings[] = {
     REQUEST(sst_scan_entries_next_page_async, 0),
     REQUEST(sst_scan_entries_next, 0),
     REQUEST(sst_scan_entries_next_async, 0),
+    FAILING_KEYS,
     REQUEST(sst_update, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_update_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_compare_and_set, HAS_BYTES | HAS_OPTIONS),

@@ -51,6 +51,8 @@ int main() {
   const auto refused = client->transact(statestore::transaction().del("a").set("b", "x", old));
   CHECK(refused && !refused->applied && refused->operation == 1u && !refused->version);
   CHECK(client->transact(statestore::transaction().del("a").del("")).error().operation() == 1u);
+  CHECK(client->incr("count", 2).value() == 2 && client->touch("count", std::chrono::minutes(1)).value());
+  CHECK(client->exists("count").value() && client->ttl("count").value()->is_known() && client->ping().has_value());
   CHECK(client->close().has_value());
   CHECK(client->get_async("key", nullptr).error().status() == SST_CLOSED);
   const auto next = observer->next();

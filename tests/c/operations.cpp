@@ -137,6 +137,42 @@ void values(const statestore::client& client) {
   CHECK(status_of([&] { client.set_async("cxx/a", "1", nullptr, never); }) == SST_INVALID_ARGUMENT);
 }
 
+void keys_and_numbers(const statestore::client& client) {
+  const auto present = [&](const char* key) { return *wait_for<bool>([&](auto done) { return client.exists_async(key, done); }); };
+  const auto ttl = [&](const char* key) {
+    return *wait_for<std::optional<statestore::expiry>>([&](auto done) { return client.ttl_async(key, done); });
+  };
+  const auto touch = [&](const char* key, auto time) {
+    return wait_for<bool>([&](auto done) { return client.touch_async(key, time, done); });
+  };
+  const auto incr = [&](std::int64_t by) {
+    return wait_for<std::int64_t>([&](auto done) { return client.incr_async("cxx/count", by, done); });
+  };
+  CHECK(!client.exists("cxx/count") && !present("cxx/count") && !client.ttl("cxx/count") && !ttl("cxx/count"));
+  CHECK(!client.touch("cxx/count", 60s) && !*touch("cxx/count", 60s));
+  CHECK(client.incr("cxx/count") == 1 && *incr(-3) == -2 && client.get("cxx/count")->value() == "-2");
+  CHECK(client.exists("cxx/count") && present("cxx/count") && client.ttl("cxx/count")->is_never() && ttl("cxx/count")->is_never());
+  CHECK(client.touch("cxx/count", 60s) && ttl("cxx/count")->time() <= 60s && client.incr("cxx/count", 2) == 0);
+  CHECK(client.ttl("cxx/count")->time() > 0ms && *touch("cxx/count", statestore::milliseconds::max()));
+  CHECK(client.ttl("cxx/count")->is_never() && status_in(incr(INT64_MAX)) == SST_OK && status_in(incr(1)) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([&] { client.touch("cxx/count", 0ms); }) == SST_INVALID_ARGUMENT);
+  statestore::update_options twice;
+  twice.expires_in = 60s;
+  CHECK(status_of([&] { client.touch("cxx/count", 60s, twice); }) == SST_INVALID_ARGUMENT);
+  CHECK(client.ping() >= 0us && client.ping(60s) >= 0us);
+  CHECK(status_of([&] { client.ping(0ms); }) == SST_TIMED_OUT);
+  CHECK(wait_for<std::chrono::microseconds>([&](auto done) { return client.ping_async(done); }).has_value());
+}
+
+void lazy() {
+  statestore::settings settings;
+  settings.lazy = true;
+  const auto client = statestore::client::connect(server_url(), settings);
+  CHECK(client.ping() >= 0us && client.state() == SST_CONNECTED);
+  settings.ca_pem = "text";
+  CHECK(status_of([&] { (void)statestore::client::connect(server_url(), settings); }) == SST_INVALID_SETTINGS);
+}
+
 void changes(const statestore::client& client) {
   const auto add = [](const entry* old) { return std::optional<std::string>(old != nullptr ? old->value().str() + "1" : "1"); };
   const auto update = wait_for<update_outcome>([&](auto done) { return client.update_async("cxx/updated", add, done); });
@@ -444,7 +480,9 @@ void moved_from(const statestore::client& client) {
 int main() {
   connections();
   const auto client = statestore::client::connect(server_url()), other = statestore::client::connect(server_url());
+  lazy();
   values(client);
+  keys_and_numbers(client);
   changes(client);
   transactions(client);
   scans(client);
