@@ -15,25 +15,30 @@ mod descendants;
 mod duration;
 mod elect;
 mod escape;
+mod exists;
 mod exit;
 mod failure;
 mod get;
 mod global_options;
 mod health;
 mod ignored_signals;
+mod incr;
 mod key;
 mod lease;
 mod lock;
 mod message;
 mod open_clients;
 mod output;
+mod ping;
 mod record;
 mod scan;
 mod set;
 mod supervised_command;
 mod supervisor;
 mod top;
+mod touch;
 mod transact;
+mod ttl;
 mod units;
 mod value;
 mod vdel;
@@ -112,15 +117,20 @@ async fn until_signal(
 async fn run_verb(verb: Verb, global: &GlobalOptions) -> Result<Exit, Failure> {
     match verb {
         Verb::Get(get) => get.run(global).await,
+        Verb::Exists(exists) => exists.run(global).await,
+        Verb::Ttl(ttl) => ttl.run(global).await,
         Verb::Set(set) => set.run(global).await,
         Verb::Del(del) => del.run(global).await,
         Verb::Vdel(vdel) => vdel.run(global).await,
+        Verb::Touch(touch) => touch.run(global).await,
+        Verb::Incr(incr) => incr.run(global).await,
         Verb::Transact(transact) => transact.run(global).await,
         Verb::Scan(scan) => scan.run(global).await,
         Verb::Watch(watch) => watch.run(global).await,
         Verb::Lock(lock) => lock.run(global).await,
         Verb::Elect(elect) => elect.run(global).await,
         Verb::Lease(lease) => lease.run(global).await,
+        Verb::Ping(ping) => ping.run(global).await,
         Verb::Bench(bench) => bench.run(global).await,
         Verb::Admin(admin) => admin.run(global).await,
         Verb::Health(health) => health.run(global).await,

@@ -6,11 +6,16 @@ use std::{
     thread,
 };
 
-const VERBS: [&[&str]; 7] = [
+const VERBS: [&[&str]; 12] = [
     &["get", "k"],
     &["set", "k", "v"],
     &["del", "k"],
     &["vdel", "k", "v"],
+    &["exists", "k"],
+    &["ttl", "k"],
+    &["touch", "k", "1m"],
+    &["incr", "k"],
+    &["ping"],
     &["scan"],
     &["watch", "k"],
     &["bench"],

@@ -77,6 +77,30 @@ fn get_prints_the_remaining_time_of_a_key() {
 }
 
 #[test]
+fn touch_changes_the_expiry_that_ttl_prints() {
+    let store = Store::start();
+    store.run(["ttl", "k"]).assert_error(1, "'k' is absent");
+    let absent = store.run(["touch", "k", "10m"]);
+    absent.assert_error(1, "'k' is absent");
+    store.ok(["set", "k", "v"]);
+    assert_eq!(store.ok(["ttl", "k"]), "never\n");
+    assert_eq!(store.ok(["touch", "k", "10m"]), "");
+    let left: u64 = store.ok(["ttl", "k"]).trim_end().parse().unwrap();
+    assert!((1..=600_000).contains(&left), "{left}");
+    let found = store.run(["ttl", "k", "--json"]).json();
+    assert!(found["expires_in"].as_u64().unwrap() <= 600_000);
+    let touched = store.run(["touch", "k", "never", "--json"]);
+    let expected = json!({"result": "applied", "key": "k"});
+    assert_eq!((touched.code, touched.json()), (Some(0), expected));
+    let found = json!({"result": "found", "key": "k", "expires_in": "never"});
+    assert_eq!(store.run(["ttl", "k", "--json"]).json(), found);
+    assert_eq!(store.ok(["get", "k"]), "v");
+    store
+        .run(["touch", "k", "99ms"])
+        .assert_error(2, "too short");
+}
+
+#[test]
 fn several_keys_are_a_line_each_and_a_snapshot() {
     let store = Store::start();
     let version = store.ok(["set", "a", "one\ttwo"]);

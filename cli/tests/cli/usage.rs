@@ -12,6 +12,11 @@ fn help_has_examples_for_every_subcommand() {
         "set",
         "del",
         "vdel",
+        "exists",
+        "ttl",
+        "touch",
+        "incr",
+        "ping",
         "scan",
         "watch",
         "lock",
@@ -55,6 +60,8 @@ fn invalid_arguments_are_reported_in_one_line_with_a_pointer_to_the_help() {
     refused(&["frob"], "see 'statestore --help'");
     refused(&["get"], "<KEY>...; see 'statestore get --help'");
     refused(&["get", "k", "--out"], "'--output'");
+    refused(&["incr", "k", "one"], "see 'statestore incr --help'");
+    refused(&["ping", "--count", "0"], "see 'statestore ping --help'");
     refused(
         &["get", "a", "b", "--output", "f"],
         "--output takes the value of one key",
@@ -78,6 +85,7 @@ fn invalid_values_are_reported_with_the_expected_form() {
     for px in ["0", "1.5", "soon", "1us"] {
         refused(&["set", "k", "v", "--px", px], "1500ms, 10s or 2m");
     }
+    refused(&["touch", "k", "soon"], "1500ms, 10s or 2m");
     refused(&["set", "k", "v", "--fence", "1:2"], "wall:counter:node");
     refused(&["bench", "--mix", "put=1"], "get=80,set=20");
     refused(&["get", "k", "--url", "http://127.0.0.1"], "`mqtt://`");

@@ -155,6 +155,41 @@ fn conditions_that_are_not_met_are_exit_code_1() {
 }
 
 #[test]
+fn exists_reports_by_its_exit_code() {
+    let store = Store::start();
+    let absent = store.run(["exists", "k"]);
+    absent.assert_error(1, "'k' is absent");
+    store.ok(["set", "k", ""]);
+    assert_eq!(store.ok(["exists", "k"]), "");
+    let found = store.run(["exists", "k", "--json"]).json();
+    assert_eq!(found, json!({"result": "found", "key": "k"}));
+}
+
+#[test]
+fn incr_adds_to_a_number_and_to_nothing_else() {
+    let store = Store::start();
+    assert_eq!(store.ok(["incr", "k"]), "1\n");
+    assert_eq!(store.ok(["incr", "k", "-5"]), "-4\n");
+    let sum = store.run(["incr", "k", "14", "--json"]).json();
+    let expected = json!({"result": "applied", "key": "k", "value": "10"});
+    assert_eq!(sum, expected);
+    store.ok(["set", "k", "ten"]);
+    let refused = store.run(["incr", "k"]);
+    refused.assert_error(2, "\"k\": its value is not a decimal number");
+    assert_eq!(store.ok(["get", "k"]), "ten");
+}
+
+#[test]
+fn ping_prints_the_time_of_each_answer() {
+    let store = Store::start();
+    let printed = store.ok(["ping", "--count", "2"]);
+    assert_eq!(printed.lines().count(), 2, "{printed}");
+    let answered = store.run(["ping", "--json"]).json();
+    assert_eq!(answered["result"], "answered");
+    assert!(answered["round_trip_us"].is_u64(), "{answered}");
+}
+
+#[test]
 fn vdel_deletes_only_the_value_it_is_given() {
     let store = Store::start();
     store.ok(["set", "k", "v"]);
