@@ -154,7 +154,7 @@
 typedef enum sst_status {
     // The call succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    // An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
+    // An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C; or the value does not fit.
     SST_INVALID_ARGUMENT = 1,
     // The connection settings contradict each other, cannot be parsed, or name an unusable file.
     SST_INVALID_SETTINGS = 2,
@@ -342,7 +342,7 @@ typedef enum sst_lost_reason {
     SST_LOST_CLOSED = 1,
     // Another connection with the same client id took the session over.
     SST_LOST_TAKEN_OVER = 2,
-    // The connection could not be made again within `reconnect_limit`.
+    // The connection could not be made within `reconnect_limit`, or a `lazy` one within `connect_limit`.
     SST_LOST_GAVE_UP = 3,
     // The broker or the store refused the credentials, the subscription or the watch.
     SST_LOST_REFUSED = 4,

@@ -19,7 +19,7 @@ export class StateStoreError extends Error {
   readonly operation?: number;
 }
 
-/** An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C. */
+/** An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C; or the value does not fit. */
 export class InvalidArgumentError extends StateStoreError {
   readonly code: "InvalidArgument";
 }

@@ -33,7 +33,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
+    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C; or the value does not fit.
     InvalidArgument = 1,
     /// The connection settings contradict each other, cannot be parsed, or name an unusable file.
     InvalidSettings = 2,

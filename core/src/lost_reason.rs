@@ -35,7 +35,7 @@ reasons! {
     Closed = 1 "closed",
     /// Another connection with the same client id took the session over.
     TakenOver = 2 "taken_over",
-    /// The connection could not be made again within `reconnect_limit`.
+    /// The connection could not be made within `reconnect_limit`, or a `lazy` one within `connect_limit`.
     GaveUp = 3 "gave_up",
     /// The broker or the store refused the credentials, the subscription or the watch.
     Refused = 4 "refused",

@@ -21,7 +21,7 @@ pub enum sst_lost_reason {
     SST_LOST_CLOSED = 1,
     /// Another connection with the same client id took the session over.
     SST_LOST_TAKEN_OVER = 2,
-    /// The connection could not be made again within `reconnect_limit`.
+    /// The connection could not be made within `reconnect_limit`, or a `lazy` one within `connect_limit`.
     SST_LOST_GAVE_UP = 3,
     /// The broker or the store refused the credentials, the subscription or the watch.
     SST_LOST_REFUSED = 4,

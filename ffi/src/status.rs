@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char};
 pub enum sst_status {
     /// The call succeeded. An absent key and a condition that is not met are successes.
     SST_OK = 0,
-    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C.
+    /// An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C; or the value does not fit.
     SST_INVALID_ARGUMENT = 1,
     /// The connection settings contradict each other, cannot be parsed, or name an unusable file.
     SST_INVALID_SETTINGS = 2,

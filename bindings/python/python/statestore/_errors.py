@@ -94,7 +94,7 @@ class StateStoreError(Exception):
 
 
 class InvalidArgumentError(StateStoreError, ValueError):
-    """An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C."""
+    """An argument is not valid: an empty or overlong key, an expiry of 0 ms, NULL in C; or the value does not fit."""
 
     kind = "InvalidArgument"
     code = 1

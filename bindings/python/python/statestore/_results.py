@@ -303,7 +303,7 @@ LostReason = Literal["closed", "taken_over", "gave_up", "refused", "released", "
 
 - ``"closed"``: The client or the observer was closed, or the runtime that drove the client was shut down.
 - ``"taken_over"``: Another connection with the same client id took the session over.
-- ``"gave_up"``: The connection could not be made again within `reconnect_limit`.
+- ``"gave_up"``: The connection could not be made within `reconnect_limit`, or a `lazy` one within `connect_limit`.
 - ``"refused"``: The broker or the store refused the credentials, the subscription or the watch.
 - ``"released"``: The lease was given back, or left to expire.
 - ``"expired"``: The lease expired before it could be renewed.
