@@ -26,10 +26,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinSet, spawn_local, yield_now};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 /// Maximum number of logins verified at a time, each on a thread of its own. A password hash takes tens of mebibytes.
 const MAX_VERIFICATIONS: usize = 2;
@@ -37,6 +38,9 @@ const MAX_VERIFICATIONS: usize = 2;
 /// Maximum number of extra turns of the connections while they produce more requests that can be sent to an engine
 /// together. Under load, one engine request then serves many client requests.
 const MAX_GATHER_ROUNDS: usize = 4;
+
+/// Interval at which an idle server compares its clocks.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// State that all tasks of the thread share. No borrow lives across an `await`.
 #[derive(Debug)]
@@ -224,6 +228,9 @@ impl Driver {
         let mut verifications = JoinSet::new();
         // The stored data may show that the clock is wrong.
         self.tick();
+        let first_check = Instant::now() + CLOCK_CHECK_INTERVAL;
+        let mut clock_checks = interval_at(first_check, CLOCK_CHECK_INTERVAL);
+        clock_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.begin_verifications(&mut verifications);
             self.report_disk_full(committer.is_full());
@@ -260,6 +267,7 @@ impl Driver {
                     self.tick();
                 }
                 () = wakeup, if !has_work => self.tick(),
+                _ = clock_checks.tick(), if !has_work => self.tick(),
                 () = self.maintenance_wake.notified(), if !has_work => {}
                 () = poll_fn(|context| self.hub.borrow_mut().poll_events(context)) => self.tick(),
                 Some(verified) = verifications.join_next() => {

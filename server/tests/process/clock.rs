@@ -231,6 +231,28 @@ fn the_clients_of_one_user_do_not_outweigh_others() {
 }
 
 #[test]
+fn an_idle_server_logs_that_its_clock_was_set() {
+    let folder = tempdir().unwrap();
+    let disk = Disk::under(folder.path());
+    let arguments = [
+        "--data-dir",
+        folder.path().to_str().unwrap(),
+        "--http",
+        "http://127.0.0.1:0",
+    ];
+    let mut daemon = Daemon::start_on(&disk, &arguments);
+    let lines = daemon.log_lines();
+    // The thread that serves the clients has seen its clock before it answers a second time.
+    for _ in 0..2 {
+        let ready = daemon.get("/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
+    }
+    disk.set(&[("clock_ahead_ms", HOUR_MS)]);
+    let awaited = "the wall clock of this machine was set";
+    while !lines.next(awaited).contains(awaited) {}
+}
+
+#[test]
 fn a_former_fast_clock_is_reported_after_its_correction() {
     let folder = tempdir().unwrap();
     let disk = Disk::under(folder.path());
