@@ -1,13 +1,13 @@
 //! Certificates that this server presents as a client.
 use crate::attached::AttachConfig;
 use crate::storage_config::StorageConfig;
-use std::path::PathBuf;
+use statestored_listeners::PresentedCertificates;
 
-/// Returns the files with the certificates that this server presents to an engine and to a broker, by the peer.
+/// Returns the certificates that this server presents to an engine and to a broker.
 pub(crate) fn client_certificates(
     storage: &StorageConfig,
     attach: Option<&AttachConfig>,
-) -> Vec<(&'static str, PathBuf)> {
+) -> PresentedCertificates {
     let (engine, tls) = match storage {
         StorageConfig::Etcd(config) => ("etcd", config.tls.as_ref()),
         StorageConfig::Redis(config) => ("redis", config.tls.as_ref()),
@@ -18,7 +18,6 @@ pub(crate) fn client_certificates(
     let of_broker = attach.and_then(|attach| attach.identity.as_ref());
     let of_broker = of_broker.map(|identity| ("broker", identity));
     let identities = of_engine.into_iter().chain(of_broker);
-    identities
-        .map(|(peer, (certificate, _))| (peer, certificate.clone()))
-        .collect()
+    let files = identities.map(|(peer, (certificate, _))| (peer, certificate.clone()));
+    PresentedCertificates::new(files)
 }

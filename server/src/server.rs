@@ -44,6 +44,7 @@ pub struct Server {
     admin: Option<AdminServer>,
     attach: Option<AttachConfig>,
     engine_thread: Option<EngineThread>,
+    tasks: JoinSet<()>,
 }
 
 impl Server {
@@ -71,8 +72,11 @@ impl Server {
             end_counts: EndCounts::default(),
             tls_failures: TlsFailureCounts::default(),
         };
+        let presented = client_certificates(&config.storage, config.attach.as_ref());
         let tls_status = TlsStatus::new(rules.tls.clone(), &listening, rules.tls_failures.clone())
-            .with_client_certificates(client_certificates(&config.storage, config.attach.as_ref()));
+            .with_presented(presented.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(presented.monitor());
         let options = EffectiveOptions::new(config.options.clone());
         let origin = match config.source {
             Some(source) => {
@@ -149,6 +153,7 @@ impl Server {
             admin,
             attach: config.attach,
             engine_thread: loaded.engine_thread,
+            tasks,
         })
     }
 
@@ -207,7 +212,7 @@ impl Server {
 
     async fn run_locally(mut self, shutdown: impl Future<Output = ()>) -> Result<(), ServerError> {
         let (accepted, streams) = tokio_mpsc::channel(64);
-        let mut acceptors = JoinSet::new();
+        let mut tasks = self.tasks;
         let (tls, connection_limiter) = (
             self.rules.tls.clone(),
             self.rules.connection_limiter.clone(),
@@ -217,18 +222,18 @@ impl Server {
         let with_handshake = self.listeners.take_with_handshake(has_proxies);
         let with_handshake = with_handshake.map_err(ServerError::Runtime)?;
         self.listeners
-            .accept(&self.rules.connection_limiter, &accepted, &mut acceptors);
+            .accept(&self.rules.connection_limiter, &accepted, &mut tasks);
         let handshakes = if with_handshake.is_empty() {
             None
         } else {
             let started = HandshakeThread::start(with_handshake, self.rules);
             let (handshakes, moved) = started.map_err(ServerError::Runtime)?;
-            acceptors.spawn_local(moved.forward_to(accepted));
+            tasks.spawn_local(moved.forward_to(accepted));
             Some(handshakes)
         };
         let inputs = ServerInputs {
             streams,
-            acceptors,
+            tasks,
             handshakes,
             commands: self.commands,
             bound_addresses: self.bound_addresses,
@@ -253,8 +258,8 @@ impl Server {
 /// Input of a server from outside.
 struct ServerInputs<S> {
     streams: tokio_mpsc::Receiver<AcceptResult<S>>,
-    /// Tasks that accept connections. The end of one is a bug.
-    acceptors: JoinSet<()>,
+    /// Tasks that accept connections, and that watch certificates. The end of one is a bug.
+    tasks: JoinSet<()>,
     commands: tokio_mpsc::Receiver<Command>,
     handshakes: Option<HandshakeThread>,
     bound_addresses: Vec<BoundAddress>,
@@ -320,7 +325,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
                     }
                 }
                 Some(ended) = connections.join_next() => check_for_panic(ended)?,
-                Some(ended) = inputs.acceptors.join_next() => {
+                Some(ended) = inputs.tasks.join_next() => {
                     check_for_panic(ended)?;
                     tracing::error!("the server no longer accepts connections: this is a bug, please report it");
                     return Err(ServerError::Panicked);
@@ -335,7 +340,7 @@ async fn serve_all<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             }
         }
     };
-    inputs.acceptors.abort_all();
+    inputs.tasks.abort_all();
     drop(inputs.handshakes);
     drop(inputs.commands);
     let result = match failed {
@@ -468,7 +473,7 @@ mod tests {
         let (_control, commands) = server_handle::channel(ReloadSource::None, options);
         let inputs = ServerInputs {
             streams,
-            acceptors: JoinSet::new(),
+            tasks: JoinSet::new(),
             commands,
             handshakes: None,
             bound_addresses: Vec::new(),

@@ -158,3 +158,7 @@ def test_an_expired_certificate_of_the_engine(begin, tmp_path):
     for file, content in zip(server_files, valid, strict=True):
         server.disturb(file.write_bytes, content)
     is_back(server)
+    # The certificate that the server shows to etcd.
+    server.disturb(shutil.copy, expired[0], certificate)
+    server.logs(SOON, "ERROR", "the certificate of this server for its engine or broker has expired", 'peer="etcd"')
+    server.warns(SOON, "certificate_expired")

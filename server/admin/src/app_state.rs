@@ -37,7 +37,6 @@ pub(super) struct AppState {
     pub(super) event_subscribers: EventSubscribers,
     pub(super) history: History,
     pub(super) disk_limiter: BlockingLimiter,
-    pub(super) file_limiter: BlockingLimiter,
     pub(super) tls_status: TlsStatus,
     /// Number of connections closed because of their limit, whether new or existing ones.
     pub(super) refused_connections: Cell<u64>,
@@ -60,7 +59,6 @@ impl AppState {
             event_subscribers: EventSubscribers::default(),
             history: History::default(),
             disk_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
-            file_limiter: BlockingLimiter::with_timeout(DISK_TIMEOUT),
             tls_status,
             responses: RefCell::default(),
             refused_connections: Cell::new(0),

@@ -121,6 +121,24 @@ const CERTIFICATE_EXPIRES: Reason = Reason {
     text: "a certificate of the listeners or of this port expires within 14 days: renew it",
 };
 
+const PRESENTED_EXPIRED: Reason = Reason {
+    code: CERTIFICATE_EXPIRED.code,
+    text: "the certificate of this server for its engine or broker has expired: connections to it fail",
+};
+const PRESENTED_EXPIRES: Reason = Reason {
+    code: CERTIFICATE_EXPIRES.code,
+    text: "the certificate of this server for its engine or broker expires within 14 days: renew it",
+};
+
+/// Returns the warning of a certificate that expires in so many seconds.
+fn expiry_warning(left_s: Option<i64>, (expired, expires): (Reason, Reason)) -> Option<Reason> {
+    match left_s {
+        Some(..=0) => Some(expired),
+        Some(..EXPIRY_WARNING_S) => Some(expires),
+        _ => None,
+    }
+}
+
 /// Returns whether several independent clients give the sign that the clock is wrong.
 fn is_skew_confirmed(clock: &ClockMetrics) -> bool {
     clock.skew.is_some_and(|sign| sign.is_agreed)
@@ -204,11 +222,11 @@ impl AppState {
     /// Returns the warnings of a server that is ready for clients.
     pub(super) fn warnings(&self, metrics: &MetricsSnapshot) -> Vec<Reason> {
         let mut warnings = Reason::warnings(metrics);
-        warnings.extend(match self.tls_status.seconds_left() {
-            Some(..=0) => Some(CERTIFICATE_EXPIRED),
-            Some(..EXPIRY_WARNING_S) => Some(CERTIFICATE_EXPIRES),
-            _ => None,
-        });
+        let status = &self.tls_status;
+        let of_server = (CERTIFICATE_EXPIRED, CERTIFICATE_EXPIRES);
+        let of_client = (PRESENTED_EXPIRED, PRESENTED_EXPIRES);
+        warnings.extend(expiry_warning(status.seconds_left(), of_server));
+        warnings.extend(expiry_warning(status.presented_seconds_left(), of_client));
         warnings
     }
 

@@ -44,7 +44,7 @@ impl AppState {
                 let shows_owners = rights >= AccessLevel::Full || metrics.allows_anonymous;
                 self.quota_metrics(&mut text, shows_owners).await;
             }
-            self.tls_metrics(&mut text).await;
+            self.tls_metrics(&mut text);
             self.reload_metrics(&mut text);
             if let Some(reading) = self.storage() {
                 storage(&mut text, &reading);

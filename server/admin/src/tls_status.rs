@@ -1,7 +1,6 @@
 //! Certificates that this server presents, and TLS handshakes that failed.
-use statestored_listeners::{ActiveTls, BoundAddress, TlsFailureCounts};
+use statestored_listeners::{ActiveTls, BoundAddress, PresentedCertificates, TlsFailureCounts};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Certificates that this server presents to clients, an engine or a broker, and its failed handshakes.
@@ -12,8 +11,8 @@ pub struct TlsStatus {
     listeners: Vec<String>,
     /// Addresses of the HTTP port, if it has TLS, and its certificate.
     http_port: Option<(Vec<String>, ActiveTls)>,
-    /// Files with certificates that this server presents as a client, by the peer.
-    pub(super) client_certificates: Vec<(&'static str, PathBuf)>,
+    /// Certificates that this server presents as a client.
+    pub(super) presented: PresentedCertificates,
     pub(super) failures: TlsFailureCounts,
 }
 
@@ -25,18 +24,15 @@ impl TlsStatus {
             tls,
             listeners: listeners.map(BoundAddress::to_string).collect(),
             http_port: None,
-            client_certificates: Vec::new(),
+            presented: PresentedCertificates::default(),
             failures,
         }
     }
 
-    /// Adds the files with certificates that this server presents as a client, by the peer.
+    /// Sets the certificates that this server presents as a client.
     #[must_use]
-    pub fn with_client_certificates(
-        mut self,
-        certificates: impl IntoIterator<Item = (&'static str, PathBuf)>,
-    ) -> Self {
-        self.client_certificates.extend(certificates);
+    pub fn with_presented(mut self, certificates: PresentedCertificates) -> Self {
+        self.presented = certificates;
         self
     }
 
@@ -66,10 +62,19 @@ impl TlsStatus {
 
     /// Returns the seconds until the first certificate of a listener expires, negative ones after it; `None` without TLS.
     pub(super) fn seconds_left(&self) -> Option<i64> {
-        let expiries = self.expiries();
-        let first = expiries.iter().map(|(_, expiry_s)| *expiry_s).min()?;
-        Some(first.saturating_sub(now_s()))
+        seconds_left(&self.expiries())
     }
+
+    /// Returns the seconds until the first certificate expires that this server presents as a client, negative ones after it; `None`
+    /// without such a certificate.
+    pub(super) fn presented_seconds_left(&self) -> Option<i64> {
+        seconds_left(&self.presented.expiries())
+    }
+}
+
+fn seconds_left(expiries: &[(&str, i64)]) -> Option<i64> {
+    let first = expiries.iter().map(|(_, expiry_s)| *expiry_s).min()?;
+    Some(first.saturating_sub(now_s()))
 }
 
 fn now_s() -> i64 {

@@ -46,8 +46,8 @@ pub use listener_config::ListenerConfig;
 pub use stream::Stream;
 pub use subnet::Subnet;
 pub use tcp::bind;
-pub use tls::{ActiveTls, client_tls, renew};
-pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, certificate_expiry_s};
+pub use tls::{ActiveTls, PresentedCertificates, client_tls, renew};
+pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
 pub use tls_failure::TlsFailureCounts;
 
 use statestored_access::Peer;

@@ -1,12 +1,13 @@
 //! Certificates that change while the server runs.
 use crate::authority::Identity;
-use crate::daemon::Daemon;
-use crate::tls_fixture::{TlsFixture, encrypt, is_served};
+use crate::daemon::{Daemon, get};
+use crate::tls_fixture::{TIMEOUT, TlsFixture, encrypt, is_served};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 fn start(files: &TlsFixture) -> (Daemon, SocketAddr) {
     let arguments = [
@@ -96,6 +97,112 @@ fn an_expiring_certificate_is_reported() {
         line.contains("ERROR") && line.contains("ended.crt"),
         "{line}"
     );
+}
+
+/// A certificate that expires after this time.
+fn issue_for(files: &TlsFixture, time: Duration) -> Identity {
+    let expiry = UNIX_EPOCH.elapsed().unwrap() + time;
+    files.authority.issue_with("localhost", |params| {
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expiry.as_secs());
+    })
+}
+
+#[test]
+fn certificates_that_expire_while_the_server_runs_are_logged_at_once() {
+    let files = TlsFixture::new();
+    let broker = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("mqtts://{}", broker.local_addr().unwrap());
+    let ca = files.path("ca.crt");
+    let [listener, http, client] = ["listener", "http", "client"].map(|name| {
+        let ending = issue_for(&files, Duration::from_secs(4));
+        let (certificate, key) = ending.write(files.folder.path(), name);
+        [certificate, key].map(|path| path.to_str().unwrap().to_owned())
+    });
+    let arguments = [
+        "--listen",
+        "tls://127.0.0.1:0",
+        "--tls-cert",
+        &listener[0],
+        "--tls-key",
+        &listener[1],
+        "--http",
+        "https://127.0.0.1:0",
+        "--http-tls-cert",
+        &http[0],
+        "--http-tls-key",
+        &http[1],
+        "--attach",
+        &url,
+        "--attach-ca",
+        ca.to_str().unwrap(),
+        "--attach-cert",
+        &client[0],
+        "--attach-key",
+        &client[1],
+    ];
+    let mut daemon = Daemon::start(&arguments, 3);
+    let mut awaited = vec!["listener.crt", "http.crt", "client.crt"];
+    while !awaited.is_empty() {
+        let line = daemon.log_line("has expired");
+        assert!(line.contains("ERROR"), "{line}");
+        awaited.retain(|name| !line.contains(name));
+    }
+}
+
+#[test]
+fn the_certificate_for_a_broker_gives_a_warning_until_it_is_renewed() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let files = TlsFixture::new();
+    let broker = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("mqtts://{}", broker.local_addr().unwrap());
+    let ca = files.path("ca.crt");
+    let ending = issue_for(&files, 13 * DAY);
+    let (certificate, key) = ending.write(files.folder.path(), "client");
+    let arguments = [
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--http",
+        "http://127.0.0.1:0",
+        "--attach",
+        &url,
+        "--attach-ca",
+        ca.to_str().unwrap(),
+        "--attach-cert",
+        certificate.to_str().unwrap(),
+        "--attach-key",
+        key.to_str().unwrap(),
+    ];
+    let daemon = Daemon::start(&arguments, 3);
+    let http = daemon.listening[2].strip_prefix("http://").unwrap();
+    let http: SocketAddr = http.parse().unwrap();
+    let until_ready_has = |warning: Option<&str>| {
+        let begin = Instant::now();
+        loop {
+            let ready = get(http, "/readyz");
+            let is_there = match warning {
+                Some(warning) => ready.contains(warning),
+                None => !ready.contains("certificate_"),
+            };
+            if is_there {
+                return;
+            }
+            assert!(begin.elapsed() < TIMEOUT, "{warning:?}: {ready}");
+        }
+    };
+    until_ready_has(Some(
+        "\ncertificate_expires: the certificate of this server",
+    ));
+    let expired = files.authority.issue_with("localhost", |params| {
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 2, 1);
+    });
+    replace(&certificate, &expired.certificate);
+    until_ready_has(Some(
+        "\ncertificate_expired: the certificate of this server",
+    ));
+    replace(&certificate, &issue_for(&files, 90 * DAY).certificate);
+    until_ready_has(None);
 }
 
 #[test]

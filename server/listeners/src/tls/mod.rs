@@ -1,19 +1,23 @@
 //! TLS 1.2 and 1.3, by rustls.
 mod client;
 mod error;
+mod expiry;
 mod handshake_error;
 mod identity;
 mod key_kind;
+mod presented;
 mod renewal;
 mod tls_files;
 
 pub use client::client_tls;
 pub use error::TlsError;
+use expiry::ExpiryStage;
 use handshake_error::VERSION_1;
 pub(super) use handshake_error::with_advice;
 pub(super) use identity::identity;
 use identity::subject_and_expiry;
 use key_kind::key_kind;
+pub use presented::PresentedCertificates;
 pub use renewal::renew;
 pub use tls_files::{ClientCertificates, TlsFiles};
 
@@ -26,15 +30,11 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tls_files::{FileStamp, certificates, private_key, revocation_lists};
 
 /// Protocols negotiated in the handshake (ALPN): plain MQTT, or HTTP for WebSocket.
 const MQTT: &[u8] = b"mqtt";
 const HTTP: &[u8] = b"http/1.1";
-
-/// Days before the expiry of a certificate from which on the log warns. Automatic renewal is never that late.
-const EXPIRY_WARNING_DAYS: i64 = 7;
 
 /// A certificate with its key, and the authorities of clients, as read from files.
 #[derive(Debug, Clone)]
@@ -79,29 +79,31 @@ impl Tls {
         expiries.map(|(_, end_s)| *end_s).min()
     }
 
+    /// Returns how near each certificate of the server's chain is to its expiry.
+    fn expiry_stages(&self, now_s: i64) -> Vec<ExpiryStage> {
+        let expiries = self.0.certificate_expiries.iter();
+        expiries
+            .map(|(_, end_s)| ExpiryStage::of(*end_s, now_s))
+            .collect()
+    }
+
     /// Logs certificates of the server's chain that have expired or will expire soon.
-    pub(super) fn warn_about_expiry(&self) {
-        const DAY_S: i64 = 24 * 3600;
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_s = now_s.map_or(0, |since| {
-            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-        });
+    fn warn_about_expiry(&self, now_s: i64) {
         let file = self.0.files.certificate.display();
-        for (number, (subject, ends_s)) in self.0.certificate_expiries.iter().enumerate() {
-            let left_s = ends_s - now_s;
-            let days = left_s / DAY_S;
-            match (number, left_s) {
-                (_, left_s) if left_s >= EXPIRY_WARNING_DAYS * DAY_S => {}
-                (0, ..=0) => {
+        for (number, (subject, end_s)) in self.0.certificate_expiries.iter().enumerate() {
+            let days = expiry::days_left(*end_s, now_s);
+            match (number, ExpiryStage::of(*end_s, now_s)) {
+                (_, ExpiryStage::Valid) => {}
+                (0, ExpiryStage::Expired) => {
                     tracing::error!(%file, "the server's certificate has expired: clients do not trust it");
                 }
-                (0, _) => {
+                (0, ExpiryStage::ExpiresSoon) => {
                     tracing::warn!(%file, days, "the server's certificate will expire soon");
                 }
-                (_, ..=0) => {
+                (_, ExpiryStage::Expired) => {
                     tracing::error!(%file, %subject, "a certificate between the server's and its authority has expired: clients do not trust the server's");
                 }
-                _ => {
+                (_, ExpiryStage::ExpiresSoon) => {
                     tracing::warn!(%file, %subject, days, "a certificate between the server's and its authority will expire soon");
                 }
             }
@@ -166,7 +168,7 @@ impl ActiveTls {
 ///
 /// # Errors
 /// The file cannot be read, or has no certificate in PEM.
-pub fn certificate_expiry_s(path: &Path) -> Result<Option<i64>, TlsError> {
+fn certificate_expiry_s(path: &Path) -> Result<Option<i64>, TlsError> {
     let chain = certificates(path)?;
     let expiries = chain.iter().filter_map(subject_and_expiry);
     Ok(expiries.map(|(_, end_s)| end_s).min())

@@ -1,4 +1,5 @@
 //! Renewal of certificates while the server runs.
+use super::expiry::{self, ExpiryStage};
 use super::{ActiveTls, Tls, TlsError, tls_files};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
@@ -6,23 +7,52 @@ use tokio::task::spawn_blocking;
 /// Interval at which the files are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Interval at which the log warns of a certificate that expires.
+/// Interval at which the log repeats the warning of a certificate that expires.
 const WARNING_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
-/// Reads the files again whenever they have changed, and logs certificates that expire. Ends if there is no TLS.
+/// The last look at the certificates for the log.
+struct ExpiryReport {
+    tls: Tls,
+    stages: Vec<ExpiryStage>,
+    at: Instant,
+}
+
+impl ExpiryReport {
+    /// Logs the certificates that have expired or will expire soon.
+    fn log(tls: Tls, now_s: i64) -> Self {
+        tls.warn_about_expiry(now_s);
+        Self {
+            stages: tls.expiry_stages(now_s),
+            at: Instant::now(),
+            tls,
+        }
+    }
+
+    /// Returns whether there are other certificates, one has expired since, or the report is old.
+    fn is_outdated(&self, tls: &Tls, now_s: i64) -> bool {
+        !self.tls.ptr_eq(tls)
+            || self.stages != tls.expiry_stages(now_s)
+            || self.at.elapsed() >= WARNING_INTERVAL
+    }
+}
+
+/// Reads the files again whenever they have changed, and logs certificates when they expire. Ends if there is no TLS.
 ///
 /// A change counts once the files have stayed the same for one interval, since several files are seldom written at the same
 /// time. Invalid files change nothing.
 pub async fn renew(in_force: ActiveTls) {
     let mut seen = None;
     let mut refused = None;
-    let mut warned_at: Option<Instant> = None;
+    let mut report: Option<ExpiryReport> = None;
     loop {
-        if warned_at.is_none_or(|warned_at| warned_at.elapsed() >= WARNING_INTERVAL)
-            && let Some(tls) = in_force.get()
-        {
-            tls.warn_about_expiry();
-            warned_at = Some(Instant::now());
+        if let Some(tls) = in_force.get() {
+            let now_s = expiry::now_s();
+            let is_known = report
+                .as_ref()
+                .is_some_and(|report| !report.is_outdated(&tls, now_s));
+            if !is_known {
+                report = Some(ExpiryReport::log(tls, now_s));
+            }
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
         let Some(tls) = in_force.get() else {
@@ -40,10 +70,7 @@ pub async fn renew(in_force: ActiveTls) {
             refused = Some(stamps);
             let files = tls.0.files.clone();
             match spawn_blocking(move || Tls::read(files)).await {
-                Ok(read) => {
-                    apply_renewal(&in_force, &tls, read);
-                    warned_at = None;
-                }
+                Ok(read) => apply_renewal(&in_force, &tls, read),
                 Err(_) => return,
             }
         } else {
@@ -87,6 +114,17 @@ mod tests {
             client_crl: None,
         })
         .unwrap()
+    }
+
+    #[test]
+    fn an_expiry_is_reported_when_it_happens() {
+        let folder = tempfile::tempdir().unwrap();
+        let [tls, other] = ["a", "b"].map(|name| tls(folder.path(), name));
+        let end_s = tls.expiry_s().unwrap();
+        let report = ExpiryReport::log(tls.clone(), end_s - 2);
+        assert!(!report.is_outdated(&tls, end_s - 1));
+        assert!(report.is_outdated(&tls, end_s));
+        assert!(report.is_outdated(&other, end_s - 1));
     }
 
     #[test]
