@@ -86,7 +86,8 @@ def test_a_killed_server(drill, tmp_path):
     server.is_ready(SOON)
     server.logs(SOON, "the previous run ended without a clean stop")
     server.shows(SOON, "previous_run_crashed", 1)
-    assert server.api("status")["started_s"] > started
+    status = server.api("status")
+    assert status["storage"]["previous_run_crashed"] and status["started_s"] > started
     assert server.store().reply("GET", "kept") == b"$1\r\nv\r\n"
 
 

@@ -81,7 +81,7 @@ export class Mock {
       counts: { keys: this.entries.size, entry_bytes: 12e6, connections: 23, sessions: 30, held_bytes: 5e6, notifications: this.#total, messages: 1, refused: 2 },
       requests: Object.fromEntries(VERBS.map((verb, index) => [verb, { total: index < 3 ? this.#total * (index + 1) : 0, ok: index < 3 ? this.#total * (index + 1) - 1 : 0, times }])),
       time_bounds_us: BOUNDS,
-      storage: { commits: this.#total, writes: 9, syncs: times, written_bytes: 1e6, waiting_bytes: 0, log_bytes: 4e6, base_bytes: 9e6, is_merging: false, merges: 2, failed_merges: 0, merge_ms: 40 },
+      storage: { commits: this.#total, writes: 9, syncs: times, written_bytes: 1e6, waiting_bytes: 0, log_bytes: 4e6, base_bytes: 9e6, is_merging: false, merges: 2, failed_merges: 0, merge_ms: 40, previous_run_crashed: true },
       disk: { free: 5e9, size: 9e9 }, process: { cpu_s: this.#total / 1000, resident_bytes: 80e6, open_fds: 30, max_fds: 1024 },
       engine: { kind: "etcd", members: [{ name: "etcd-1", is_reachable: true, revision: 812 }, { name: this.strange, is_reachable: false }], reversions: 1 },
     };

@@ -65,6 +65,7 @@ test("the overview draws the history, follows the figures and reads moments", as
   const earlier = await chart.getAttribute("aria-valuemax");
   await page.waitForFunction((count) => document.querySelector(".chart").getAttribute("aria-valuemax") !== count, earlier);
   assert.match(await text("main"), /clock_suspect timestamps of clients are behind/);
+  assert.match(await text("main"), /The previous run crashed\./);
   assert.match(await text("main"), /max-bytes of the server: .*SETs that make the store larger are rejected/);
 });
 

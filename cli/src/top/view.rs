@@ -24,8 +24,13 @@ pub(super) fn lines(before: &Value, now: &Value) -> Vec<String> {
         rise.max(0.0) / seconds
     };
     let at = |path: &str| number(now.pointer(path).unwrap_or(&Value::Null));
+    let crash = if now["storage"]["previous_run_crashed"] == true {
+        "   the previous run crashed"
+    } else {
+        ""
+    };
     let mut lines = vec![format!(
-        "statestored {}   {}",
+        "statestored {}   {}{crash}",
         escape(now["version"].as_str().unwrap_or("?").as_bytes()),
         state(now)
     )];
@@ -201,6 +206,15 @@ mod tests {
         assert!(lines[0].contains("ready") && !lines[0].contains('\u{1b}'));
         let get = lines.iter().find(|line| line.starts_with("get")).unwrap();
         assert!(get.ends_with('-'), "{get}");
+    }
+
+    #[test]
+    fn the_first_line_names_a_crash_of_the_previous_run() {
+        for (has_crashed, end) in [(true, "ready   the previous run crashed"), (false, "ready")] {
+            let now = json!({ "storage": { "previous_run_crashed": has_crashed } });
+            let lines = lines(&now, &now);
+            assert!(lines[0].ends_with(end), "{}", lines[0]);
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl AppState {
                 "merges": storage.merges,
                 "failed_merges": storage.failed_merges,
                 "merge_ms": storage.merge_ms,
+                "previous_run_crashed": storage.has_crashed,
             })),
             "clock": metrics.map(|metrics| cluster_status::clock(&metrics.clock)),
             "engine": metrics.and_then(|metrics| metrics.engine.as_ref()).map(cluster_status::engine),

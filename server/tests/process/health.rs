@@ -49,6 +49,24 @@ fn a_full_disk_is_alive_and_not_ready_until_there_is_room() {
 }
 
 #[test]
+fn the_status_shows_whether_the_previous_run_crashed() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let arguments = ["--data-dir", data, "--http", "http://127.0.0.1:0"];
+    for (signal, has_crashed) in [("-KILL", false), ("-TERM", true), ("-TERM", false)] {
+        let daemon = Daemon::start(&arguments);
+        let mut peer = daemon.connect("writer");
+        assert_eq!(peer.request(1, &[b"SET", b"k", b"v"]), b"+OK\r\n");
+        let answer = daemon.get("/api/status");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(status["storage"]["previous_run_crashed"], has_crashed);
+        daemon.signal(signal);
+        daemon.wait();
+    }
+}
+
+#[test]
 fn an_unresponsive_server_is_not_alive() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());

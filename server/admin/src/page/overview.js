@@ -73,6 +73,7 @@ function healthOf({ status, failure }) {
     status.reasons.length === 0 && element("p", { class: "done" }, "Ready for clients."),
     listed("Not ready", status.reasons, "failed"),
     listed("Warnings", status.warnings ?? [], "warned"),
+    status.storage?.previous_run_crashed && element("p", { class: "warned" }, "The previous run crashed. Acknowledged changes are kept."),
   ];
   return parts.filter(Boolean);
 }
