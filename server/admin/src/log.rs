@@ -53,7 +53,7 @@ impl AppState {
 }
 
 /// Returns the response of a server without a log of its own.
-pub(super) fn log_unavailable() -> Reply {
+fn log_unavailable() -> Reply {
     let why = "the log belongs to the program in which the server runs";
     failure(StatusCode::NOT_FOUND, &why)
 }

@@ -4,6 +4,7 @@
 mod activity;
 mod api;
 mod attacks;
+mod audit_trail;
 mod certificates;
 mod changes;
 mod clients;

@@ -3,7 +3,6 @@ use crate::app_state::AppState;
 use crate::audit::AuditDetails;
 use crate::failure::failure;
 use crate::limits::Quotas;
-use crate::log::log_unavailable;
 use crate::query::{Query, from_hex};
 use crate::reply::{self, Reply};
 use bytes::Bytes;
@@ -58,7 +57,9 @@ impl AppState {
     /// Returns the last lines of the audit trail, newest first.
     pub(crate) fn audit_lines(&self, query: Query<'_>) -> Reply {
         let Some(log) = &self.config.audit else {
-            return log_unavailable();
+            let why =
+                "the audit trail is off: the program in which the server runs does not keep it";
+            return failure(StatusCode::NOT_FOUND, &why);
         };
         let before = query.number("cursor").map(|number| number as u64);
         let (event, client) = (query.filter("event"), query.filter("client"));

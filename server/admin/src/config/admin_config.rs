@@ -34,7 +34,8 @@ pub struct AdminConfig {
     pub backend_chain: String,
     /// Filter of the log, if it can be changed over HTTP.
     pub log: Option<LogControl>,
-    /// The last lines of the audit trail, if they are shown over HTTP.
+    /// The last lines of the audit trail, if they are shown over HTTP. A program that includes the server adds the
+    /// [layer](AuditLog::layer) to the subscriber of its log.
     pub audit: Option<AuditLog>,
 }
 
