@@ -79,6 +79,10 @@ impl Daemon {
         kib.parse::<u64>().unwrap() * 1024
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by its name, as in `-HUP`.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();

@@ -2,11 +2,12 @@
 use crate::daemon::{Daemon, statestored};
 use crate::tls_fixture::TIMEOUT;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The next message that has this line, and all of its lines.
 fn message(socket: &UnixDatagram, line: &str) -> Vec<String> {
@@ -50,6 +51,49 @@ fn systemd_is_notified_of_state_changes() {
     message(&socket, "READY=1");
     daemon.signal("-TERM");
     message(&socket, "STOPPING=1");
+    assert!(daemon.wait());
+}
+
+/// Returns the state of the main thread of a process, as `T` if it is stopped.
+fn state(daemon: &Daemon) -> String {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).unwrap();
+    let (_, after_name) = stat.rsplit_once(") ").unwrap();
+    after_name.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_stopped_process_sends_no_watchdog_messages_until_it_continues() {
+    const INTERVAL: Duration = Duration::from_millis(500);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = manager(folder.path());
+    let mut command = statestored();
+    command
+        .args(["--listen", "tcp://127.0.0.1:0"])
+        .env("NOTIFY_SOCKET", folder.path().join("notify"))
+        .env("WATCHDOG_USEC", INTERVAL.as_micros().to_string());
+    let daemon = Daemon::spawn(command, 1);
+    message(&socket, "WATCHDOG=1");
+    daemon.signal("-STOP");
+    while state(&daemon) != "T" {
+        std::thread::yield_now();
+    }
+    // What was sent before the stop.
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 4096];
+    while socket.recv(&mut buffer).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(INTERVAL)).unwrap();
+    let received = socket.recv(&mut buffer);
+    assert_eq!(
+        received.map_err(|error| error.kind()),
+        Err(ErrorKind::WouldBlock)
+    );
+    daemon.signal("-CONT");
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    for _ in 0..2 {
+        message(&socket, "WATCHDOG=1");
+    }
+    daemon.signal("-TERM");
     assert!(daemon.wait());
 }
 
