@@ -19,6 +19,7 @@ make_npm() {
     npm ci --no-audit --no-fund --loglevel=error
     npx --no-install tsc -p face
     node scripts/pack.mjs "$made/packages" "$made/statestore.node" "${server[@]}" --materials "$made/materials" >"$made/names"
+    node ../node-red/scripts/pack.mjs "$made/packages" >>"$made/names"
   )
   cp "$made/packages"/*.tgz "$out"
 }
@@ -36,11 +37,12 @@ check_npm() {
     done
     check_sbom "$package"/*.cdx.json
   done
-  for package in "$project"/node_modules/{statestore,@statestore/*}; do
+  for package in "$project"/node_modules/{statestore,node-red-contrib-statestore,@statestore/*}; do
     node --eval 'for (const name of ["homepage", "bugs", "repository", "license", "publishConfig"])
       if (require(process.argv[1])[name] === undefined) throw new Error(`${process.argv[1]} has no ${name}`)' "$package/package.json"
   done
   if [[ "$target" == *-windows-* ]]; then check_npm_alone "$project"; else check_npm_with_server "$project"; fi
+  (cd "$project" && node --eval 'require("node-red-contrib-statestore/context")({ url: "mqtt://127.0.0.1" })')
   check_time_to_load "$project"
 }
 

@@ -68,6 +68,16 @@ step_node() {
   echo "left out: Node: full.test.mjs, load.test.mjs (npm)"
 }
 
+step_nodered() {
+  assemble_node
+  (
+    cd bindings/node-red
+    npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+    npm run check
+    STATESTORED=$(program statestored) npm test
+  )
+}
+
 step_protocol() {
   venv "$python" tests/mqtt/requirements.txt
   STATESTORED_BIN=$(program statestored) "$python/bin/pytest" tests/mqtt --ignore tests/mqtt/test_recordings.py

@@ -11,7 +11,7 @@ lane_a[ci]="rust engines"
 lane_b[ci]="c python node protocol sanitizers package demo"
 first[all]="${first[front]}"
 lane_a[all]="rust simulation engines mqtt interop dapr page operations release"
-lane_b[all]="c python node protocol lint provider chaos compilers sanitizers docs wheel npm package demo"
+lane_b[all]="c python node nodered protocol lint provider chaos compilers sanitizers docs wheel npm package demo"
 groups=(front ci all)
 declare -A about_group=(
   [front]="what a contributor runs before proposing a change; the default"
@@ -25,7 +25,7 @@ today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
 # Every step, in the order of --list.
 steps=(
-  packages format build rust c python node protocol
+  packages format build rust c python node nodered protocol
   simulation engines cluster mqtt interop dapr page operations release
   fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo
   planted vendor brokers daprd peers trained platforms races soak ignored runtimes benchmarks book
@@ -38,6 +38,7 @@ declare -A about=(
   [c]="the C suites in C11 with gcc, on the library of the workspace"
   [python]="the Python package's tests, on the library of the workspace"
   [node]="the Node package's types and tests, on the library of the workspace"
+  [nodered]="the package for Node-RED: its types, and its nodes and context store in a real Node-RED, with the editor in Chromium"
   [protocol]="paho and raw bytes against the server"
   [simulation]="all seeds of each simulation, those of the day, and the rules whose absence must be noticed"
   [engines]="servers over a real etcd, Redis and Valkey"
@@ -84,6 +85,7 @@ declare -A needs=(
   [c]="cmake gcc g++ make pkg-config python readelf"
   [python]="cc python venv"
   [node]="node npm"
+  [nodered]="certificates chromium node npm"
   [protocol]="cc certificates etcd faketime redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
   [simulation]="rust cc"
   [engines]="rust cc certificates etcd faketime go haproxy mosquitto-plugin openssl pkg-config protoc redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr"
