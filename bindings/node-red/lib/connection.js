@@ -2,10 +2,14 @@
 /** A connection that several nodes share. It is made in the background, and made again until it is closed. */
 const { setTimeout: delay } = require("node:timers/promises");
 const { TimedOutError, connect } = require("statestore");
+const { isPermanent, kindOf, messageOf } = require("./errors");
 
 /** @typedef {import("statestore").Client} Client */
 /** @typedef {import("statestore").Settings} Settings */
-/** @typedef {{ is: "connecting" | "connected" } | { is: "disconnected" | "closed", error: unknown }} State */
+/**
+ * `closed` is for good, for a `reason` in a word.
+ * @typedef {{ is: "connecting" | "connected" } | { is: "disconnected", error: unknown } | { is: "closed", error: unknown, reason: string }} State
+ */
 /** @typedef {{ client: Client } | { error: unknown }} Result */
 
 /** Bounds of the pause between attempts, in milliseconds. */
@@ -14,14 +18,6 @@ const PAUSE = { least: 500, most: 30_000 };
 const LEAVE_TIMEOUT = 4_000;
 /** Time limit in milliseconds of {@link Connection.ready} by default, as that of the requests. */
 const DEFAULT_TIMEOUT = 10_000;
-
-/**
- * Returns whether an attempt with the same settings fails again.
- * @param {any} error
- */
-function isPermanent(error) {
-  return error instanceof TypeError || error?.code === "InvalidSettings";
-}
 
 /** Doubles a pause up to the most, and begins anew after a success. */
 class Backoff {
@@ -97,7 +93,7 @@ class Connection {
         }
         if (isPermanent(error)) {
           this.#failure = { error };
-          this.#become({ is: "closed", error });
+          this.#become({ is: "closed", error, reason: kindOf(error) });
           this.#wake();
           return;
         }
@@ -115,7 +111,7 @@ class Connection {
     if (state.is === "reconnecting") {
       this.#become({ is: "disconnected", error: state.reason });
     } else if (state.is === "closed") {
-      this.#become({ is: "closed", error: state.reason });
+      this.#become({ is: "closed", error: state.reason, reason: state.lostReason });
     } else {
       this.#become({ is: state.is });
     }
@@ -182,7 +178,7 @@ class Connection {
 
   #unavailable() {
     const cause = this.#state.is === "disconnected" ? this.#state.error : undefined;
-    const reason = cause instanceof Error ? `: ${cause.message}` : "";
+    const reason = cause === undefined ? "" : `: ${messageOf(cause)}`;
     return new TimedOutError(`there is no connection to the store${reason}`, { outcome: "not_done", retryable: true, cause });
   }
 

@@ -1,5 +1,6 @@
 "use strict";
 /** The status of a node: that of its connection, or its own while the connection is fine. */
+const { kindOf } = require("./errors");
 
 /** @typedef {import("../types/node-red").Node} Node */
 /** @typedef {import("../types/node-red").Status} Status */
@@ -8,15 +9,6 @@
 
 /** @type {Status} */
 const CONNECTED = { fill: "green", shape: "dot", text: "connected" };
-
-/**
- * Returns the kind of an error in a few words.
- * @param {any} error
- * @returns {string}
- */
-function kindOf(error) {
-  return error?.code ?? error?.message ?? String(error);
-}
 
 /**
  * @param {State} state
@@ -31,7 +23,7 @@ function statusOf(state) {
     case "disconnected":
       return { fill: "red", shape: "ring", text: `disconnected: ${kindOf(state.error)}` };
     case "closed":
-      return { fill: "red", shape: "dot", text: `closed: ${kindOf(state.error)}` };
+      return { fill: "red", shape: "dot", text: `closed: ${state.reason}` };
   }
 }
 
@@ -73,4 +65,4 @@ class NodeStatus {
   }
 }
 
-module.exports = { NodeStatus, kindOf };
+module.exports = { NodeStatus };

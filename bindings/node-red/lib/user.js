@@ -1,5 +1,7 @@
 "use strict";
 /** What the nodes have in common: their connection, their status, and the answers to their messages. */
+const { Backoff } = require("./connection");
+const { kindOf } = require("./errors");
 const { NodeStatus } = require("./status");
 
 /** @typedef {import("../types/node-red").NodeAPI} NodeAPI */
@@ -8,6 +10,7 @@ const { NodeStatus } = require("./status");
 /** @typedef {import("../types/node-red").Message} Message */
 /** @typedef {import("../types/node-red").Send} Send */
 /** @typedef {import("./connection").Connection} Connection */
+/** @typedef {import("statestore").Client} Client */
 
 /** Wakes nodes that wait until all nodes of the flows exist. One listener serves all of them. @type {Set<() => void>} */
 const waiting = new Set();
@@ -87,6 +90,38 @@ class User {
         (error) => (this.signal.aborted ? done() : done(error)),
       );
     });
+  }
+
+  /**
+   * Does work with the client, and again after it has ended, until the node is closed. The work calls `succeeded` as soon as it is of use.
+   * After that, the next failure is logged; otherwise only one of another kind.
+   * @param {(client: Client, succeeded: () => void) => Promise<void>} work
+   * @param {{ topic: string, failed: string }} texts topic of the errors, and what the status says before their kind
+   */
+  async repeat(work, { topic, failed }) {
+    const backoff = new Backoff();
+    /** @type {string | undefined} */
+    let logged;
+    const succeeded = () => {
+      backoff.reset();
+      logged = undefined;
+    };
+    while (!this.signal.aborted) {
+      try {
+        await work(await this.connected().ready({ signal: this.signal, timeout: Infinity }), succeeded);
+      } catch (error) {
+        if (this.signal.aborted) {
+          return;
+        }
+        const kind = kindOf(error);
+        this.status?.set({ fill: "red", shape: "ring", text: `${failed}: ${kind}` });
+        if (kind !== logged) {
+          this.#node.error(error, { topic });
+        }
+        logged = kind;
+      }
+      await backoff.wait(this.signal);
+    }
   }
 
   /**

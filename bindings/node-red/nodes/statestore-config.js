@@ -4,7 +4,7 @@ const { mkdtempSync, rmSync, writeFileSync } = require("node:fs");
 const { tmpdir } = require("node:os");
 const { join } = require("node:path");
 const { Connection } = require("../lib/connection");
-const { kindOf } = require("../lib/status");
+const { messageOf } = require("../lib/errors");
 const { millisecondsOf } = require("../lib/values");
 
 /** @typedef {import("../types/node-red").Config} Config */
@@ -59,11 +59,6 @@ function settingsOf(config, credentials, files) {
   };
 }
 
-/** @param {unknown} error */
-function messageOf(error) {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /**
  * Returns a listener that logs each change of the connection once, not each attempt during an outage.
  * @param {import("../types/node-red").Node} node
@@ -83,7 +78,7 @@ function logger(node) {
     } else if (state.is === "disconnected") {
       node.warn(`no connection to the store: ${messageOf(state.error)}`);
     } else if (state.is === "closed") {
-      node.error(`the connection to the store has ended (${kindOf(state.error)}): ${messageOf(state.error)}`);
+      node.error(`the connection to the store has ended (${state.reason}): ${messageOf(state.error)}`);
     }
   };
 }

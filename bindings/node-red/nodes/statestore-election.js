@@ -1,9 +1,12 @@
 "use strict";
-const { Backoff } = require("../lib/connection");
-const { kindOf } = require("../lib/status");
+const { kindOf } = require("../lib/errors");
 const { User } = require("../lib/user");
 const { millisecondsOf } = require("../lib/values");
 
+/** @type {import("../types/node-red").Status} */
+const LEADER = { fill: "green", shape: "dot", text: "leader" };
+/** @type {import("../types/node-red").Status} */
+const NOT_LEADER = { fill: "blue", shape: "ring", text: "not leader" };
 /** Time limit in milliseconds of the resignation when the node is closed. */
 const RESIGN_TIMEOUT = 2_000;
 
@@ -14,11 +17,8 @@ module.exports = function (RED) {
     const node = this;
     const user = new User(RED, this, config);
     const { signal } = user;
-    const backoff = new Backoff();
     /** @type {import("statestore").Leadership | undefined} */
     let leadership;
-    /** The last failure in the log: only another one is logged again. @type {string | undefined} */
-    let logged;
 
     /**
      * Sends whether this node leads.
@@ -26,17 +26,21 @@ module.exports = function (RED) {
      */
     function report(details) {
       const leads = leadership !== undefined;
-      user.status?.set(leads ? { fill: "green", shape: "dot", text: "leader" } : { fill: "blue", shape: "ring", text: "not leader" });
+      user.status?.set(leads ? LEADER : NOT_LEADER);
       node.send({ topic: config.election, payload: leads, event: leads ? "leader" : "not_leader", ...details });
     }
 
-    /** Campaigns once, and returns after the lead is lost. @param {import("statestore").Client} client */
-    async function lead(client) {
+    /**
+     * Campaigns once, and returns after the lead is lost.
+     * @param {import("statestore").Client} client
+     * @param {() => void} succeeded
+     */
+    async function lead(client, succeeded) {
+      user.status?.set(NOT_LEADER);
       const election = client.election(config.election, { duration: millisecondsOf(config.duration) });
       const won = await election.campaign(config.value || client.clientId(), { signal });
       leadership = won;
-      backoff.reset();
-      logged = undefined;
+      succeeded();
       report({ fencingToken: won.guard.token.text });
       const reason = await won.guard.lost({ signal }).catch((error) => {
         signal.throwIfAborted();
@@ -46,31 +50,12 @@ module.exports = function (RED) {
       report({ reason });
     }
 
-    /** @param {import("../lib/connection").Connection} connection */
-    async function run(connection) {
-      report({});
-      while (!signal.aborted) {
-        try {
-          await lead(await connection.ready({ signal, timeout: Infinity }));
-        } catch (error) {
-          if (signal.aborted) {
-            return;
-          }
-          const kind = kindOf(error);
-          user.status?.set({ fill: "red", shape: "ring", text: `not leader: ${kind}` });
-          if (kind !== logged) {
-            node.error(error, { topic: config.election });
-          }
-          logged = kind;
-        }
-        await backoff.wait(signal);
-      }
-    }
-
-    const { connection } = user;
-    if (connection !== undefined) {
+    if (user.connection !== undefined) {
       const running = user.started().then(
-        () => run(connection),
+        () => {
+          report({});
+          return user.repeat(lead, { topic: config.election, failed: "not leader" });
+        },
         () => {},
       );
       user.onClose(async () => {

@@ -1,6 +1,4 @@
 "use strict";
-const { Backoff } = require("../lib/connection");
-const { kindOf } = require("../lib/status");
 const { User } = require("../lib/user");
 const { valueIn } = require("../lib/values");
 
@@ -49,9 +47,6 @@ module.exports = function (RED) {
     const node = this;
     const user = new User(RED, this, config);
     const { signal } = user;
-    const backoff = new Backoff();
-    /** The last failure in the log: only another one is logged again. @type {string | undefined} */
-    let logged;
 
     /**
      * Sends an observation unless the edit dialog leaves the present state out.
@@ -70,14 +65,16 @@ module.exports = function (RED) {
       }
     }
 
-    /** @param {Client} client */
-    async function follow(client) {
+    /**
+     * @param {Client} client
+     * @param {() => void} succeeded
+     */
+    async function follow(client, succeeded) {
       const observer = await observe(client, config, signal);
       user.status?.set();
       let isPresent = true;
       for await (const observation of observer) {
-        backoff.reset();
-        logged = undefined;
+        succeeded();
         report(observation, isPresent);
         if (isPresent && config.mode !== "pattern" && (observation.is === "set" || observation.is === "deleted")) {
           report({ is: "complete" }, isPresent);
@@ -88,30 +85,9 @@ module.exports = function (RED) {
       throw observer.error() ?? new Error(`the watch has ended: ${observer.lostReason()}`);
     }
 
-    /** @param {import("../lib/connection").Connection} connection */
-    async function run(connection) {
-      while (!signal.aborted) {
-        try {
-          await follow(await connection.ready({ signal, timeout: Infinity }));
-        } catch (error) {
-          if (signal.aborted) {
-            return;
-          }
-          const kind = kindOf(error);
-          user.status?.set({ fill: "red", shape: "ring", text: `not watching: ${kind}` });
-          if (kind !== logged) {
-            node.error(error, { topic: config.key });
-          }
-          logged = kind;
-        }
-        await backoff.wait(signal);
-      }
-    }
-
-    const { connection } = user;
-    if (connection !== undefined) {
+    if (user.connection !== undefined) {
       const running = user.started().then(
-        () => run(connection),
+        () => user.repeat(follow, { topic: config.key, failed: "not watching" }),
         () => {},
       );
       user.onClose(() => running);

@@ -30,7 +30,10 @@ try {
   const { version } = readJson("../node/package.json");
   const published = { ...manifest, version, files: [...manifest.files, ...LICENSES], dependencies: { statestore: version } };
   writeFileSync(join(staging, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
-  const packed = execFileSync("npm", ["pack", "--silent", "--pack-destination", destination], { cwd: staging, encoding: "utf8" });
+  // On Windows npm is a batch file, which only a shell runs.
+  const shell = process.platform === "win32";
+  const target = shell ? `"${destination}"` : destination;
+  const packed = execFileSync("npm", ["pack", "--silent", "--pack-destination", target], { cwd: staging, encoding: "utf8", shell });
   console.log(join(destination, packed.trim()));
 } finally {
   rmSync(staging, { recursive: true });

@@ -75,6 +75,16 @@ test("all nodes of a server share one connection, also after a partial deploymen
   assert.equal(await client.get("key"), null);
 });
 
+test("a connection whose client id another one takes stays closed, and shows it", async (t) => {
+  const server = await serverOf(t);
+  const red = await NodeRed.start(t);
+  await red.deploy([configOf(server, { clientId: "gateway" }), ...answer(), ...entry("get", "get"), get]);
+  await red.send("get", { topic: "key" });
+  await clientOf(t, server, { clientId: "gateway" });
+  await red.statuses.next(({ node, text }) => node === "get" && text === "closed: taken_over");
+  assert.equal((await red.send("get", { topic: "key" })).error.code, "Closed");
+});
+
 test("user and password are credentials, and a wrong one shows", async (t) => {
   const folder = folderOf(t);
   const users = join(folder, "users");
