@@ -31,7 +31,7 @@ for group, entries in re.findall(r"^\[project\.entry-points\.(\w+)\]\n((?:\w.*\n
 assemble_node() {
   (
     cd bindings/node
-    [[ -x node_modules/typescript/bin/tsc ]] || npm ci --no-audit --no-fund --loglevel=error
+    [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --no-audit --no-fund --loglevel=error
     node scripts/build.mjs --built
     node node_modules/typescript/bin/tsc -p face
   )

@@ -45,7 +45,7 @@ step_book() {
   doxygen docs/Doxyfile
   (
     cd bindings/node
-    [[ -x node_modules/typedoc/bin/typedoc ]] || npm ci --no-audit --no-fund --loglevel=error
+    [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --no-audit --no-fund --loglevel=error
     npm run docs
   )
   cargo_tool mdbook 0.5.4 --no-default-features --features search
@@ -115,5 +115,5 @@ step_runtimes() {
   local -x PATH="$folder/node_modules/.bin:$PATH"
   bun --version
   deno --version
-  (cd bindings/node && STATESTORED=$(program statestored) node --test --test-timeout=600000 --test-reporter=spec test/package.test.mjs)
+  (cd bindings/node && STATESTORED=$(program statestored) node --test --test-timeout=600000 --test-reporter=spec test/package.test.mjs test/bundlers.test.mjs)
 }

@@ -5,17 +5,13 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { newProject, pack, ROOT } from "./project.mjs";
 import { serverOf } from "./system.mjs";
 
-const ROOT = join(import.meta.dirname, "..");
 let project;
 
 before(() => {
-  project = mkdtempSync(join(tmpdir(), "statestore-project-"));
-  const packed = execFileSync(process.execPath, [join(ROOT, "scripts/pack.mjs"), project], { encoding: "utf8" });
-  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true }));
-  const packages = packed.trim().split("\n");
-  execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...packages], { cwd: project });
+  project = newProject();
   for (const folder of ["examples", "test/programs"]) {
     cpSync(join(ROOT, folder), join(project, folder), { recursive: true });
   }
@@ -43,7 +39,32 @@ test("nothing runs when it is installed", () => {
   assert.equal(manifest.scripts, undefined);
   assert.equal(manifest.dependencies, undefined);
   assert.deepEqual(Object.keys(manifest.peerDependencies), Object.keys(manifest.peerDependenciesMeta));
-  assert.equal(Object.keys(manifest.optionalDependencies).length, 7);
+});
+
+/** The optional dependencies of a tarball, without their scope. */
+function platformsOf(tarball) {
+  const manifest = execFileSync("tar", ["--extract", "--to-stdout", "--file", tarball, "package/package.json"], { encoding: "utf8" });
+  return Object.keys(JSON.parse(manifest).optionalDependencies).map((name) => name.replace("@statestore/", ""));
+}
+
+test("the packages depend on the platforms that a release has, and no others", (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "statestore-release-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [here] = readdirSync(join(project, "node_modules/@statestore"));
+  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const [, main] = pack(folder);
+  assert.deepEqual(platformsOf(main), [here]);
+
+  // The other machines of a release made these.
+  const others = JSON.parse(readFileSync(join(ROOT, "platforms.json"), "utf8")).map(({ name }) => name).filter((name) => name !== here);
+  const name = others[0];
+  for (const tarball of [`statestore-${name}-${version}.tgz`, `statestore-server-${name}-${version}.tgz`, `statestore-${others[1]}-0.0.1.tgz`]) {
+    writeFileSync(join(folder, tarball), "");
+  }
+  const [again, server] = pack(folder, "--main");
+  assert.equal(again, main);
+  assert.deepEqual(platformsOf(again).sort(), [here, name].sort());
+  assert.deepEqual(platformsOf(server), [`server-${name}`]);
 });
 
 test("each package has the texts of its licences", () => {
