@@ -2,14 +2,19 @@
  * Makes the packages that are published: `statestore`, and that of this platform with the native half in it.
  *
  *     node scripts/pack.mjs FOLDER [ADDON] [--server STATESTORED] [--materials MATERIALS]
+ *     node scripts/pack.mjs FOLDER --main
  *
  * FOLDER gets the tarballs; ADDON is statestore.node unless given. With a program STATESTORED also `@statestore/server`, and that of
  * this platform with the program in it. MATERIALS has a folder of notices and bills of materials for each of the two, called `addon` and
  * `server`. The names of the tarballs are printed, one per line. The packages of other platforms are made the same way on those
  * platforms; platforms.json lists them all.
+ *
+ * `statestore` and `@statestore/server` depend on the packages of the platforms whose tarballs are in FOLDER, and on no others: some package
+ * managers fail if an optional dependency was never published. So a release collects the tarballs of all platforms in one folder, and makes
+ * these two again with --main.
  */
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -23,8 +28,6 @@ const platforms = readJson("platforms.json");
 const { scripts: _scripts, devDependencies: _devDependencies, ...manifest } = readJson("package.json");
 const addonOf = ({ name }) => `@statestore/${name}`;
 const serverOf = ({ name }) => `@statestore/server-${name}`;
-/** `statestored` is for systems of the Unix kind. */
-const hasServer = ({ os }) => os !== "win32";
 
 function thisPlatform() {
   const { platform } = createRequire(import.meta.url)("../dist/platform.js");
@@ -38,6 +41,13 @@ function thisPlatform() {
 /** What every package says of where it comes from. */
 const { version, license, repository, homepage, bugs, publishConfig, engines } = manifest;
 const ORIGIN = { version, license, repository, homepage, bugs, publishConfig, engines };
+
+/** The packages of platforms whose tarballs are in the folder, with the version: all that is published. */
+function published(nameOf) {
+  const tarball = (name) => `${name.replace("@", "").replace("/", "-")}-${version}.tgz`;
+  const names = platforms.map(nameOf).filter((name) => existsSync(join(destination, tarball(name))));
+  return Object.fromEntries(names.map((name) => [name, version]));
+}
 
 /** What every package has. */
 const LICENSES = ["LICENSE", "LICENSE-MIT", "LICENSE-APACHE"];
@@ -55,7 +65,7 @@ function stageMain(folder) {
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }
   // Written down here only: in a checkout npm would look for packages that are not published yet.
-  const optionalDependencies = Object.fromEntries(platforms.map((it) => [addonOf(it), version]));
+  const optionalDependencies = published(addonOf);
   writeJson(join(folder, "package.json"), { ...manifest, files: [...manifest.files, ...LICENSES], optionalDependencies });
 }
 
@@ -75,7 +85,7 @@ function stageServer(folder) {
     main: "./index.js",
     types: "./index.d.ts",
     files: [...files, "platform.js", ...LICENSES],
-    optionalDependencies: Object.fromEntries(platforms.filter(hasServer).map((it) => [serverOf(it), version])),
+    optionalDependencies: published(serverOf),
   });
 }
 
@@ -114,19 +124,20 @@ function pack(folder, destination) {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { server: { type: "string" }, materials: { type: "string" } },
+  options: { server: { type: "string" }, materials: { type: "string" }, main: { type: "boolean" } },
 });
 const [destination, addon = join(ROOT, "statestore.node")] = positionals;
 if (destination === undefined) {
-  console.error("Usage: node scripts/pack.mjs FOLDER [ADDON] [--server STATESTORED] [--materials MATERIALS]");
+  console.error("Usage: node scripts/pack.mjs FOLDER [ADDON] [--server STATESTORED] [--materials MATERIALS] | FOLDER --main");
   process.exit(2);
 }
 const materialsOf = (name) => (values.materials === undefined ? undefined : resolve(values.materials, name));
 mkdirSync(destination, { recursive: true });
 const staging = mkdtempSync(join(tmpdir(), "statestore-pack-"));
-try {
+const packed = (name) => console.log(pack(join(staging, name), resolve(destination)));
+
+function packPlatform() {
   const platform = thisPlatform();
-  stageMain(join(staging, "main"));
   stagePlatform(join(staging, "platform"), platform, {
     name: addonOf(platform),
     description: `The native half of statestore for ${platform.name}`,
@@ -135,9 +146,8 @@ try {
     permissions: 0o644,
     materials: materialsOf("addon"),
   });
-  const made = ["main", "platform"];
+  packed("platform");
   if (values.server !== undefined) {
-    stageServer(join(staging, "server"));
     stagePlatform(join(staging, "server-platform"), platform, {
       name: serverOf(platform),
       description: `The program statestored for ${platform.name}`,
@@ -146,10 +156,19 @@ try {
       permissions: 0o755,
       materials: materialsOf("server"),
     });
-    made.push("server", "server-platform");
+    packed("server-platform");
   }
-  for (const folder of made) {
-    console.log(pack(join(staging, folder), resolve(destination)));
+}
+
+try {
+  if (values.main !== true) {
+    packPlatform();
+  }
+  stageMain(join(staging, "main"));
+  packed("main");
+  if (Object.keys(published(serverOf)).length > 0) {
+    stageServer(join(staging, "server"));
+    packed("server");
   }
 } finally {
   rmSync(staging, { recursive: true });
