@@ -65,7 +65,7 @@ def members(language: str, thing: str) -> set[str]:
         for block in found(rf"^class {name}\b[^\n]*:\n(.*?)(?=^\S|\Z)", text):
             names += found(r"^    (?:def )?([a-z]\w*)[(:]", block)
     else:
-        for base, block in found(rf"^export interface {name}\b(?:<[^\n{{]*?>)?(?: extends (\w+)[^\n]*)? \{{\n(.*?)^\}}", text):
+        for base, block in found(rf"^export (?:interface|class) {name}\b(?:<[^\n{{]*?>)?(?: extends (\w+)[^\n]*)? \{{\n(.*?)^\}}", text):
             names += [*found(r"^  (?:readonly )?(\w+)\??[(:<]", block), *(members(language, snake(base)) if base else [])]
     return set(names) - HIDDEN.get(language, set())
 

@@ -16,7 +16,7 @@
  * @module statestore
  */
 /// <reference types="node" />
-import type { EventEmitter } from "node:events";
+import { EventEmitter } from "node:events";
 import type { CancelledError, StateStoreError } from "./errors.js";
 import type { Bytes, CallOptions, Data, Encoding, Settings, TimeoutOptions } from "./settings.js";
 
@@ -663,8 +663,12 @@ export interface Counters {
   wakeUps: number;
 }
 
-/** A connection to the store. `await using` closes it. */
-export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDisposable {
+/**
+ * A connection to the store, from {@link connect}. `await using` closes it. The class is for `instanceof` and as a token of dependency
+ * injection.
+ */
+export class Client<V extends Bytes = Buffer> extends EventEmitter implements AsyncDisposable {
+  private constructor();
   /** Reads a key; `null` if it is absent. */
   get(key: Data, options?: GetOptions): Promise<Entry<V> | null>;
   /**
@@ -777,6 +781,8 @@ export interface Client<V extends Bytes = Buffer> extends EventEmitter, AsyncDis
   on(event: "state", listener: (state: ConnectionState) => void): this;
   once(event: "state", listener: (state: ConnectionState) => void): this;
   off(event: "state", listener: (state: ConnectionState) => void): this;
+  /** Closes the client, as {@link close} does. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** A record of the library's log. */

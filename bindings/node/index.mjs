@@ -2,6 +2,7 @@
 import statestore from "./dist/index.js";
 
 export const {
+  Client,
   connect,
   logTo,
   Hlc,

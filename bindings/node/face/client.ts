@@ -42,7 +42,7 @@ import * as args from "./arguments.js";
 import type { Options } from "./arguments.js";
 import { asyncDispose } from "./disposal.js";
 import { Election } from "./election.js";
-import { ClosedError, direct } from "./errors.js";
+import { ClosedError, direct, InvalidArgumentError } from "./errors.js";
 import { Follower, MatchObserver, Observer, rethrow, tell } from "./follower.js";
 import { Guard, finish } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
@@ -50,7 +50,7 @@ import type { Call } from "./known.js";
 import { Lease } from "./lease.js";
 import { Mirror } from "./mirror.js";
 import { native, type BeginResult, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
-import { Operations, type ResultOptions, type Subject } from "./operations.js";
+import { Operations, type Instrumentation, type ResultOptions, type Subject } from "./operations.js";
 import * as results from "./results.js";
 import { scan } from "./scan.js";
 import { Transaction } from "./transaction.js";
@@ -66,26 +66,54 @@ function known(event: string | symbol): string | symbol {
   return event;
 }
 
+/** Where a client connects to, as far as its settings say. */
+export interface ServerAddress {
+  /** A name, an address, or the path of a socket. */
+  address: string;
+  port?: number;
+}
+
+/** For `connect`. */
+export const open = Symbol("open");
+/** For statestore/opentelemetry. */
+export const instrument = Symbol("instrument");
+
 export class Client extends EventEmitter implements Declared {
   readonly #operations: Operations;
   readonly #native: NativeClient;
+  readonly #server: ServerAddress | undefined;
+  #isInstrumented = false;
   #clientId = "";
   #closing: Promise<void> | undefined;
   /** The last state, once there is no further one. */
   #last: ConnectionState | undefined;
 
-  private constructor(operations: Operations) {
+  private constructor(operations: Operations, server: ServerAddress | undefined) {
+    if (!(operations instanceof Operations)) {
+      throw new TypeError("a Client has no public constructor; use connect");
+    }
     super();
     this.#operations = operations;
     this.#native = operations.native;
+    this.#server = server;
+  }
+
+  /** Whether something is one. */
+  static is(value: unknown): value is Client {
+    return typeof value === "object" && value !== null && #operations in value;
   }
 
   /** Connects with settings for the native half. */
-  static async connect(settings: object, conduct: ResultOptions, signal: AbortSignal | undefined): Promise<Client> {
+  static async [open](
+    settings: object,
+    conduct: ResultOptions,
+    signal: AbortSignal | undefined,
+    server: ServerAddress | undefined,
+  ): Promise<Client> {
     const operations = direct(() => new Operations((ring) => new native.NativeClient(settings, ring), conduct));
     try {
       await operations.run("connect", { signal }, () => operations.native.connect(), results.nothing);
-      const client = new Client(operations);
+      const client = new Client(operations, server);
       client.#clientId = direct(() => operations.native.clientId());
       await client.#follow();
       return client;
@@ -94,6 +122,15 @@ export class Client extends EventEmitter implements Declared {
       operations.end();
       throw error;
     }
+  }
+
+  /** Has all later operations observed by what `create` makes. */
+  [instrument](create: (server: ServerAddress | undefined) => Instrumentation): void {
+    if (this.#isInstrumented) {
+      throw new InvalidArgumentError("client is instrumented already");
+    }
+    this.#operations.instrument(create(this.#server));
+    this.#isInstrumented = true;
   }
 
   /** Tells the listeners of each state after the present one. */
@@ -122,7 +159,7 @@ export class Client extends EventEmitter implements Declared {
     const begin = (from: Options) =>
       this.#native.get(args.data("key", key), args.time(from, "timeout"), args.flag(from, "remaining"), args.flag(from, "eventual"));
     const subject = () => `the value of ${args.quoted(key)}`;
-    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry, { subject });
+    return this.#operations.run("get", options, begin, options?.remaining === true ? results.remaining : results.entry, { subject }, key);
   }
 
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<Entries> {
@@ -160,12 +197,12 @@ export class Client extends EventEmitter implements Declared {
       // Reading them costs more than everything else here.
       return options === undefined ? this.#native.set(bytes, content) : this.#native.set(bytes, content, args.setInput(from));
     };
-    return this.#operations.run("set", options, begin, results.set);
+    return this.#operations.run("set", options, begin, results.set, undefined, key);
   }
 
   del(key: Data, options?: DelOptions): Promise<DelOutcome> {
     const begin = (from: Options) => this.#native.del(args.data("key", key), args.delInput(from));
-    return this.#operations.run("del", options, begin, results.del);
+    return this.#operations.run("del", options, begin, results.del, undefined, key);
   }
 
   setMany(values: Pairs | object, options?: SetOptions): Promise<SetOutcome[]> {
@@ -180,7 +217,7 @@ export class Client extends EventEmitter implements Declared {
 
   vdel(key: Data, value: Data, options?: DelOptions): Promise<VdelOutcome> {
     const begin = (from: Options) => this.#native.vdel(args.data("key", key), args.data("value", value), args.delInput(from));
-    return this.#operations.run("vdel", options, begin, results.vdel);
+    return this.#operations.run("vdel", options, begin, results.vdel, undefined, key);
   }
 
   scan(pattern: Data, options?: TimeoutOptions): AsyncIterableIterator<Buffer> {
@@ -209,7 +246,7 @@ export class Client extends EventEmitter implements Declared {
     const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     const begin = (from: Options) =>
       this.#native.observe(bytes, args.kept(from), args.time(from, "timeout"), args.flag(from, "initial"));
-    return await this.#beginObserver("observe", listener, options, begin, (stream) => new Observer(this.#operations, stream, shown));
+    return await this.#beginObserver("observe", bytes, listener, options, begin, (stream) => new Observer(this.#operations, stream, shown));
   }
 
   async observeMatching(
@@ -220,7 +257,8 @@ export class Client extends EventEmitter implements Declared {
     const bytes = args.data("pattern", pattern);
     const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     const begin = (from: Options) => this.#native.observeMatching(bytes, args.observeMatchingInput(from));
-    return await this.#beginObserver("observeMatching", listener, options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
+    const create = (stream: NativeEventStream) => new MatchObserver(this.#operations, stream, shown);
+    return await this.#beginObserver("observeMatching", bytes, listener, options, begin, create);
   }
 
   async mirror(pattern: Data, options?: MirrorOptions): Promise<DeclaredMirror> {
@@ -228,7 +266,7 @@ export class Client extends EventEmitter implements Declared {
     const shown = this.#operations.shown(Buffer.from(bytes)) as Buffer;
     const limits = args.mirrorLimits(args.options("mirror", options));
     const begin = (from: Options) => this.#native.observeMatching(bytes, args.observeMatchingInput(from));
-    const observer = await this.#openObserver("mirror", options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
+    const observer = await this.#openObserver("mirror", bytes, options, begin, (stream) => new MatchObserver(this.#operations, stream, shown));
     const states = new Follower<ConnectionState>(this.#operations, direct(() => this.#native.states()), results.state);
     return new Mirror(observer, states, () => this.state().is === "connected", limits);
   }
@@ -236,6 +274,7 @@ export class Client extends EventEmitter implements Declared {
   /** Begins an observer. `listener` may be its function, or its options. */
   async #beginObserver<F extends Follower<unknown>>(
     call: Call,
+    key: Uint8Array,
     listener: unknown,
     options: object | undefined,
     begin: (from: Options) => BeginResult,
@@ -245,7 +284,7 @@ export class Client extends EventEmitter implements Declared {
     if (isCalled) {
       args.callback("listener", listener);
     }
-    const observer = await this.#openObserver(call, isCalled ? options : (listener as object | undefined), begin, create);
+    const observer = await this.#openObserver(call, key, isCalled ? options : (listener as object | undefined), begin, create);
     if (isCalled) {
       void tell(observer, listener as (observation: unknown) => unknown);
     }
@@ -255,6 +294,7 @@ export class Client extends EventEmitter implements Declared {
   /** Begins an observer, which ends when the signal of the options fires. */
   async #openObserver<F extends Follower<unknown>>(
     call: Call,
+    key: Uint8Array,
     options: object | undefined,
     begin: (from: Options) => BeginResult,
     create: (stream: NativeEventStream) => F,
@@ -268,6 +308,8 @@ export class Client extends EventEmitter implements Declared {
         return begin(from);
       },
       (stream) => create(stream as NativeEventStream),
+      undefined,
+      key,
     );
     if (signal !== undefined) {
       observer.endWith(signal);
@@ -299,6 +341,8 @@ export class Client extends EventEmitter implements Declared {
       options,
       (from) => this.#native.lock(bytes, args.lockInput(from)),
       (guard) => new Guard(this.#operations, guard as NativeGuard, shown),
+      undefined,
+      bytes,
     );
   }
 

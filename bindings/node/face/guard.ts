@@ -97,7 +97,7 @@ export class Guard implements Declared {
 
   set(key: Data, value: Data, given?: Omit<SetOptions, "fencingToken">): Promise<SetOutcome> {
     const begin = (from: Options) => this.#native.set(data("key", key), data("value", value), setInput(from));
-    return this.#operations.run("guard.set", given, begin, results.set);
+    return this.#operations.run("guard.set", given, begin, results.set, undefined, key);
   }
 
   async update(key: Data, change: Change, given?: UpdateOptions): Promise<UpdateOutcome> {
@@ -108,12 +108,12 @@ export class Guard implements Declared {
 
   del(key: Data, given?: Omit<DelOptions, "fencingToken">): Promise<DelOutcome> {
     const begin = (from: Options) => this.#native.del(data("key", key), delInput(from));
-    return this.#operations.run("guard.del", given, begin, results.del);
+    return this.#operations.run("guard.del", given, begin, results.del, undefined, key);
   }
 
   vdel(key: Data, value: Data, given?: Omit<DelOptions, "fencingToken">): Promise<VdelOutcome> {
     const begin = (from: Options) => this.#native.vdel(data("key", key), data("value", value), delInput(from));
-    return this.#operations.run("guard.vdel", given, begin, results.vdel);
+    return this.#operations.run("guard.vdel", given, begin, results.vdel, undefined, key);
   }
 
   /** For the lead of an election. */

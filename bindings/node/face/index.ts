@@ -1,4 +1,5 @@
 /** The exports of `require("statestore")`; index.d.ts declares them. */
+export { Client } from "./client.js";
 export { connect } from "./connect.js";
 export { logTo } from "./log.js";
 export { Hlc } from "./hlc.js";

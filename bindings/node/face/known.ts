@@ -13,7 +13,7 @@ const LOCK = [...ELECTION, ...CALL];
 
 const without = (names: string[], name: string) => names.filter((other) => other !== name);
 
-/** The options of each call, as index.d.ts and testing.d.ts declare them. */
+/** The options of each call, as index.d.ts, opentelemetry.d.ts and testing.d.ts declare them. */
 export const KNOWN = {
   connect: CALL,
   close: ["timeout"],
@@ -58,6 +58,7 @@ export const KNOWN = {
   campaign: CALL,
   leader: CALL,
   proclaim: CALL,
+  instrument: ["keys", "tracerProvider", "meterProvider"],
   startServer: ["binary", "dataDir", "port", "args"],
 } satisfies Record<string, string[]>;
 

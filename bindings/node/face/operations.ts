@@ -1,4 +1,5 @@
 /** The promises of one client, and their settling in batches. */
+import { AsyncResource } from "node:async_hooks";
 import type { StateStoreError } from "../index.js";
 import { options, signal, type Options } from "./arguments.js";
 import { CallSite, CancelledError, failed } from "./errors.js";
@@ -27,6 +28,15 @@ export interface ResultOptions {
 
 /** Asks for the new value of an update. */
 export type ValueRequest = (operation: number, a: unknown, b: unknown) => void;
+
+/** Observes operations: gets the call and its key, and begins the operation by `begin`. */
+export type Instrumentation = <T>(call: Call, key: unknown, begin: () => Promise<T>) => Promise<T>;
+
+/** Details of an operation that few have. */
+interface OperationExtras {
+  question?: ValueRequest;
+  subject?: Subject;
+}
 
 interface PendingOperation {
   /** Takes the two values of the native half. */
@@ -99,14 +109,15 @@ export class Operations {
    * operation; an exception of it is a rejection.
    *
    * Calls return this promise itself. Its errors are made, and its results are read, in the context of the caller, so that the stacks of
-   * errors name the line of a call that is awaited.
+   * errors name the line of a call that is awaited. `key` is for {@link instrument}.
    */
   async run<T>(
     call: Call,
     given: object | null | undefined,
     begin: (from: Options) => BeginResult,
     read: ResultReader<T>,
-    { question, subject }: { question?: ValueRequest; subject?: Subject } = NONE,
+    { question, subject }: OperationExtras = NONE,
+    _key?: unknown,
   ): Promise<T> {
     const site = this.callSite(this.run);
     let aborting: AbortSignal | undefined;
@@ -120,11 +131,13 @@ export class Operations {
       if (typeof operation !== "number") {
         throw operation;
       }
+      // Questions arrive in the context of the event loop; the function of the caller runs in that of its call.
+      const asked = question === undefined ? undefined : AsyncResource.bind(question, "statestore.update");
       const [a, b] = await new Promise<[unknown, unknown]>((resolve, reject) => {
         if (aborting !== undefined) {
           this.#watch(aborting, operation);
         }
-        this.#waiting[operation] = { resolve, reject, signal: aborting, question };
+        this.#waiting[operation] = { resolve, reject, signal: aborting, question: asked };
       });
       return read(this.shown(a, subject), this.shown(b, subject));
     } catch (thrown) {
@@ -135,6 +148,20 @@ export class Operations {
       const error = failure.kind === "Cancelled" && aborting !== undefined ? cancelled(failure.outcome, aborting) : failed(failure);
       throw site?.mark(error) ?? error;
     }
+  }
+
+  /** Has every later operation go through `observe`. Without this call an operation pays nothing for it. */
+  instrument(observe: Instrumentation): void {
+    const run = this.run.bind(this) as Operations["run"];
+    const observed = <T>(
+      call: Call,
+      given: object | null | undefined,
+      begin: (from: Options) => BeginResult,
+      read: ResultReader<T>,
+      extras?: OperationExtras,
+      key?: unknown,
+    ): Promise<T> => observe(call, key, () => run(call, given, begin, read, extras));
+    this.run = observed;
   }
 
   #watch(signal: AbortSignal, operation: number): void {

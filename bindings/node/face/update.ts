@@ -1,5 +1,4 @@
 /** Compare-and-set with a function of the caller. */
-import { AsyncResource } from "node:async_hooks";
 import type { Data, Entry, UpdateOptions, UpdateOutcome } from "../index.js";
 import { data, quoted, updateInput } from "./arguments.js";
 import type { Call } from "./known.js";
@@ -57,8 +56,8 @@ export async function update(
         hasEnded = true;
         return results.update(is, version);
       },
-      // Questions arrive in the context of the event loop; the function runs in that of its call.
-      { question: AsyncResource.bind((operation, a, b) => void answer(operation, a, b), "statestore.update"), subject },
+      { question: (operation, a, b) => void answer(operation, a, b), subject },
+      key,
     );
   } catch (error) {
     throw thrown === undefined ? error : thrown.error;

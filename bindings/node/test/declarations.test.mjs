@@ -8,7 +8,7 @@ import { test } from "node:test";
 const require = createRequire(import.meta.url);
 const ROOT = join(import.meta.dirname, "..");
 
-for (const [name, ...files] of [["statestore", "index.d.ts", "errors.d.ts", "settings.d.ts"], ["statestore/testing", "testing.d.ts"]]) {
+for (const [name, ...files] of [["statestore", "index.d.ts", "errors.d.ts", "settings.d.ts"], ["statestore/opentelemetry", "opentelemetry.d.ts"], ["statestore/testing", "testing.d.ts"]]) {
   test(`${files} declares what ${name} exports`, async () => {
     const text = files.map((file) => readFileSync(join(ROOT, file), "utf8")).join("");
     const declared = new Set([...text.matchAll(/^export (?:class|function|const) (\w+)/gm)].map(([, name]) => name));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { connect, Hlc, TimedOutError } from "statestore";
+import { Client, connect, Hlc, TimedOutError } from "statestore";
 import { run } from "./child.mjs";
 import { clientOf, serverOf } from "./system.mjs";
 
@@ -121,4 +121,12 @@ test("a wait for the next item ends at its timeout, and misses nothing", async (
   const holders = await client.lease("door").observe();
   assert.equal(await holders.next({ timeout: 30_000 }), null);
   await assert.rejects(holders.next({ timeout: 1 }), TimedOutError);
+});
+
+test("a client is an instance of the exported class, which only connect makes", async (t) => {
+  const server = await serverOf(t);
+  const client = await clientOf(t, server);
+  assert(client instanceof Client);
+  assert.equal(client.constructor, Client);
+  assert.throws(() => new Client(server.url), { name: "TypeError", message: "a Client has no public constructor; use connect" });
 });
