@@ -17,7 +17,7 @@
  */
 /// <reference types="node" />
 import { EventEmitter } from "node:events";
-import type { CancelledError, StateStoreError } from "./errors.js";
+import type { CancelledError, InvalidArgumentError, StateStoreError } from "./errors.js";
 import type { Bytes, CallOptions, Data, Encoding, Settings, TimeoutOptions } from "./settings.js";
 
 /**
@@ -677,6 +677,27 @@ export class Client<V extends Bytes = Buffer> extends EventEmitter implements As
    * `remaining` or `eventual`, each key has a request of its own.
    */
   getMany(keys: Iterable<Data>, options?: GetOptions): Promise<Entries<V>>;
+  /** Returns whether a key is there. The store sends its value too. */
+  exists(key: Data, options?: Omit<GetOptions, "remaining">): Promise<boolean>;
+  /**
+   * Returns the time that a key has left, in milliseconds; `Infinity` if it does not expire, and `null` if it is absent. The store sends its
+   * value too. Not every store can do that ({@link Capabilities.remainingTime}).
+   */
+  ttl(key: Data, options?: Omit<GetOptions, "remaining">): Promise<number | null>;
+  /**
+   * Sets the time after which a key expires, at least 100 ms or `Infinity`, and keeps its value; returns `false` if the key is absent. It is an
+   * {@link update}, with the same limits on stores without conditions.
+   */
+  touch(key: Data, expiresIn: number, options?: Omit<UpdateOptions, "expiresIn">): Promise<boolean>;
+  /**
+   * Adds to the decimal number in a key, 0 if the key is absent, and returns the sum. It is an {@link update}. If the value is no such
+   * number, or the sum is not a safe integer, nothing is written and this rejects with {@link InvalidArgumentError}.
+   */
+  incr(key: Data, by?: number, options?: UpdateOptions): Promise<number>;
+  /** The same for numbers of 64 bits. */
+  incr(key: Data, by: bigint, options?: UpdateOptions): Promise<bigint>;
+  /** Returns the round trip of one request to the store, in milliseconds. It needs no right on any key. */
+  ping(options?: TimeoutOptions): Promise<number>;
   /** Writes a key. A condition that is not met is a result: `applied` is false. */
   set(key: Data, value: Data, options?: SetOptions): Promise<SetOutcome>;
   /**

@@ -1,6 +1,6 @@
 /** Settings of a client, and types that all of its calls share. */
 import type { CancelledError, QueueFullError } from "./errors.js";
-import type { connect } from "./index.js";
+import type { Client, connect } from "./index.js";
 
 /** Bytes; a string is sent as UTF-8. */
 export type Data = string | Uint8Array;
@@ -54,6 +54,12 @@ export interface Settings {
    * given: it waits for the connection until its time-out.
    */
   failFast?: boolean | undefined;
+  /**
+   * Whether {@link connect} resolves at once, with a client that connects in the background; `false` unless given. Calls wait for the
+   * connection until their time-out; with `failFast` they reject at once after the first failed attempt. {@link Client.state} shows failures.
+   * The default of `connectLimit` is `Infinity` then; after a limit the client is `closed`.
+   */
+  lazy?: boolean | undefined;
   /** Maximum number of sent requests without a response; further ones queue (default: 65,536). */
   maxInFlight?: number | undefined;
   /** Maximum number of queued requests; further ones fail with {@link QueueFullError} (default: 65,536). */
@@ -90,6 +96,12 @@ export interface Settings {
   keyFile?: string | undefined;
   /** File that holds the password of the key. */
   keyPasswordFile?: string | undefined;
+  /** The certificates of the authorities as PEM, in place of `caFile`. */
+  caPem?: Data | undefined;
+  /** The client's certificate as PEM, in place of `certFile`; not read again. */
+  certPem?: Data | undefined;
+  /** The private key of that certificate as PEM, in place of `keyFile`. `keyPasswordFile` applies to it as well. */
+  keyPem?: Data | undefined;
   /** Name that the broker's certificate must have (default: the host name). */
   serverName?: string | undefined;
   /**

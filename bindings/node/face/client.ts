@@ -47,6 +47,7 @@ import { Follower, MatchObserver, Observer, rethrow, tell } from "./follower.js"
 import { Guard, finish } from "./guard.js";
 import { inspected, shown, type Inspect, type InspectOptions } from "./inspection.js";
 import type { Call } from "./known.js";
+import { sum, summand } from "./increment.js";
 import { Lease } from "./lease.js";
 import { Mirror } from "./mirror.js";
 import { native, type BeginResult, type NativeClient, type NativeEventStream, type NativeGuard } from "./native.js";
@@ -171,6 +172,44 @@ export class Client extends EventEmitter implements Declared {
     // Two slots for each entry.
     const subject = (slot = 0) => `the value of keys[${slot >> 1}], ${args.quoted(all[slot >> 1])},`;
     return this.#operations.run("getMany", options, begin, options?.remaining === true ? results.allRemaining : results.entries, { subject });
+  }
+
+  exists(key: Data, options?: Omit<GetOptions, "remaining">): Promise<boolean> {
+    const begin = (from: Options) => this.#native.exists(args.data("key", key), args.time(from, "timeout"), args.flag(from, "eventual"));
+    return this.#operations.run("exists", options, begin, results.flag, undefined, key);
+  }
+
+  ttl(key: Data, options?: Omit<GetOptions, "remaining">): Promise<number | null> {
+    const begin = (from: Options) => this.#native.ttl(args.data("key", key), args.time(from, "timeout"), args.flag(from, "eventual"));
+    return this.#operations.run("ttl", options, begin, results.timeLeft, undefined, key);
+  }
+
+  touch(key: Data, expiresIn: number, options?: Omit<UpdateOptions, "expiresIn">): Promise<boolean> {
+    const begin = (from: Options) => {
+      const time = args.limit({ expiresIn }, "expiresIn");
+      if (time === undefined) {
+        throw args.wrongType("expiresIn", "a number of milliseconds", expiresIn);
+      }
+      return this.#native.touch(args.data("key", key), time, args.updateInput(from));
+    };
+    return this.#operations.run("touch", options, begin, results.flag, undefined, key);
+  }
+
+  incr(key: Data, by?: number, options?: UpdateOptions): Promise<number>;
+  incr(key: Data, by: bigint, options?: UpdateOptions): Promise<bigint>;
+  async incr(key: Data, by: number | bigint = 1, options?: UpdateOptions): Promise<number | bigint> {
+    const [bytes, added, asNumber] = [args.data("key", key), summand(by), typeof by === "number"];
+    let result = 0n;
+    const change = (old: Entry | null) => {
+      result = sum(bytes, old, added, asNumber);
+      return String(result);
+    };
+    await update(this.#operations, "incr", bytes, (input) => this.#native.update(bytes, input), change, options);
+    return asNumber ? Number(result) : result;
+  }
+
+  ping(options?: TimeoutOptions): Promise<number> {
+    return this.#operations.run("ping", options, (from) => this.#native.ping(args.time(from, "timeout")), results.elapsed);
   }
 
   capabilities(options?: CallOptions): Promise<Capabilities> {

@@ -19,7 +19,7 @@ const TEXTS = [
   "keyPasswordFile",
   "serverName",
 ];
-const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials", "failFast"];
+const FLAGS = ["env", "cleanStart", "tls", "allowPlaintextCredentials", "failFast", "lazy"];
 const TIMES = [
   "sessionExpiry",
   "keepAlive",
@@ -38,7 +38,9 @@ const NUMBERS: Record<string, number> = {
   maxBufferedBytes: Number.MAX_SAFE_INTEGER,
   maxValueBytes: Number.MAX_SAFE_INTEGER,
 };
-const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...LIMITS, ...Object.keys(NUMBERS), "password", "encoding", "callStacks", "signal"];
+/** Secrets and certificates, as text or bytes. */
+const BYTES = ["password", "caPem", "certPem", "keyPem"];
+const KNOWN = [...TEXTS, ...FLAGS, ...TIMES, ...LIMITS, ...Object.keys(NUMBERS), ...BYTES, "encoding", "callStacks", "signal"];
 /** Ports of URLs without one. */
 const DEFAULT_PORTS: Record<string, number> = { "mqtt:": 1883, "mqtts:": 8883, "ws:": 80, "wss:": 443 };
 /** Text is UTF-8 on the way in, and so on the way out. */
@@ -118,8 +120,10 @@ function input(from: Record<string, unknown>): Record<string, unknown> {
   for (const [name, max] of Object.entries(NUMBERS)) {
     input[name] = args.integer(from, name, max);
   }
-  if (from.password !== undefined && from.password !== null) {
-    input.password = args.data("password", from.password);
+  for (const name of BYTES) {
+    if (from[name] !== undefined && from[name] !== null) {
+      input[name] = args.data(name, from[name]);
+    }
   }
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
 }

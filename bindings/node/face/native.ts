@@ -142,6 +142,10 @@ export interface NativeClient {
   states(): NativeEventStream;
   get(key: Uint8Array, timeout?: number, remaining?: boolean, eventual?: boolean): BeginResult;
   getMany(keys: Uint8Array[], timeout?: number, remaining?: boolean, eventual?: boolean): BeginResult;
+  exists(key: Uint8Array, timeout?: number, eventual?: boolean): BeginResult;
+  ttl(key: Uint8Array, timeout?: number, eventual?: boolean): BeginResult;
+  touch(key: Uint8Array, expiresIn: number, options?: UpdateInput): BeginResult;
+  ping(timeout?: number): BeginResult;
   capabilities(): BeginResult;
   transact(operations: OperationInput[], options?: TransactInput): BeginResult;
   set(key: Uint8Array, value: Uint8Array, options?: SetInput): BeginResult;

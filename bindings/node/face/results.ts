@@ -241,6 +241,19 @@ export function eventReader<T>(read: (found: unknown) => T): (is: unknown, detai
   };
 }
 
+export function flag(is: unknown): boolean {
+  return is === true;
+}
+
+/** In milliseconds; `null` for an absent key. */
+export function timeLeft(left: unknown): number | null {
+  return left as number | null;
+}
+
+export function elapsed(milliseconds: unknown): number {
+  return milliseconds as number;
+}
+
 export function lost(word: unknown): LostReason {
   return word as LostReason;
 }

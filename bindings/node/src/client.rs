@@ -25,7 +25,7 @@ use std::rc::{Rc, Weak};
 /// A client of one environment.
 #[napi]
 pub struct NativeClient {
-    operations: Rc<OperationTable>,
+    pub(crate) operations: Rc<OperationTable>,
     /// Present until the client was let go of.
     at_exit: RefCell<Option<CleanupEnvHook<Weak<OperationTable>>>>,
 }

@@ -1,13 +1,14 @@
 //! Conversion of the parts of results to JavaScript.
 use crate::failure::Failure;
 use bytes::Bytes;
-use napi::bindgen_prelude::{Array, BufferSlice, Null, ToNapiValue};
+use napi::bindgen_prelude::{Array, BufferSlice, Either, Null, ToNapiValue};
 use napi::{Env, Result};
 use napi_derive::napi;
 use statestore::{
     Capabilities, ConnectionState, DelOutcome, Entries, Entry, Expiry, Hlc, Holder, Holding, Leader,
 };
 use statestore_embed::{Error, WriteResults};
+use std::time::Duration;
 
 /// A state of the connection.
 #[napi(object, object_from_js = false)]
@@ -92,12 +93,21 @@ pub(crate) fn leader(env: &Env, leader: Option<Leader>) -> Result<Option<Array<'
 pub(crate) fn remaining<'env>(env: &'env Env, entry: &Entry) -> Result<Array<'env>> {
     let mut parts = env.create_array(2)?;
     parts.set(0, buffer(env, &entry.value)?)?;
-    match entry.expires_in {
-        Expiry::Never => parts.set(1, f64::INFINITY)?,
-        Expiry::After(left) => parts.set(1, left.as_secs_f64() * 1000.0)?,
-        _ => parts.set(1, "unknown")?,
-    }
+    parts.set(1, time_left(entry.expires_in))?;
     Ok(parts)
+}
+
+/// Returns a remaining time in milliseconds, or the word for an unknown one.
+pub(crate) fn time_left(expires_in: Expiry) -> Either<f64, &'static str> {
+    match expires_in {
+        Expiry::Never => Either::A(f64::INFINITY),
+        Expiry::After(left) => Either::A(milliseconds(left)),
+        _ => Either::B("unknown"),
+    }
+}
+
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }
 
 pub(crate) fn entry_list(env: &Env, entries: Entries) -> Result<Array<'_>> {

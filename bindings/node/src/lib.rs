@@ -33,6 +33,7 @@ mod event_stream;
 mod failure;
 mod guard;
 mod hlc;
+mod key_calls;
 mod lease;
 mod log;
 mod operation_table;

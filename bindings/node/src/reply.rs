@@ -1,11 +1,12 @@
 //! Results of operations.
 use bytes::Bytes;
 use statestore::{
-    Capabilities, ConnectionState, DelOutcome, Entries, Entry, Hlc, Holding, Leader, LostReason,
-    MatchObservation, Observation, Release, SetOutcome, TransactionOutcome, UpdateOutcome,
-    VdelOutcome,
+    Capabilities, ConnectionState, DelOutcome, Entries, Entry, Expiry, Hlc, Holding, Leader,
+    LostReason, MatchObservation, Observation, Release, SetOutcome, TransactionOutcome,
+    UpdateOutcome, VdelOutcome,
 };
 use statestore_embed::{Acquisition, Error, EventStream, Guard, WriteResults};
+use std::time::Duration;
 
 /// The result of an operation. *Or null* means that both slots are `null`.
 pub(crate) enum Reply {
@@ -61,6 +62,11 @@ pub(crate) enum Reply {
     /// A word.
     Lost(LostReason),
     Version(Hlc),
+    Flag(bool),
+    /// The milliseconds that a key has left, or null.
+    TimeLeft(Option<Expiry>),
+    /// Milliseconds.
+    Elapsed(Duration),
 }
 
 /// A stream of events.

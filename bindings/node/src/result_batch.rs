@@ -2,7 +2,7 @@
 //! thousands of results.
 use crate::convert::{
     StateOutput, buffer, buffers, capabilities, deleted, entry_list, entry_page, holding, leader,
-    number, remaining, result_list, text,
+    milliseconds, number, remaining, result_list, text, time_left,
 };
 use crate::event_stream::NativeEventStream;
 use crate::failure::Failure;
@@ -178,6 +178,9 @@ impl SlotWriter<'_, '_> {
             Reply::Release(Release::NotHeld) => self.put("not_held", ()),
             Reply::Lost(reason) => self.put(reason.as_str(), ()),
             Reply::Version(version) => self.put(version.to_string(), ()),
+            Reply::Flag(flag) => self.put(flag, ()),
+            Reply::TimeLeft(left) => self.put(left.map(time_left), ()),
+            Reply::Elapsed(time) => self.put(milliseconds(time), ()),
         }
     }
 

@@ -26,6 +26,7 @@ pub struct SettingsInput {
     pub max_buffered_bytes: Option<f64>,
     pub max_packet_bytes: Option<u32>,
     pub fail_fast: Option<bool>,
+    pub lazy: Option<bool>,
     pub max_value_bytes: Option<f64>,
     pub reconnect_delay_min: Option<f64>,
     pub reconnect_delay_max: Option<f64>,
@@ -40,6 +41,9 @@ pub struct SettingsInput {
     pub cert_file: Option<String>,
     pub key_file: Option<String>,
     pub key_password_file: Option<String>,
+    pub ca_pem: Option<Uint8Array>,
+    pub cert_pem: Option<Uint8Array>,
+    pub key_pem: Option<Uint8Array>,
     pub server_name: Option<String>,
 }
 
@@ -86,6 +90,7 @@ impl SettingsInput {
             Settings::request_timeout,
         );
         let to = with(to, self.fail_fast, Settings::fail_fast);
+        let to = with(to, self.lazy, Settings::lazy);
         let to = with(to, self.max_in_flight, Settings::max_in_flight);
         let to = with(to, self.max_queued, Settings::max_queued);
         let to = with(
@@ -100,10 +105,7 @@ impl SettingsInput {
             Settings::max_value_bytes,
         );
         let to = with(to, self.user_name, Settings::user_name);
-        let password = self
-            .password
-            .map(|password| Bytes::copy_from_slice(&password));
-        let to = with(to, password, Settings::password);
+        let to = with(to, self.password.as_ref().map(copied), Settings::password);
         let to = with(to, self.password_file, Settings::password_file);
         let to = with(to, self.sat_file, Settings::sat_file);
         let to = with(
@@ -115,6 +117,9 @@ impl SettingsInput {
         let to = with(to, self.cert_file, Settings::cert_file);
         let to = with(to, self.key_file, Settings::key_file);
         let to = with(to, self.key_password_file, Settings::key_password_file);
+        let to = with(to, self.ca_pem.as_ref().map(copied), Settings::ca_pem);
+        let to = with(to, self.cert_pem.as_ref().map(copied), Settings::cert_pem);
+        let to = with(to, self.key_pem.as_ref().map(copied), Settings::key_pem);
         let to = with(to, self.server_name, Settings::server_name);
         let to = with(
             to,
@@ -140,6 +145,10 @@ fn with<T>(
         Some(value) => set(settings, value),
         None => settings,
     }
+}
+
+fn copied(bytes: &Uint8Array) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }
 
 /// A number of bytes; the face lets only whole numbers through that are not negative.

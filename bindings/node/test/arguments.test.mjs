@@ -30,6 +30,8 @@ test("arguments of calls", async (t) => {
     signal: [() => client.get("k", { signal: {} }), () => client.del("k", { signal: 1 })],
     overflow: [() => client.observe("k", { overflow: 7 })],
     all: [() => client.observe("k", { overflow: { all: "7" } })],
+    expiresIn: [() => client.touch("k"), () => client.touch("k", "1")],
+    by: [() => client.incr("k", "1"), () => client.incr("k", null), () => client.incr("k", {})],
     initial: [() => client.observe("k", { initial: 1 })],
     pattern: [() => client.observeMatching(7), async () => client.scanEntries(null)],
     refresh: [() => client.observeMatching("*", { refresh: "none" })],
@@ -47,7 +49,8 @@ test("arguments of calls", async (t) => {
   }
   const bad = {
     timeout: [-1, NaN, -Infinity, 2 ** 53].map((timeout) => () => client.get("k", { timeout })),
-    expiresIn: [() => client.set("k", "v", { expiresIn: -0.5 })],
+    expiresIn: [() => client.set("k", "v", { expiresIn: -0.5 }), () => client.touch("k", -1), () => client.touch("k", NaN)],
+    by: [1.5, NaN, Infinity, 2 ** 53, 2n ** 63n, -(2n ** 63n) - 1n].map((by) => () => client.incr("k", by)),
     condition: [() => client.set("k", "v", { condition: "sometimes" })],
     retry: [() => client.del("k", { retry: "often" })],
     renewal: [() => client.lock("l", { renewal: "half" }), () => client.lock("l", { renewal: 0 })],
@@ -85,6 +88,11 @@ test("an option that does not exist is refused, with the name of the nearest one
       close: [(options) => client.close(options), "time_out", "timeout"],
       get: [(options) => client.get("k", options), "time_out", "timeout"],
       getMany: [(options) => client.getMany(["k"], options), "timeOut", "timeout"],
+      exists: [(options) => client.exists("k", options), "time_out", "timeout"],
+      ttl: [(options) => client.ttl("k", options), "time_out", "timeout"],
+      touch: [(options) => client.touch("k", 1_000, options), "persists", "persist"],
+      incr: [(options) => client.incr("k", 1, options), "expires_in", "expiresIn"],
+      ping: [(options) => client.ping(options), "time_out", "timeout"],
       set: [(options) => client.set("k", "v", options), "expires_in", "expiresIn"],
       del: [(options) => client.del("k", options), "fencing-token", "fencingToken"],
       setMany: [(options) => client.setMany({ k: "v" }, options), "persists", "persist"],
@@ -154,7 +162,7 @@ test("an option that does not exist is refused, with the name of the nearest one
 
   // Every method that is declared with options is among them.
   const declarations = readFileSync(join(import.meta.dirname, "../index.d.ts"), "utf8");
-  for (const [, of, body] of declarations.matchAll(/^export interface (\w+)[^{]*\{\n(.*?)^\}/gms)) {
+  for (const [, of, body] of declarations.matchAll(/^export (?:interface|class) (\w+)[^{]*\{\n(.*?)^\}/gms)) {
     for (const [, name] of body.matchAll(/^ {2}(\w+)(?:<T>)?\([^)]*?options\?:/gms)) {
       assert(calls[of]?.[name] !== undefined, `${of}.${name}`);
     }

@@ -1,5 +1,5 @@
 /** What the types promise and refuse; compiled, never run. */
-import { connect, Hlc, StateStoreError, TimedOutError, type Client, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type MatchObservation, type MatchObserver, type Mirror, type Observation, type SetOutcome } from "statestore";
+import { Client, connect, Hlc, StateStoreError, TimedOutError, type DelOutcome, type Entries, type Entry, type ErrorCode, type Guard, type MatchObservation, type MatchObserver, type Mirror, type Observation, type SetOutcome } from "statestore";
 import { startServer, type Server } from "statestore/testing";
 
 export async function promises(client: Client): Promise<void> {
@@ -20,6 +20,17 @@ export async function promises(client: Client): Promise<void> {
   (await client.get("key", { remaining: true, eventual: true }))?.expiresIn satisfies number | "unknown" | undefined;
   // @ts-expect-error: a transaction has no time-out of its own operations
   transaction.set("a", "1", { timeout: 5 });
+  const answers: [boolean, number | null, boolean, number] = [
+    await client.exists("key", { eventual: true }),
+    await client.ttl("key"),
+    await client.touch("key", 1_000, { persist: true }),
+    await client.ping({ timeout: 100 }),
+  ];
+  const sums: [number, number, bigint] = [await client.incr("n"), await client.incr("n", 2, { timeout: 100 }), await client.incr("n", 2n)];
+  const injected: unknown = client;
+  if (injected instanceof Client) {
+    injected.clientId() satisfies string;
+  }
   const deleted = await client.vdel("key", "value", { fencingToken: newest[0], retry: "never" });
   if (deleted.is === "deleted") {
     deleted.version satisfies Hlc | null;
@@ -66,7 +77,7 @@ export async function promises(client: Client): Promise<void> {
   const deletions: DelOutcome[] = await client.delMany(new Set(["key"]));
   const server: Server = await startServer();
   const other = await connect({ url: server.url, clientId: "x", cleanStart: false });
-  void [list, isApplied, result, second, deletions, other];
+  void [list, isApplied, result, second, deletions, other, answers, sums];
 }
 
 export async function texts(): Promise<void> {
@@ -106,6 +117,8 @@ export async function refusals(client: Client): Promise<void> {
   await client.withLock("lock", (guard) => guard.set("key", "value", { fencingToken: guard.token }));
   // @ts-expect-error no such setting
   await connect("mqtt://localhost", { clientID: "x" });
+  // @ts-expect-error only connect makes clients
+  new Client();
   // @ts-expect-error made by the store, or read from a text
   new Hlc("1:0:a");
   const error: unknown = new TimedOutError("late");
