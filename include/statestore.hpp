@@ -16,7 +16,7 @@
 // `subscription` or a `scoped_operation` waits for its function that runs on another thread. Destroying an `operation` does not
 // wait, and its function is still called.
 //
-// A moved-from object may only be destroyed or assigned to; calls of it fail with SST_INVALID_ARGUMENT. Calls that cannot fail
+// A moved-from object may only be destroyed or assigned to; calls of it fail with `status::invalid_argument`. Calls that cannot fail
 // return an empty value then: no bytes, no time, false.
 //
 // Names are in an inline namespace of the version and the style of errors, so that parts of a program may differ in them. Do not

@@ -24,7 +24,7 @@ void lead(const statestore::guard& guard, const std::string& name, long& round, 
     guard.set("line-1/plan", "round " + std::to_string(round) + " of " + name);
     if (guard.wait_lost(500ms)) break;
   }
-  // Resigns, and throws SST_LOCK_LOST if the lead was lost.
+  // Resigns, and throws `status::lock_lost` if the lead was lost.
   guard.finish();
 }
 
@@ -48,8 +48,8 @@ int main(int count, char** arguments) try {
     std::cout << name << " is active" << std::endl;
     lead(leadership.guard(), name, round, rounds);
   } catch (const statestore::error& error) {
-    if (error.status() == SST_LOCK_HELD) continue;
-    if (error.status() != SST_LOCK_LOST && !error.is_retryable()) throw;
+    if (error.status() == statestore::status::lock_held) continue;
+    if (error.status() != statestore::status::lock_lost && !error.is_retryable()) throw;
     std::cerr << name << " is not active: " << error.what() << '\n';
     stands_by = false;
     std::this_thread::sleep_for(1s);

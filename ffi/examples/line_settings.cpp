@@ -62,14 +62,14 @@ void follow(const statestore::client& client) {
     // Waits 0.2 seconds at a time, so that Ctrl-C ends the loop.
     const auto change = changes.next(std::chrono::milliseconds(200));
     if (!change) return;
-    if (change->kind() == SST_OBSERVED_SET) line.apply(change->key().text(), change->value().text());
-    if (change->kind() == SST_OBSERVED_DELETED) line.apply(change->key().text(), std::nullopt);
+    if (change->kind() == statestore::observed::set) line.apply(change->key().text(), change->value().text());
+    if (change->kind() == statestore::observed::deleted) line.apply(change->key().text(), std::nullopt);
     // Changes may have been missed. The differences follow, and the line waits for all of them.
-    if (change->kind() == SST_OBSERVED_RESYNC) is_complete = false;
-    if (change->kind() == SST_OBSERVED_COMPLETE || change->kind() == SST_OBSERVED_RESYNCED) is_complete = true;
+    if (change->kind() == statestore::observed::resync) is_complete = false;
+    if (change->kind() == statestore::observed::complete || change->kind() == statestore::observed::resynced) is_complete = true;
     if (is_complete) line.run();
   } catch (const statestore::error& error) {
-    if (error.status() != SST_TIMED_OUT) throw;
+    if (error.status() != statestore::status::timed_out) throw;
   }
 }
 

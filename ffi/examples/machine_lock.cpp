@@ -50,15 +50,15 @@ int main(int count, char** arguments) try {
   options.wait = 500ms;
   std::cout << "waiting for the press" << std::endl;
   for (bool is_done = false; !is_done && !is_stopping;) try {
-    // Releases the lock after the work, and throws SST_LOCK_LOST if it was lost.
+    // Releases the lock after the work, and throws `status::lock_lost` if it was lost.
     client.with_lock("press-1/owner", [&](const statestore::guard& guard) { work(guard, strokes); }, options);
     is_done = true;
   } catch (const statestore::error& error) {
-    if (error.status() != SST_LOCK_HELD) throw;
+    if (error.status() != statestore::status::lock_held) throw;
   }
   client.close();
 } catch (const statestore::error& error) {
-  // SST_LOCK_LOST: parts of the work may have run without the lock.
+  // `status::lock_lost`: parts of the work may have run without the lock.
   std::cerr << error.name() << ": " << error.what() << '\n';
   return 1;
 }

@@ -47,21 +47,21 @@ void watch(const statestore::client& client) {
     // Waits 0.2 seconds at a time, so that Ctrl-C ends the loop.
     const auto change = changes.next(std::chrono::milliseconds(200));
     if (!change) return;
-    // After SST_OBSERVED_RESYNC changes may have been missed. The differences follow.
-    if (change->kind() == SST_OBSERVED_SET) {
+    // After `observed::resync` changes may have been missed. The differences follow.
+    if (change->kind() == statestore::observed::set) {
       const std::string name = change->key().str().substr(folder.size()), value = change->value().str();
       const auto [gateway, is_new] = present.try_emplace(name, value);
       // A renewal sets the same value again.
       if (is_new || gateway->second != value) std::cout << name << " is present: " << value << std::endl;
       gateway->second = value;
-    } else if (change->kind() == SST_OBSERVED_DELETED) {
+    } else if (change->kind() == statestore::observed::deleted) {
       const std::string name = change->key().str().substr(folder.size());
       if (present.erase(name) > 0) std::cout << name << " is gone" << std::endl;
-    } else if (change->kind() == SST_OBSERVED_COMPLETE) {
+    } else if (change->kind() == statestore::observed::complete) {
       std::cout << "gateways present: " << present.size() << std::endl;
     }
   } catch (const statestore::error& error) {
-    if (error.status() != SST_TIMED_OUT) throw;
+    if (error.status() != statestore::status::timed_out) throw;
   }
 }
 

@@ -3,7 +3,6 @@
 #define STATESTORE_CHANGE_HPP
 
 #include <exception>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +13,7 @@ namespace statestore {
 inline namespace STATESTORE_VARIANT {
 
 /// A function that computes the new value of a key from its present entry (null if absent). An empty result leaves the key unchanged.
-using change = std::function<std::optional<std::string>(const entry* old)>;
+using change = unique_function<std::optional<std::string>(const entry* old)>;
 
 namespace detail {
 

@@ -17,11 +17,12 @@ inline namespace STATESTORE_VARIANT {
 /// A client: one connection, used by any number of requests and threads at a time.
 ///
 /// Owner: can be moved, not copied. Its destructor closes it as `close` does: afterwards none of its functions runs, and calls on
-/// objects that were made from it fail with SST_CLOSED. A destructor in a function that this client calls closes it in the background.
+/// objects that were made from it fail with `status::closed`. A destructor in a function that this client calls closes it in the
+/// background.
 ///
-/// Blocking: each call says whether it blocks. Blocking calls have a twin `_async`, which passes the result to a function. The function
-/// is called exactly once if the call itself did not fail. `with_lock` has no twin, since its work runs on the thread of the caller.
-/// Blocking calls fail with SST_WRONG_THREAD on threads of the library, except in functions that a client calls.
+/// Blocking: each call says whether it blocks. Blocking calls have a twin `_async`, which passes the result to a function. The
+/// function is called exactly once if the call itself did not fail. `with_lock` has no twin, since its work runs on the thread of the
+/// caller. Blocking calls fail with `status::wrong_thread` on threads of the library, except in functions that a client calls.
 class [[nodiscard]] client {
  public:
   /// Takes ownership of a handle.
@@ -29,8 +30,8 @@ class [[nodiscard]] client {
 
   /// Connects to `mqtt://host:port`, `mqtts://…`, `ws://…`, `wss://…` or `unix://…`; docs/connecting.md has the parameters of URLs.
   ///
-  /// Blocks: until the broker has accepted the connection, or one attempt failed. Errors: SST_UNREACHABLE, SST_CONNECTION_REFUSED,
-  /// SST_NOT_AUTHENTICATED, SST_UNTRUSTED, SST_INVALID_SETTINGS.
+  /// Blocks: until the broker has accepted the connection, or one attempt failed. Errors: `status::unreachable`,
+  /// `status::connection_refused`, `status::not_authenticated`, `status::untrusted`, `status::invalid_settings`.
   static result<client> connect(const std::string& url, const settings& settings = {}) {
     return connect_to(url.c_str(), settings);
   }
@@ -38,27 +39,27 @@ class [[nodiscard]] client {
   /// Connects with the settings from the environment of pods of Azure IoT Operations. Blocks, errors: as `connect`.
   static result<client> connect_environment(const settings& settings = {}) { return connect_to(nullptr, settings); }
 
-  /// Begins to connect. Blocks: no. Errors: SST_INVALID_SETTINGS.
+  /// Begins to connect. Blocks: no. Errors: `status::invalid_settings`.
   static result<operation> connect_async(const std::string& url, completion<client> done, const settings& settings = {}) {
     return begin_connecting(url.c_str(), std::move(done), settings);
   }
 
-  /// Begins to connect with the settings from the environment. Blocks: no. Errors: SST_INVALID_SETTINGS.
+  /// Begins to connect with the settings from the environment. Blocks: no. Errors: `status::invalid_settings`.
   static result<operation> connect_environment_async(completion<client> done, const settings& settings = {}) {
     return begin_connecting(nullptr, std::move(done), settings);
   }
 
   /// Ends every operation under way, waits until the last function has returned, and disconnects. Closing again does nothing.
   ///
-  /// Blocks: for a moment, unless a function takes longer. Errors: SST_WRONG_THREAD in a function that this client calls.
+  /// Blocks: for a moment, unless a function takes longer. Errors: `status::wrong_thread` in a function that this client calls.
   result<void> close() const {
     return detail::checked_call([&](sst_error** failure) { return sst_client_close(raw(), failure); });
   }
 
   /// Finishes operations and calls under way and closes the client, within this time. Returns whether they finished in time.
   ///
-  /// New calls are rejected at once. Operations under way when the time is over end with SST_CLOSED, and closing continues in the
-  /// background. Without a connection, the call waits for nothing.
+  /// New calls are rejected at once. Operations under way when the time is over end with `status::closed`, and closing continues in
+  /// the background. Without a connection, the call waits for nothing.
   ///
   /// Blocks: at most for the time, unless its `queue` runs functions. Errors: those of `close`.
   result<bool> close_within(milliseconds timeout) const {
@@ -68,23 +69,23 @@ class [[nodiscard]] client {
   /// Waits until all operations and blocking calls that wait for answers have ended, also those that begin meanwhile. Returns whether
   /// they ended in time. Operations that wait for an event are not included.
   ///
-  /// Blocks: at most for the time, by default without a limit. Errors: SST_CLOSED.
+  /// Blocks: at most for the time, by default without a limit. Errors: `status::closed`.
   result<bool> drain(std::optional<milliseconds> timeout = std::nullopt) const {
     return ended_in_time([&](sst_error** failure) { return sst_client_drain(raw(), detail::limit(timeout), failure); });
   }
 
-  /// Begins to wait until operations and calls under way have ended. Blocks: no. Errors: SST_CLOSED.
+  /// Begins to wait until operations and calls under way have ended. Blocks: no. Errors: `status::closed`.
   result<operation> drain_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_client_drain_async(raw(), detail::on_done(std::move(done)), operation, failure);
     });
   }
 
-  /// Ends all blocking calls that wait with this client at this moment, on any thread, with SST_CANCELLED. Do not call it in signal
-  /// handlers. Blocks: no.
+  /// Ends all blocking calls that wait with this client at this moment, on any thread, with `status::cancelled`. Do not call it in
+  /// signal handlers. Blocks: no.
   void interrupt() const noexcept { sst_client_interrupt(raw(), nullptr); }
 
-  /// Begins to close the client; allowed in functions that it calls. Blocks: no. Errors: SST_CLOSED if it is closed already.
+  /// Begins to close the client; allowed in functions that it calls. Blocks: no. Errors: `status::closed` if it is closed already.
   result<operation> close_async(completion<void> done) const {
     return detail::begin([&](sst_operation** operation, sst_error** failure) {
       return sst_client_close_async(raw(), detail::on_done(std::move(done)), operation, failure);
@@ -93,8 +94,8 @@ class [[nodiscard]] client {
 
   /// Reads a key; the result is empty if the key is absent.
   ///
-  /// Blocks: until the answer, at most for the time-out. Errors: SST_INVALID_ARGUMENT for an empty key, SST_TIMED_OUT, SST_QUEUE_FULL,
-  /// SST_SESSION_LOST, SST_CLOSED, and the errors with which the store rejects requests.
+  /// Blocks: until the answer, at most for the time-out. Errors: `status::invalid_argument` for an empty key, `status::timed_out`,
+  /// `status::queue_full`, `status::session_lost`, `status::closed`, and the errors with which the store rejects requests.
   result<std::optional<entry>> get(bytes_view key, const get_options& options = {}) const {
     if (const auto invalid = detail::refused(options)) return detail::refuse<std::optional<entry>>(*invalid);
     const sst_get_options given = detail::raw(options);
@@ -104,7 +105,7 @@ class [[nodiscard]] client {
         [&] { return detail::take(found); });
   }
 
-  /// Begins to read a key. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_QUEUE_FULL, SST_CLOSED.
+  /// Begins to read a key. Blocks: no. Errors: `status::invalid_argument`, `status::queue_full`, `status::closed`.
   result<operation> get_async(bytes_view key, completion<std::optional<entry>> done, const get_options& options = {}) const {
     if (const auto invalid = detail::refused(options)) return detail::refuse<operation>(*invalid);
     const sst_get_options given = detail::raw(options);
@@ -141,7 +142,7 @@ class [[nodiscard]] client {
 
   /// Stores a value. A condition that is not met is a result, not an error.
   ///
-  /// Blocks: until the answer. Errors: those of `get`, SST_TOO_LARGE.
+  /// Blocks: until the answer. Errors: those of `get`, `status::too_large`.
   result<set_outcome> set(bytes_view key, bytes_view value, const set_options& options = {}) const {
     if (const auto invalid = detail::refused(options)) return detail::refuse<set_outcome>(*invalid);
     const sst_set_options given = detail::raw(options);
@@ -203,20 +204,21 @@ class [[nodiscard]] client {
         [&] { return statestore::scan(scan); });
   }
 
-  /// Prepares a scan for keys with their values, versions and remaining times, by a pattern of `scan`. No request is sent before the first
-  /// page is asked for. The pages fail with SST_UNSUPPORTED on a store without `capabilities::scan_values`, unless the options have
-  /// `fallback`. Blocks: no.
+  /// Prepares a scan for keys with their values, versions and remaining times, by a pattern of `scan`. No request is sent before the
+  /// first page is asked for. The pages fail with `status::unsupported` on a store without `capabilities::scan_values`, unless the
+  /// options have `fallback`. Blocks: no.
   result<entry_scan> scan_entries(bytes_view pattern, const scan_options& options = {}) const;
 
   /// Starts observing all keys that match a pattern of `scan`: first their present state, then every change.
   ///
-  /// The observations are SST_OBSERVED_SET for each key that is present, SST_OBSERVED_COMPLETE, and the later changes. After a gap,
-  /// SST_OBSERVED_RESYNC, the differences and SST_OBSERVED_RESYNCED follow. For a slow reader only the newest state of each key is kept.
+  /// The observations are `observed::set` for each key that is present, `observed::complete`, and the later changes. After a gap,
+  /// `observed::resync`, the differences and `observed::resynced` follow. For a slow reader only the newest state of each key is kept.
   ///
   /// On a store without `capabilities::observe_matching`, the library scans for keys and watches each of them. New keys are then found by
   /// the scans that `observe_matching_options::refresh` sets.
   ///
-  /// Blocks: until the store has begun the watch. Errors: those of `get`; SST_UNSUPPORTED from a store without such watches and SCAN.
+  /// Blocks: until the store has begun the watch. Errors: those of `get`; `status::unsupported` from a store without such watches and
+  /// SCAN.
   result<observer> observe_matching(bytes_view pattern, const observe_matching_options& options = {}) const;
 
   /// Begins to start observing all keys that match a pattern. Blocks: no.
@@ -252,7 +254,7 @@ class [[nodiscard]] client {
   /// On a store without conditions on versions (`capabilities`) the key is fenced from then on, and other writes need `update` too. For
   /// a key that a lock protects, use `guard::update`.
   ///
-  /// Blocks: until it is done. Errors: those of `get`; SST_TIMED_OUT if others changed the key each time.
+  /// Blocks: until it is done. Errors: those of `get`; `status::timed_out` if others changed the key each time.
   result<update_outcome> update(bytes_view key, const change& function, const update_options& options = {}) const;
 
   /// Begins to compute a new value of a key from its present one. `function` must not throw: that ends the program. Blocks: no.
@@ -308,16 +310,16 @@ class [[nodiscard]] client {
   /// Other clients see all of them or none. A later operation sees the effects of the earlier ones. A condition that is not met is a
   /// result, not an error.
   ///
-  /// Blocks: until the answer. Errors: those of `set`. SST_UNSUPPORTED if the store has no transactions. SST_INVALID_ARGUMENT for a
-  /// transaction without operations, with more than the store takes, or with an invalid operation. `error::operation` returns the index
-  /// of the invalid or rejected operation.
+  /// Blocks: until the answer. Errors: those of `set`. `status::unsupported` if the store has no transactions.
+  /// `status::invalid_argument` for a transaction without operations, with more than the store takes, or with an invalid operation.
+  /// `error::operation` returns the index of the invalid or rejected operation.
   result<transaction_outcome> transact(const transaction& given, const transact_options& options = {}) const;
 
   /// Begins to execute a transaction, as it is now. Blocks: no. Errors: those of invalid operations as well.
   result<operation> transact_async(const transaction& given, completion<transaction_outcome> done,
                                    const transact_options& options = {}) const;
 
-  /// Prepares the lease of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  /// Prepares the lease of this name. No request is sent. Blocks: no. Errors: `status::invalid_argument`, `status::closed`.
   result<statestore::lease> lease(bytes_view name, const lease_options& options = {}) const {
     if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::lease>(*invalid);
     const sst_lease_options given = detail::raw(options);
@@ -329,7 +331,8 @@ class [[nodiscard]] client {
 
   /// Takes a lock, and waits for it as long as the options say.
   ///
-  /// Blocks: until the lock is taken. Errors: SST_LOCK_HELD if another client still holds it, SST_NOT_A_LOCK, SST_INVALID_ARGUMENT.
+  /// Blocks: until the lock is taken. Errors: `status::lock_held` if another client still holds it, `status::not_a_lock`,
+  /// `status::invalid_argument`.
   result<guard> lock(bytes_view name, const lock_options& options = {}) const {
     return detail::unwrap(lock_expected(name, options));
   }
@@ -347,10 +350,10 @@ class [[nodiscard]] client {
 
   /// Takes a lock, calls `work` with the guard, releases the lock, and returns the result of `work`.
   ///
-  /// If the work fails, this call fails with the same exception, or with the error of the `expected` that the work returned, regardless
-  /// of the lock. If the work succeeds and the lock was lost or released before its end, the error is SST_LOCK_LOST with an unknown
-  /// outcome. A failure to release the lock is not an error: the lock expires by itself. A lost lock does not interrupt `work`; writes
-  /// with the guard fail then.
+  /// If the work fails, this call fails with the same exception, or with the error of the `expected` that the work returned,
+  /// regardless of the lock. If the work succeeds and the lock was lost or released before its end, the error is `status::lock_lost`
+  /// with an unknown outcome. A failure to release the lock is not an error: the lock expires by itself. A lost lock does not
+  /// interrupt `work`; writes with the guard fail then.
   ///
   /// Thread: `work` runs on that of the caller. Blocks: as `lock`, and while `work` runs. Errors: also those of `lock`. They are
   /// reported like those of all calls, or in the `expected` of `work` if it returns one.
@@ -376,7 +379,7 @@ class [[nodiscard]] client {
     }
   }
 
-  /// Prepares the election of this name. No request is sent. Blocks: no. Errors: SST_INVALID_ARGUMENT, SST_CLOSED.
+  /// Prepares the election of this name. No request is sent. Blocks: no. Errors: `status::invalid_argument`, `status::closed`.
   result<statestore::election> election(bytes_view name, const lock_options& options = {}) const {
     if (const auto invalid = detail::refused(options)) return detail::refuse<statestore::election>(*invalid);
     const sst_lease_options lease = detail::raw(options.lease);
@@ -398,10 +401,10 @@ class [[nodiscard]] client {
   }
 
   /// Returns the present state of the connection. Blocks: no.
-  result<sst_state> state() const {
-    sst_state state = SST_STATE_UNKNOWN;
-    return detail::checked_call<sst_state>([&](sst_error** failure) { return sst_client_state(raw(), &state, failure); },
-                                   [&] { return state; });
+  result<statestore::state> state() const {
+    sst_state now = SST_STATE_UNKNOWN;
+    return detail::checked_call<statestore::state>([&](sst_error** failure) { return sst_client_state(raw(), &now, failure); },
+                                                   [&] { return static_cast<statestore::state>(now); });
   }
 
   /// Returns the reason why the connection has ended; empty while it has not. Blocks: no.
@@ -410,7 +413,7 @@ class [[nodiscard]] client {
   }
 
   /// Reports the present state of the connection and each later one to a function, with the reason of a loss or end. Blocks: no.
-  result<subscription> on_state(std::function<void(sst_state, const std::optional<error>& reason)> function) const {
+  result<subscription> on_state(unique_function<void(statestore::state, const std::optional<error>& reason)> function) const {
     if (!function) {
       return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
         return sst_client_on_state(raw(), sst_on_state{}, subscription, failure);
@@ -420,8 +423,8 @@ class [[nodiscard]] client {
       return sst_client_on_state(
           raw(),
           detail::closure<sst_on_state>([function = std::move(function)](sst_status status, const sst_error* reason,
-                                                                         sst_state state) {
-            function(state, reason != nullptr ? std::optional<error>(error(status, reason)) : std::nullopt);
+                                                                         sst_state now) {
+            function(static_cast<statestore::state>(now), reason != nullptr ? std::optional<error>(error(status, reason)) : std::nullopt);
           }),
           subscription, failure);
     });

@@ -15,7 +15,7 @@
 #include <utility>
 #include <variant>
 
-#include "namespace.hpp"
+#include "enums.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -69,12 +69,15 @@ class error : public std::exception {
   error(sst_status status, std::string message)
       : status_(status), outcome_(SST_NOT_DONE), is_retryable_(false), mqtt_reason_(-1), message_(std::move(message)) {}
 
+  /// Makes an error of the program, such as that of work under a lock.
+  error(statestore::status status, std::string message) : error(detail::raw(status), std::move(message)) {}
+
   /// Returns the kind of the failure.
-  sst_status status() const noexcept { return status_; }
+  statestore::status status() const noexcept { return static_cast<statestore::status>(status_); }
   /// Returns the name of that kind, the same in every language: "TimedOut".
   const char* name() const noexcept { return sst_status_name(status_); }
   /// Returns whether the failed request may have been executed.
-  sst_outcome outcome() const noexcept { return outcome_; }
+  statestore::outcome outcome() const noexcept { return static_cast<statestore::outcome>(outcome_); }
   /// Returns whether the same call may succeed later without manual intervention.
   bool is_retryable() const noexcept { return is_retryable_; }
   /// Returns the reason code of the MQTT packet that caused the failure; -1 if there is none.

@@ -12,8 +12,8 @@ inline namespace STATESTORE_VARIANT {
 /// A held lease, which is renewed automatically and reports its own loss.
 ///
 /// Its destructor releases the lease in the background, unless it was released or left. Writes send the fencing token, so that the
-/// store rejects them once a newer holder has written the key. They fail with SST_LOCK_LOST once the lease is not certainly held any
-/// more.
+/// store rejects them once a newer holder has written the key. They fail with `status::lock_lost` once the lease is not certainly held
+/// any more.
 ///
 /// Thread: any.
 class [[nodiscard]] guard {
@@ -22,7 +22,7 @@ class [[nodiscard]] guard {
   explicit guard(sst_guard* raw) noexcept : raw_(raw) {}
 
   /// Returns the fencing token: the version that the lease got when it was taken. Each later holder gets a higher one. Blocks: no.
-  /// Errors: SST_INVALID_ARGUMENT if it was moved from, SST_FORKED.
+  /// Errors: `status::invalid_argument` if it was moved from, `status::forked`.
   result<hlc> token() const { return detail::unwrap(detail::required_version<sst_guard>(sst_guard_token, raw_.get())); }
   /// Returns the name under which the lease is held. Owner: the guard. Blocks: no.
   bytes_view holder() const noexcept { return sst_guard_holder(raw_.get()); }
@@ -32,7 +32,7 @@ class [[nodiscard]] guard {
   std::optional<statestore::lost_reason> lost_reason() const noexcept {
     return detail::reason_of(sst_guard_lost_reason(raw_.get()));
   }
-  /// Fails with the reason if the lease is not certainly held any more. Blocks: no. Errors: SST_LOCK_LOST.
+  /// Fails with the reason if the lease is not certainly held any more. Blocks: no. Errors: `status::lock_lost`.
   result<void> check() const {
     return detail::checked_call([&](sst_error** failure) { return sst_guard_check(raw_.get(), failure); });
   }
@@ -55,7 +55,8 @@ class [[nodiscard]] guard {
     });
   }
 
-  /// Renews the lease now, and returns the new version of its key. Blocks: until the answer. Errors: SST_LOCK_LOST, and those of `set`.
+  /// Renews the lease now, and returns the new version of its key. Blocks: until the answer. Errors: `status::lock_lost`, and those of
+  /// `set`.
   result<hlc> renew() const {
     sst_hlc* version = nullptr;
     return detail::checked_call<hlc>([&](sst_error** failure) { return sst_guard_renew(raw_.get(), &version, failure); },
@@ -73,8 +74,8 @@ class [[nodiscard]] guard {
 
   /// Stops renewing and releases the lease.
   ///
-  /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: SST_TIMED_OUT with an unknown
-  /// outcome; the release then continues in the background, and the lease expires by itself.
+  /// Blocks: until the answer, at most for `timeout`, and not longer than the lease is certain. Errors: `status::timed_out` with an
+  /// unknown outcome; the release then continues in the background, and the lease expires by itself.
   result<release_outcome> release(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::call_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_guard_release(raw_.get(), detail::limit(timeout), outcome, failure); });
@@ -90,7 +91,7 @@ class [[nodiscard]] guard {
   /// Releases a lock at the end of work that succeeded, as `client::with_lock` does, or resigns. A failure to ask the store is not an
   /// error.
   ///
-  /// Blocks: as `release`. Errors: SST_LOCK_LOST with an unknown outcome if it was lost or released before.
+  /// Blocks: as `release`. Errors: `status::lock_lost` with an unknown outcome if it was lost or released before.
   result<void> finish(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::checked_call([&](sst_error** failure) { return sst_guard_finish(raw_.get(), detail::limit(timeout), failure); });
   }

@@ -36,8 +36,8 @@ class lease {
   /// Takes ownership of a handle.
   explicit lease(sst_lease* raw) noexcept : raw_(raw) {}
 
-  /// Makes one attempt to take the lease. Blocks: until the answer. Errors: SST_NOT_A_LOCK if the key holds something else, and those
-  /// of `client::set`.
+  /// Makes one attempt to take the lease. Blocks: until the answer. Errors: `status::not_a_lock` if the key holds something else, and
+  /// those of `client::set`.
   result<acquisition> acquire() const {
     sst_guard* guard = nullptr;
     sst_holding* raw = nullptr;
@@ -61,7 +61,7 @@ class lease {
   }
 
   /// Releases the lease if it is held under the resumed holder's name in the options, regardless of the program that took it. Blocks:
-  /// until the answer. Errors: SST_INVALID_ARGUMENT if the options do not resume a holder.
+  /// until the answer. Errors: `status::invalid_argument` if the options do not resume a holder.
   result<release_outcome> release() const {
     return detail::call_release(
         [&](sst_release* outcome, sst_error** failure) { return sst_lease_release(raw_.get(), outcome, failure); });

@@ -15,11 +15,11 @@ struct mirror_options {
   /// Time limit for the store to begin the watch; by default the request time-out of the settings.
   std::optional<milliseconds> timeout;
   /// Interval at which the library scans for new keys on a store that does not watch patterns; 10 s by default. With
-  /// `milliseconds::max()` for never, such a store makes the call fail with SST_UNSUPPORTED.
+  /// `milliseconds::max()` for never, such a store makes the call fail with `status::unsupported`.
   std::optional<milliseconds> refresh;
-  /// Maximum number of keys; 0 for the default, 1,000,000. With more keys the mirror ends with SST_TOO_LARGE.
+  /// Maximum number of keys; 0 for the default, 1,000,000. With more keys the mirror ends with `status::too_large`.
   std::size_t max_keys = 0;
-  /// Maximum size of all keys and values, in bytes; 0 for the default, 256 MiB. Beyond that the mirror ends with SST_TOO_LARGE.
+  /// Maximum size of all keys and values, in bytes; 0 for the default, 256 MiB. Beyond that the mirror ends with `status::too_large`.
   std::size_t max_bytes = 0;
 };
 
@@ -54,8 +54,8 @@ class [[nodiscard]] mirror {
   /// Takes ownership of a handle.
   explicit mirror(sst_mirror* raw) noexcept : raw_(raw) {}
 
-  /// Returns the entry of a key; empty if the key is absent. Its remaining time is unknown. Blocks: no. Errors: SST_QUEUE_FULL,
-  /// SST_INVALID_ARGUMENT if the mirror was moved from, SST_FORKED.
+  /// Returns the entry of a key; empty if the key is absent. Its remaining time is unknown. Blocks: no. Errors: `status::queue_full`,
+  /// `status::invalid_argument` if the mirror was moved from, `status::forked`.
   result<std::optional<entry>> get(bytes_view key) const {
     sst_entry* found = nullptr;
     return detail::checked_call<std::optional<entry>>(
@@ -81,8 +81,8 @@ class [[nodiscard]] mirror {
 
   /// Waits until the mirror has the state of the store: all entries at first, and all differences after a gap.
   ///
-  /// Blocks: until then, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT, or the error that
-  /// ended the mirror, which is SST_CLOSED after `close` and the end of the client.
+  /// Blocks: until then, at most for `timeout` (by default without a limit, 0 not at all). Errors: `status::timed_out`, or the error
+  /// that ended the mirror, which is `status::closed` after `close` and the end of the client.
   result<void> synced(std::optional<milliseconds> timeout = std::nullopt) const {
     return detail::checked_call(
         [&](sst_error** failure) { return sst_mirror_synced(raw_.get(), detail::limit(timeout), failure); });
@@ -110,8 +110,8 @@ class [[nodiscard]] mirror {
   /// Returns an observer of every change from now on. To get the state before too, call this first and `snapshot` then.
   ///
   /// The observations are those of `client::observe_matching`. The observer keeps the mirror, and ends with it. For a slow reader only
-  /// the newest state of each key is kept. The observer ends with SST_TOO_LARGE if changes of more than twice `max_keys` keys wait.
-  /// Blocks: no.
+  /// the newest state of each key is kept. The observer ends with `status::too_large` if changes of more than twice `max_keys` keys
+  /// wait. Blocks: no.
   result<observer> changes() const {
     sst_observer* following = nullptr;
     return detail::checked_call<observer>(

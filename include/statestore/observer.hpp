@@ -25,8 +25,8 @@ class [[nodiscard]] observer {
   /// Returns the next observation. The result is empty when the observer has ended because its client was closed, or its session taken
   /// over: `lost_reason` returns the reason.
   ///
-  /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: SST_TIMED_OUT if nothing
-  /// happened, the reason why the store does not allow the watch any more, or SST_TOO_LARGE if too many keys match.
+  /// Blocks: until there is one, at most for `timeout` (by default without a limit, 0 not at all). Errors: `status::timed_out` if
+  /// nothing happened, the reason why the store does not allow the watch any more, or `status::too_large` if too many keys match.
   result<std::optional<observation>> next(std::optional<milliseconds> timeout = std::nullopt) const {
     sst_observation* raw = nullptr;
     auto next = detail::try_call<std::optional<observation>>(
@@ -36,8 +36,25 @@ class [[nodiscard]] observer {
     return detail::unwrap(std::move(next));
   }
 
+  /// Returns the next observation if there is one. The result is empty if there is none at present, and when the observer has ended:
+  /// then `lost_reason` returns the reason.
+  ///
+  ///     while (const auto seen = observer.try_next()) std::cout << seen->value().text() << '\n';
+  ///
+  /// Blocks: no. Errors: those of `next`, except `status::timed_out`.
+  result<std::optional<observation>> try_next() const {
+    sst_observation* raw = nullptr;
+    auto next = detail::try_call<std::optional<observation>>(
+        [&](sst_error** failure) { return sst_observer_next(raw_.get(), 0, &raw, failure); },
+        [&] { return std::optional<observation>(observation(raw)); });
+    if (!next && (next.error().status() == status::closed || next.error().status() == status::timed_out)) {
+      next = std::optional<observation>();
+    }
+    return detail::unwrap(std::move(next));
+  }
+
   /// Begins to wait for the next observation. `done` receives an empty result when the client is closed meanwhile. Blocks: no. Errors:
-  /// SST_QUEUE_FULL, SST_CLOSED; `done` is not called then.
+  /// `status::queue_full`, `status::closed`; `done` is not called then.
   result<operation> next_async(completion<std::optional<observation>> done) const {
     completion<observation> each;
     if (done) {
@@ -61,21 +78,21 @@ class [[nodiscard]] observer {
     return detail::reason_of(sst_observer_lost_reason(raw_.get()));
   }
 
-  /// Ends the observer for all its users. Calls of `next` return an empty result, and the function receives SST_CLOSED in its last
-  /// call. Blocks: no.
+  /// Ends the observer for all its users. Calls of `next` return an empty result, and the function receives `status::closed` in its
+  /// last call. Blocks: no.
   void close() const noexcept { sst_observer_close(raw_.get(), nullptr); }
 
-  /// Reports every observation to a function, and at the end an error: SST_CLOSED, or the reason why the store does not allow the watch
-  /// any more. After this call do not use `next`; the observer may be destroyed. Blocks: no. Errors: SST_INVALID_ARGUMENT if it already
-  /// has a function or a descriptor.
+  /// Reports every observation to a function, and at the end an error: `status::closed`, or the reason why the store does not allow
+  /// the watch any more. After this call do not use `next`; the observer may be destroyed. Blocks: no. Errors:
+  /// `status::invalid_argument` if it already has a function or a descriptor.
   result<subscription> subscribe(completion<observation> function) const {
     return detail::subscribe([&](sst_subscription** subscription, sst_error** failure) {
       return sst_observer_subscribe(raw_.get(), as_callback(std::move(function)), subscription, failure);
     });
   }
 
-  /// Returns a file descriptor that is readable while `next` may have an observation: then call `next(0ms)` until it fails with
-  /// SST_TIMED_OUT. Do not read the descriptor. Owner: the observer, which closes it. Blocks: no.
+  /// Returns a file descriptor that is readable while `next` may have an observation: then call `try_next` until its
+  /// result is empty. Do not read the descriptor. Owner: the observer, which closes it. Blocks: no.
   result<int> fd() const {
     int fd = -1;
     return detail::checked_call<int>([&](sst_error** failure) { return sst_observer_fd(raw_.get(), &fd, failure); }, [&] { return fd; });
@@ -203,7 +220,7 @@ class entry_scan {
   explicit entry_scan(sst_scan_entries* raw) noexcept : raw_(raw) {}
 
   /// Returns the next page, which may be empty although others follow; the result is empty after the last one. After an error the same
-  /// page can be asked for again. Blocks: until the answer. Errors: SST_UNSUPPORTED if the store returns no values of a scan.
+  /// page can be asked for again. Blocks: until the answer. Errors: `status::unsupported` if the store returns no values of a scan.
   result<std::optional<std::vector<entry>>> next_page() const {
     sst_entries* raw = nullptr;
     return detail::checked_call<std::optional<std::vector<entry>>>(
@@ -256,7 +273,7 @@ class entry_scan {
   detail::owned<sst_scan_entries, sst_scan_entries_free> raw_;
 };
 
-/// Tests whether a pattern of `client::scan` matches a key, without asking a store. Errors: SST_INVALID_ARGUMENT.
+/// Tests whether a pattern of `client::scan` matches a key, without asking a store. Errors: `status::invalid_argument`.
 inline result<bool> pattern_matches(bytes_view pattern, bytes_view key) {
   bool matches = false;
   return detail::checked_call<bool>(

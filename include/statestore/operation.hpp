@@ -2,8 +2,7 @@
 #ifndef STATESTORE_OPERATION_HPP
 #define STATESTORE_OPERATION_HPP
 
-#include <functional>
-
+#include "function.hpp"
 #include "handle.hpp"
 
 namespace statestore {
@@ -13,9 +12,9 @@ inline namespace STATESTORE_VARIANT {
 ///
 /// It may call everything in this library, including blocking functions, but must not close its own client. If an exception leaves it
 /// or its destructor, the exception is printed, and `std::terminate` ends the program. An empty function is not called, and an owned
-/// result is freed.
+/// result is freed. The function may be a lambda that captures what cannot be copied.
 template <class T>
-using completion = std::function<void(expected<T>)>;
+using completion = unique_function<void(expected<T>)>;
 
 /// An operation that an `_async` function began. The operation continues when this object is destroyed, and its function is still
 /// called. If the function refers to something that may be destroyed before, keep a `scoped_operation` instead.
@@ -26,7 +25,7 @@ class operation {
   /// Takes ownership of a handle.
   explicit operation(sst_operation* raw) noexcept : raw_(raw) {}
 
-  /// Cancels the operation: it ends with SST_CANCELLED, or with its result if that arrives at the same moment.
+  /// Cancels the operation: it ends with `status::cancelled`, or with its result if that arrives at the same moment.
   void cancel() const noexcept { sst_operation_cancel(raw_.get(), nullptr); }
   /// Cancels the operation and revokes its function. When this returns, the function was called, or never will be, and was destroyed.
   /// Blocks: while the function runs on another thread; in the function itself this does nothing.

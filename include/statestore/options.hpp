@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "condition.hpp"
 #include "queue.hpp"
-#include "values.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -19,37 +19,14 @@ using std::chrono::milliseconds;
 struct get_options {
   /// Time limit of the request; by default that of the settings.
   ///
-  /// A time-out of 0 or less, such as the rest of a time that is over, is rejected with SST_TIMED_OUT, and no request is sent. This
-  /// holds for all other options, too.
+  /// A time-out of 0 or less, such as the rest of a time that is over, is rejected with `status::timed_out`, and no request is sent.
+  /// This holds for all other options, too.
   std::optional<milliseconds> timeout;
   /// Asks for the remaining time of the key, for `entry::expires_in`. Not every store reports it: see `client::capabilities`.
   bool remaining = false;
   /// Allows an answer that is the value of the key a moment ago. Where several servers share the entries, this saves the server a round
   /// trip to them. Other stores answer with the present value.
   bool eventual = false;
-};
-
-/// Condition of a SET: an `sst_condition`, or a version of the key.
-class condition {
- public:
-  /// Converts a condition without a version; by default SST_ALWAYS.
-  condition(sst_condition always_or_absent = SST_ALWAYS) noexcept : is_(always_or_absent) {}
-  /// Makes the condition that the key is present and has this version. On a store without conditions on versions, the value that had
-  /// the version is compared, under a fence.
-  static condition if_version(hlc version) {
-    condition converted;
-    converted.version_ = std::move(version);
-    return converted;
-  }
-
-  /// Returns the condition without a version.
-  sst_condition is() const noexcept { return is_; }
-  /// Returns the version; `is()` is SST_ALWAYS then.
-  const std::optional<hlc>& version() const noexcept { return version_; }
-
- private:
-  sst_condition is_;
-  std::optional<hlc> version_;
 };
 
 /// Options of `set` and `set_many`, and of a SET in a transaction.
@@ -62,12 +39,12 @@ struct set_options {
   std::optional<hlc> fencing_token;
   /// Asks the store to keep the key on disk.
   bool persist = false;
-  /// While there is no connection, only the newest value of the key waits for one; an older SET ends with SST_SUPERSEDED then.
+  /// While there is no connection, only the newest value of the key waits for one; an older SET ends with `status::superseded` then.
   bool coalesce = false;
   /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
   /// Whether the request is sent again if the session is lost before its response arrives.
-  sst_retry retry = SST_RETRY_SAFE;
+  statestore::retry retry = statestore::retry::safe;
 };
 
 /// Options of `del`, `del_many` and `vdel`, and of a DEL in a transaction.
@@ -77,7 +54,7 @@ struct del_options {
   /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
   /// Whether the request is sent again if the session is lost before its response arrives.
-  sst_retry retry = SST_RETRY_SAFE;
+  statestore::retry retry = statestore::retry::safe;
   /// Condition: the key is present and has this version. Not every store supports it: see `client::capabilities`.
   std::optional<hlc> if_version;
 };
@@ -89,15 +66,15 @@ struct transact_options {
   /// Asks the store to keep the keys on disk.
   bool persist = false;
   /// Whether the request is sent again if the session is lost before its response arrives.
-  sst_retry retry = SST_RETRY_SAFE;
+  statestore::retry retry = statestore::retry::safe;
 };
 
 /// Options of `scan` and `scan_entries`.
 struct scan_options {
   /// Time limit of the request for each page.
   std::optional<milliseconds> timeout;
-  /// Whether `scan_entries` reads each page as `get_many` does if the store returns no values of a scan. The remaining times are unknown
-  /// then. Without this option, the pages fail with SST_UNSUPPORTED on such a store.
+  /// Whether `scan_entries` reads each page as `get_many` does if the store returns no values of a scan. The remaining times are
+  /// unknown then. Without this option, the pages fail with `status::unsupported` on such a store.
   bool fallback = false;
 };
 
@@ -107,7 +84,8 @@ struct observe_options {
   std::size_t keep = 0;
   /// Time limit of the request; by default that of the settings.
   std::optional<milliseconds> timeout;
-  /// Whether the first observation is the present state of the key. SST_OBSERVED_DELETED without a version means that the key is absent.
+  /// Whether the first observation is the present state of the key. `observed::deleted` without a version means that the key is
+  /// absent.
   bool initial = false;
 };
 
@@ -116,10 +94,10 @@ struct observe_matching_options {
   /// Time limit for the store to begin the watch; by default the request time-out of the settings.
   std::optional<milliseconds> timeout;
   /// Interval at which the library scans for new keys on a store that does not watch patterns; 10 s by default. With
-  /// `milliseconds::max()` for never, such a store makes the call fail with SST_UNSUPPORTED.
+  /// `milliseconds::max()` for never, such a store makes the call fail with `status::unsupported`.
   std::optional<milliseconds> refresh;
-  /// Maximum number of keys; 0 for the default, 1,000,000. The observer keeps each matching key and its version in memory. With more keys
-  /// it ends with SST_TOO_LARGE.
+  /// Maximum number of keys; 0 for the default, 1,000,000. The observer keeps each matching key and its version in memory. With more
+  /// keys it ends with `status::too_large`.
   std::size_t max_keys = 0;
 };
 
@@ -142,23 +120,26 @@ class renewal {
   /// A third of the duration of the lease.
   static constexpr renewal third() noexcept { return {}; }
   /// This interval, which must be more than 0.
-  static constexpr renewal every(milliseconds time) noexcept { return renewal(time); }
+  static constexpr renewal every(milliseconds time) noexcept { return renewal(time, false); }
   /// No automatic renewals, only `guard::renew`.
-  static constexpr renewal manual() noexcept { return renewal(std::nullopt); }
+  static constexpr renewal manual() noexcept { return renewal(std::nullopt, true); }
 
-  /// Returns the interval; 0 for a third of the duration, empty for no automatic renewals.
+  /// Returns the interval; empty for a third of the duration, and without automatic renewals.
   constexpr const std::optional<milliseconds>& time() const noexcept { return time_; }
+  /// Returns whether there are no automatic renewals.
+  constexpr bool is_manual() const noexcept { return is_manual_; }
 
  private:
-  explicit constexpr renewal(std::optional<milliseconds> time) noexcept : time_(time) {}
+  constexpr renewal(std::optional<milliseconds> time, bool is_manual) noexcept : time_(time), is_manual_(is_manual) {}
 
-  std::optional<milliseconds> time_ = milliseconds(0);
+  std::optional<milliseconds> time_;
+  bool is_manual_ = false;
 };
 
 /// Options of a lease, also of the lease behind a lock or an election.
 struct lease_options {
   /// How long the lease lasts after it was taken or renewed: 100 ms to a day; 10 s by default.
-  milliseconds duration{0};
+  std::optional<milliseconds> duration;
   /// Interval at which the guard renews the lease; by default a third of the duration.
   statestore::renewal renewal;
   /// Name under which the lease is held; by default a unique one.
@@ -166,7 +147,7 @@ struct lease_options {
   /// Time limit of an attempt; by default the request time-out of the settings.
   std::optional<milliseconds> timeout;
   /// Maximum age at which a value that this library did not write still counts as a lease; an hour by default.
-  milliseconds foreign_lease_max{0};
+  std::optional<milliseconds> foreign_lease_max;
   /// Holds the lease under exactly the name of the holder, even if it is already held under that name. A restarted program resumes its
   /// lease this way. Two running clients that resume one name both hold the lease.
   bool resume = false;
@@ -181,6 +162,9 @@ struct lock_options {
 };
 
 /// Settings of a client besides its URL, which override the URL. docs/connecting.md explains them.
+///
+/// An empty time means the default. Like in the options of calls, a time of 0 or less is none, and is rejected with
+/// `status::invalid_argument` where one is needed.
 struct settings {
   /// The MQTT client id; by default a random one. An empty text asks the broker for one.
   std::optional<std::string> client_id;
@@ -207,16 +191,16 @@ struct settings {
   /// Whether the first connection asks for a new session and closing the client ends it; yes by default, except that the environment
   /// decides for settings from the environment.
   std::optional<bool> clean_start;
-  /// Time for which the broker keeps the session while the client is away; 0 for the default, an hour.
-  std::chrono::seconds session_expiry{0};
+  /// Time for which the broker keeps the session while the client is away; an hour by default.
+  std::optional<std::chrono::seconds> session_expiry;
   /// Time of silence after which the connection is checked; 0 for never.
   std::optional<std::chrono::seconds> keep_alive;
-  /// Time limit for the broker to answer such a check; 0 for the default, 10 s.
-  milliseconds ping_timeout{0};
-  /// Time limit of one attempt to connect; 0 for the default, 10 s.
-  milliseconds connect_timeout{0};
-  /// Time limit of a request unless its options have one; 0 for the default, 10 s.
-  milliseconds request_timeout{0};
+  /// Time limit for the broker to answer such a check; 10 s by default.
+  std::optional<milliseconds> ping_timeout;
+  /// Time limit of one attempt to connect; 10 s by default.
+  std::optional<milliseconds> connect_timeout;
+  /// Time limit of a request unless its options have one; 10 s by default.
+  std::optional<milliseconds> request_timeout;
   /// Maximum number of requests that are sent and not yet answered; 0 for the default, 65,536.
   std::uint32_t max_in_flight = 0;
   /// Maximum number of requests that wait to be sent; 0 for the default, 65,536.
@@ -227,17 +211,17 @@ struct settings {
   std::size_t max_value_bytes = 0;
   /// Maximum length of a packet that the broker may send, in bytes; 0 for the default, the limit of MQTT, 256 MiB.
   std::size_t max_packet_bytes = 0;
-  /// Lower bound of the delay between attempts to reconnect; 0 for the default, 100 ms.
-  milliseconds reconnect_delay_min{0};
-  /// Upper bound of that delay; 0 for the default, 30 s.
-  milliseconds reconnect_delay_max{0};
-  /// Time for which the first connection is tried again; one attempt by default, and `milliseconds::max()` for no limit.
+  /// Lower bound of the delay between attempts to reconnect; 100 ms by default.
+  std::optional<milliseconds> reconnect_delay_min;
+  /// Upper bound of that delay; 30 s by default.
+  std::optional<milliseconds> reconnect_delay_max;
+  /// Time for which the first connection is tried again; by default 0 for one attempt, and `milliseconds::max()` for no limit.
   milliseconds connect_limit{0};
   /// Time after a lost connection for which the client tries to reconnect; no limit by default. Then it gives up for good.
-  milliseconds reconnect_limit{0};
+  std::optional<milliseconds> reconnect_limit;
   /// Whether credentials may be sent over plain TCP, where every machine on the way can read them; no by default.
   std::optional<bool> allow_plaintext_credentials;
-  /// Whether a call that begins while the connection is lost ends at once with SST_UNREACHABLE, without being executed.
+  /// Whether a call that begins while the connection is lost ends at once with `status::unreachable`, without being executed.
   ///
   /// The default is no: the call waits for the connection until its time-out. Calls under way when the connection is lost continue
   /// until their time-outs.
@@ -275,20 +259,25 @@ inline std::uint64_t ms(const std::optional<milliseconds>& time) noexcept { retu
 /// Converts a time to wait; empty gives no limit.
 inline std::uint64_t limit(const std::optional<milliseconds>& time) noexcept { return time ? ms(*time) : SST_FOREVER; }
 
+inline const char* unit(milliseconds) noexcept { return " ms"; }
+inline const char* unit(std::chrono::seconds) noexcept { return " s"; }
+
 /// Returns the error for a given time of 0 or less, for which the C interface would use the default.
-inline std::optional<error> refused(sst_status status, const char* name, const std::optional<milliseconds>& time) {
+template <class Time>
+std::optional<error> refused(sst_status status, const char* name, const std::optional<Time>& time) {
   if (!time || time->count() > 0) return std::nullopt;
-  return error(status, std::string("reading the argument `") + name + "`: " + std::to_string(time->count()) +
-                           " ms is no time; nothing was sent");
+  return error(status, std::string("reading the argument `") + name + "`: " + std::to_string(time->count()) + unit(*time) +
+                           " is no time; nothing was sent");
 }
 
 inline std::optional<error> refused_timeout(const std::optional<milliseconds>& timeout) {
   return refused(SST_TIMED_OUT, "timeout", timeout);
 }
 
-/// Returns the error for a negative time whose default is 0.
-inline std::optional<error> refused_if_negative(const char* name, milliseconds time) {
-  return time.count() < 0 ? refused(SST_INVALID_ARGUMENT, name, time) : std::nullopt;
+/// Returns the error for a negative time that may be 0.
+template <class Time>
+std::optional<error> refused_if_negative(const char* name, const std::optional<Time>& time) {
+  return time && time->count() < 0 ? refused(SST_INVALID_ARGUMENT, name, time) : std::nullopt;
 }
 
 /// Returns the error for a moved-from version, which no key can have; for the C interface it would be no condition.
@@ -325,23 +314,20 @@ inline std::optional<error> refused(const update_options& options) {
   return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", options.expires_in), refused_timeout(options.timeout));
 }
 inline std::optional<error> refused(const lease_options& options) {
-  return first_of(refused_if_negative("duration", options.duration),
-                  refused_if_negative("renewal", options.renewal.time().value_or(milliseconds(0))),
-                  refused_if_negative("foreign_lease_max", options.foreign_lease_max), refused_timeout(options.timeout));
+  return first_of(refused(SST_INVALID_ARGUMENT, "duration", options.duration),
+                  refused(SST_INVALID_ARGUMENT, "renewal", options.renewal.time()),
+                  refused(SST_INVALID_ARGUMENT, "foreign_lease_max", options.foreign_lease_max), refused_timeout(options.timeout));
 }
 inline std::optional<error> refused(const lock_options& options) { return refused(options.lease); }
 inline std::optional<error> refused(const settings& from) {
-  // Seconds that do not fit in milliseconds are too many in any case.
-  const auto of = [](std::chrono::seconds time) { return milliseconds(time.count() < 0 ? -1 : 0); };
-  return first_of(refused_if_negative("session_expiry", of(from.session_expiry)),
-                  refused_if_negative("keep_alive", of(from.keep_alive.value_or(std::chrono::seconds(0)))),
-                  refused_if_negative("ping_timeout", from.ping_timeout),
-                  refused_if_negative("connect_timeout", from.connect_timeout),
-                  refused_if_negative("request_timeout", from.request_timeout),
-                  refused_if_negative("connect_limit", from.connect_limit),
-                  refused_if_negative("reconnect_delay_min", from.reconnect_delay_min),
-                  refused_if_negative("reconnect_delay_max", from.reconnect_delay_max),
-                  refused_if_negative("reconnect_limit", from.reconnect_limit));
+  constexpr sst_status invalid = SST_INVALID_ARGUMENT;
+  return first_of(refused(invalid, "session_expiry", from.session_expiry), refused_if_negative("keep_alive", from.keep_alive),
+                  refused(invalid, "ping_timeout", from.ping_timeout), refused(invalid, "connect_timeout", from.connect_timeout),
+                  refused(invalid, "request_timeout", from.request_timeout),
+                  refused_if_negative<milliseconds>("connect_limit", from.connect_limit),
+                  refused(invalid, "reconnect_delay_min", from.reconnect_delay_min),
+                  refused(invalid, "reconnect_delay_max", from.reconnect_delay_max),
+                  refused(invalid, "reconnect_limit", from.reconnect_limit));
 }
 
 /// Converts seconds for the C interface, to at most 10,000 years.
@@ -362,9 +348,9 @@ inline sst_get_options raw(const get_options& options) noexcept {
 inline sst_set_options raw(const set_options& options) noexcept {
   sst_set_options converted{};
   converted.size = sizeof converted;
-  converted.condition = options.condition.is();
+  converted.condition = options.condition.raw();
   converted.if_version = raw(options.condition.version());
-  converted.retry = options.retry;
+  converted.retry = raw(options.retry);
   converted.persist = options.persist;
   converted.coalesce = options.coalesce;
   converted.expires_in_ms = options.expires_in == milliseconds::max() ? SST_FOREVER : ms(options.expires_in);
@@ -378,7 +364,7 @@ inline sst_del_options raw(const del_options& options) noexcept {
   converted.size = sizeof converted;
   converted.fencing_token = raw(options.fencing_token);
   converted.timeout_ms = ms(options.timeout);
-  converted.retry = options.retry;
+  converted.retry = raw(options.retry);
   converted.if_version = raw(options.if_version);
   return converted;
 }
@@ -388,7 +374,7 @@ inline sst_transact_options raw(const transact_options& options) noexcept {
   converted.size = sizeof converted;
   converted.timeout_ms = ms(options.timeout);
   converted.persist = options.persist;
-  converted.retry = options.retry;
+  converted.retry = raw(options.retry);
   return converted;
 }
 
@@ -432,7 +418,7 @@ inline sst_lease_options raw(const lease_options& options) noexcept {
   sst_lease_options converted{};
   converted.size = sizeof converted;
   converted.duration_ms = ms(options.duration);
-  converted.renewal_ms = options.renewal.time() ? ms(*options.renewal.time()) : SST_FOREVER;
+  converted.renewal_ms = options.renewal.is_manual() ? SST_FOREVER : ms(options.renewal.time());
   converted.holder = raw(options.holder);
   converted.holder_len = options.holder ? options.holder->size() : 0;
   converted.timeout_ms = ms(options.timeout);
@@ -468,7 +454,7 @@ inline sst_settings raw(const settings& from) noexcept {
   converted.server_name = raw(from.server_name);
   converted.tls = choice(from.tls);
   converted.clean_start = choice(from.clean_start);
-  converted.session_expiry_ms = ms(from.session_expiry);
+  if (from.session_expiry) converted.session_expiry_ms = ms(*from.session_expiry);
   if (from.keep_alive) converted.keep_alive_ms = from.keep_alive->count() == 0 ? SST_FOREVER : ms(*from.keep_alive);
   converted.ping_timeout_ms = ms(from.ping_timeout);
   converted.connect_timeout_ms = ms(from.connect_timeout);

@@ -19,7 +19,7 @@ class [[nodiscard]] queue {
   /// Takes ownership of a handle.
   explicit queue(sst_queue* raw) noexcept : raw_(raw) {}
 
-  /// Makes a queue without clients. Blocks: no. Errors: SST_INTERNAL if the system provides no descriptor.
+  /// Makes a queue without clients. Blocks: no. Errors: `status::internal` if the system provides no descriptor.
   static result<queue> make() {
     sst_queue* raw = nullptr;
     return detail::checked_call<queue>([&](sst_error** failure) { return sst_queue_new(&raw, failure); }, [&] { return queue(raw); });
@@ -36,7 +36,8 @@ class [[nodiscard]] queue {
   ///
   /// The rest, and functions that arrive meanwhile, keep the descriptor readable.
   ///
-  /// Thread: any, one at a time. Blocks: no. Errors: SST_WRONG_THREAD in a function that it calls, and while another thread runs it.
+  /// Thread: any, one at a time. Blocks: no. Errors: `status::wrong_thread` in a function that it calls, and while another thread runs
+  /// it.
   result<std::size_t> run(std::size_t max = SST_ALL) const {
     std::size_t ran = 0;
     return detail::checked_call<std::size_t>([&](sst_error** failure) { return sst_queue_run(raw(), max, &ran, failure); },

@@ -2,11 +2,11 @@
 #ifndef STATESTORE_THREAD_HPP
 #define STATESTORE_THREAD_HPP
 
-#include <functional>
 #include <string_view>
 #include <utility>
 
 #include "callback.hpp"
+#include "function.hpp"
 
 namespace statestore {
 inline namespace STATESTORE_VARIANT {
@@ -15,7 +15,7 @@ inline namespace STATESTORE_VARIANT {
 ///
 /// The function is called before anything else on the thread, with the purpose of the thread. It can set names, priorities and
 /// processors. It must be quick, and must not throw. An empty function means none. Blocks: no.
-inline void thread_set(std::function<void(std::string_view name)> function) {
+inline void thread_set(unique_function<void(std::string_view name)> function) {
   using function_type = decltype(function);
   sst_on_thread callback{};
   if (function) {

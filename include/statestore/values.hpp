@@ -23,7 +23,7 @@ inline namespace STATESTORE_VARIANT {
 /// Thread: any, as an `int`. Blocks: never.
 class hlc {
  public:
-  /// Parses `{milliseconds}:{counter}:{node id}`. Errors: SST_INVALID_ARGUMENT.
+  /// Parses `{milliseconds}:{counter}:{node id}`. Errors: `status::invalid_argument`.
   static result<hlc> parse(bytes_view text) {
     sst_hlc* parsed = nullptr;
     return detail::checked_call<hlc>(
@@ -33,7 +33,7 @@ class hlc {
 
   /// Takes ownership of a handle, which all copies share.
   explicit hlc(sst_hlc* raw) : raw_(raw, sst_hlc_free) {}
-  /// Copies a borrowed timestamp. Errors: SST_QUEUE_FULL, SST_INVALID_ARGUMENT.
+  /// Copies a borrowed timestamp. Errors: `status::queue_full`, `status::invalid_argument`.
   static result<hlc> copy_of(const sst_hlc* raw) { return detail::unwrap(detail::copy_of<hlc>(raw, sst_hlc_clone)); }
 
   /// Returns the text, padded with zeros as it is sent; empty if it was moved from, and in a forked child.
@@ -46,7 +46,7 @@ class hlc {
   const sst_hlc* raw() const noexcept { return raw_.get(); }
 
   /// Compares two timestamps. A timestamp that was moved from, or that a forked child inherited, is not equal, lower or higher:
-  /// comparing it throws SST_INVALID_ARGUMENT or SST_FORKED, or ends the program without exceptions.
+  /// comparing it throws `status::invalid_argument` or `status::forked`, or ends the program without exceptions.
   friend bool operator==(const hlc& one, const hlc& other) { return order(one, other) == 0; }
   /// Compares two timestamps, as `==` does.
   friend bool operator!=(const hlc& one, const hlc& other) { return order(one, other) != 0; }
@@ -135,8 +135,8 @@ class entry {
   bytes_view key() const noexcept { return sst_entry_key(raw_.get()); }
   /// Returns the value; it lives as long as the entry.
   bytes_view value() const noexcept { return sst_entry_value(raw_.get()); }
-  /// Returns the version of the value, which the SET that stored it returned. Errors: SST_INVALID_ARGUMENT if the entry was moved from,
-  /// SST_FORKED.
+  /// Returns the version of the value, which the SET that stored it returned. Errors: `status::invalid_argument` if the entry was
+  /// moved from, `status::forked`.
   result<hlc> version() const { return detail::unwrap(detail::required_version(sst_entry_version, raw())); }
   /// Returns the remaining time of the key. Known if `get_options::remaining` asked for it, and for entries of `client::scan_entries`
   /// without `scan_options::fallback`.
@@ -173,16 +173,16 @@ class observation {
   /// Takes ownership of a handle.
   explicit observation(sst_observation* raw) noexcept : raw_(raw) {}
 
-  /// Returns the kind; SST_OBSERVED_RESYNC and SST_OBSERVED_LAGGED report that changes were missed.
-  sst_observation_kind kind() const noexcept { return sst_observation_kind_of(raw_.get()); }
-  /// Returns the key of SST_OBSERVED_SET and SST_OBSERVED_DELETED from `client::observe_matching`; empty for an observer of one key.
+  /// Returns the kind; `observed::resync` and `observed::lagged` report that changes were missed.
+  observed kind() const noexcept { return static_cast<observed>(sst_observation_kind_of(raw_.get())); }
+  /// Returns the key of `observed::set` and `observed::deleted` from `client::observe_matching`; empty for an observer of one key.
   bytes_view key() const noexcept { return sst_observation_key(raw_.get()); }
-  /// Returns the value of SST_OBSERVED_SET.
+  /// Returns the value of `observed::set`.
   bytes_view value() const noexcept { return sst_observation_value(raw_.get()); }
-  /// Returns the version of SST_OBSERVED_SET, or of SST_OBSERVED_DELETED unless the library read the key and found it absent, as after a
-  /// reconnect. Errors: SST_INVALID_ARGUMENT if the observation was moved from, SST_FORKED.
+  /// Returns the version of `observed::set`, or of `observed::deleted` unless the library read the key and found it absent, as after a
+  /// reconnect. Errors: `status::invalid_argument` if the observation was moved from, `status::forked`.
   result<std::optional<hlc>> version() const { return detail::unwrap(detail::version_of(sst_observation_version, raw())); }
-  /// Returns the number of dropped observations of SST_OBSERVED_LAGGED.
+  /// Returns the number of dropped observations of `observed::lagged`.
   std::uint64_t lagged() const noexcept { return sst_observation_lagged(raw_.get()); }
   /// Returns the handle, which stays owned by the observation.
   const sst_observation* raw() const noexcept { return raw_.get(); }

@@ -2,6 +2,8 @@
 #ifndef HARNESS_HPP
 #define HARNESS_HPP
 
+#include <poll.h>
+
 #include <future>
 #include <memory>
 #include <statestore.hpp>
@@ -9,16 +11,22 @@
 
 #include "harness.h"
 
-/// The status that a call throws; SST_OK if it throws nothing.
+/// The status that a call throws; `ok` if it throws nothing.
 template <class Call>
-sst_status status_of(Call call) {
+statestore::status status_of(Call call) {
   try {
     call();
   } catch (const statestore::error& error) {
     CHECK(std::string(error.what()).size() > 10);
     return error.status();
   }
-  return SST_OK;
+  return statestore::status::ok;
+}
+
+/// Waits until a descriptor is readable.
+inline bool readable(int fd) {
+  pollfd wanted{fd, POLLIN, 0};
+  return poll(&wanted, 1, 60000) == 1;
 }
 
 /// Waits for the result of an operation.
@@ -33,14 +41,14 @@ statestore::expected<T> wait_for(Begin begin) {
 
 /// Begins an operation, cancels it, and gives the status that its function is told.
 template <class T, class Begin>
-sst_status cancelled(Begin begin) {
-  auto promise = std::make_shared<std::promise<sst_status>>();
+statestore::status cancelled(Begin begin) {
+  auto promise = std::make_shared<std::promise<statestore::status>>();
   auto future = promise->get_future();
   const statestore::operation operation = begin([promise](statestore::expected<T> result) {
-    promise->set_value(result ? SST_OK : result.error().status());
+    promise->set_value(result ? statestore::status::ok : result.error().status());
   });
   operation.cancel();
-  const sst_status status = future.get();
+  const statestore::status status = future.get();
   CHECK(operation.has_ended());
   return status;
 }

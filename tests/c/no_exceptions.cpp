@@ -1,6 +1,7 @@
 // The C++ face without exceptions: every call gives an `expected`. Compiled with -fno-exceptions.
 #include <future>
 #include <statestore.hpp>
+#include <statestore/future.hpp>
 
 #include "harness.h"
 
@@ -19,7 +20,7 @@ int main() {
   CHECK(client->with_lock("door", [](const statestore::guard& guard) { (void)guard.leave(); }).error().status() == SST_LOCK_LOST);
   const auto failed = client->with_lock("gate", [](const statestore::guard& guard) -> statestore::expected<int> {
     (void)guard.leave();
-    return statestore::error(SST_REJECTED, "the work failed");
+    return statestore::error(statestore::status::rejected, "the work failed");
   });
   CHECK(failed.error().status() == SST_REJECTED);
   CHECK((*entry)->version().has_value());
@@ -31,6 +32,11 @@ int main() {
   CHECK(client->lease("door")->holder().has_value());
   auto observer = client->observe("key");
   CHECK(observer && observer->next(std::chrono::milliseconds(0)).error().status() == SST_TIMED_OUT);
+  CHECK(observer->try_next().has_value() && !observer->try_next().value());
+  auto read = statestore::as_future(&statestore::client::get_async, *client, "key");
+  CHECK(read.get().value()->value() == "other");
+  auto unread = statestore::as_future(&statestore::client::get_async, *client, "");
+  CHECK(unread.get().error().status() == statestore::status::invalid_argument);
   auto matching = client->observe_matching("key");
   const auto present = matching->next();
   CHECK(present && *present && (*present)->key() == "key" && (*present)->value() == "other");

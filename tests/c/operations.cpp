@@ -76,8 +76,8 @@ class server_silence {
 };
 
 template <class T>
-sst_status status_in(const expected<T>& result) {
-  return result ? SST_OK : result.error().status();
+statestore::status status_in(const expected<T>& result) {
+  return result ? statestore::status::ok : result.error().status();
 }
 
 void connections() {
@@ -206,7 +206,7 @@ void transactions(const statestore::client& client) {
     return wait_for<transaction_outcome>([&](auto done) { return client.transact_async(given, done); });
   };
   statestore::set_options absent;
-  absent.condition = SST_IF_ABSENT;
+  absent.condition = statestore::condition::if_absent();
   const auto given = statestore::transaction().set("cxx/t", "1").set("cxx/u", "1", absent).del("cxx/no");
   const auto applied = transact(given), refused = transact(given);
   CHECK(applied && applied->applied && applied->versions.size() == 3 && applied->versions[1] && !applied->versions[2]);
@@ -364,7 +364,7 @@ void leases(const statestore::client& client, const statestore::client& other) {
   watch->cancel();
   CHECK(!seen.has_more_at_the_end());
   recorder<std::optional<holding>> unheard;
-  std::promise<sst_status> begun;
+  std::promise<statestore::status> begun;
   const auto observing = foreign.observe_async(unheard.function(), [&begun](expected<statestore::subscription> subscription) {
     begun.set_value(status_in(subscription));
   });

@@ -38,7 +38,7 @@ void keeps_options_outside(const statestore::client& client, const statestore::g
 bool stores_all(const statestore::client& client, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [key, value] : values) {
     statestore::set_options options;
-    options.condition = SST_IF_ABSENT;
+    options.condition = statestore::condition::if_absent();
     try {
       if (!client.set(key, value, options).applied) return false;
       client.set_async(
@@ -62,7 +62,7 @@ bool replaces(const statestore::client& client) {
       if (found) {
         options.condition = statestore::condition::if_version(found->version());
       } else {
-        options.condition = SST_IF_ABSENT;
+        options.condition = statestore::condition::if_absent();
       }
       const auto set = client.set("key", "value", options);
       if (set.applied) return true;

@@ -110,10 +110,11 @@ json as_json(const std::optional<statestore::holding>& holding) {
 
 json as_json(const statestore::observation& seen) {
   switch (seen.kind()) {
-    case SST_OBSERVED_SET: return {{"is", "set"}, {"value", as_json(seen.value())}, {"version", as_json(seen.version())}};
-    case SST_OBSERVED_DELETED: return {{"is", "deleted"}, {"version", as_json(seen.version())}};
-    case SST_OBSERVED_RESYNC: return {{"is", "resync"}};
-    case SST_OBSERVED_LAGGED: return {{"is", "lagged"}, {"count", seen.lagged()}};
+    case statestore::observed::set:
+      return {{"is", "set"}, {"value", as_json(seen.value())}, {"version", as_json(seen.version())}};
+    case statestore::observed::deleted: return {{"is", "deleted"}, {"version", as_json(seen.version())}};
+    case statestore::observed::resync: return {{"is", "resync"}};
+    case statestore::observed::lagged: return {{"is", "lagged"}, {"count", seen.lagged()}};
     default: fail("an observation of an unknown kind");
   }
 }
@@ -273,8 +274,6 @@ class player {
     fail("no call of this thing: " + call);
   }
 
-  static milliseconds time(const json& options, const char* name) { return milliseconds(options.value(name, 0)); }
-
   static std::optional<milliseconds> optional_time(const json& options, const char* name) {
     return options.contains(name) ? std::optional(milliseconds(options[name].get<int>())) : std::nullopt;
   }
@@ -284,9 +283,10 @@ class player {
     return versions_.at(options[name]["ref"]);
   }
 
-  static sst_retry retry(const json& options) {
-    const std::string retry = options.value("retry", "safe");
-    return retry == "always" ? SST_RETRY_ALWAYS : retry == "never" ? SST_RETRY_NEVER : SST_RETRY_SAFE;
+  static statestore::retry retry(const json& options) {
+    using statestore::retry;
+    const std::string wanted = options.value("retry", "safe");
+    return wanted == "always" ? retry::always : wanted == "never" ? retry::never : retry::safe;
   }
 
   static statestore::get_options get_options(const json& options) {
@@ -313,7 +313,8 @@ class player {
   statestore::condition condition(const json& options) const {
     const json condition = options.value("condition", json("always"));
     if (condition.is_object()) return statestore::condition::if_version(*version(condition, "if_version"));
-    return condition == "if_absent" ? SST_IF_ABSENT : condition == "if_absent_or_equal" ? SST_IF_ABSENT_OR_EQUAL : SST_ALWAYS;
+    if (condition == "if_absent") return statestore::condition::if_absent();
+    return condition == "if_absent_or_equal" ? statestore::condition::if_absent_or_equal() : statestore::condition::always();
   }
 
   statestore::set_options set_options(const json& options) const {
@@ -348,7 +349,7 @@ class player {
 
   static statestore::lease_options lease_options(const json& options) {
     statestore::lease_options given;
-    given.duration = time(options, "duration");
+    given.duration = optional_time(options, "duration");
     if (options.contains("renewal")) {
       using statestore::renewal;
       given.renewal = options["renewal"] == "manual" ? renewal::manual() : renewal::every(milliseconds(options["renewal"].get<int>()));

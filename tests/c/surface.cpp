@@ -204,7 +204,7 @@ void empty_functions(statestore::client& client) {
   client.on_state(none()).detach();
   CHECK(status_of([&] { client.update("cxx/empty", none()); }) == SST_INVALID_ARGUMENT);
   CHECK(status_of([&] { client.update_async("cxx/empty", none(), none()); }) == SST_INVALID_ARGUMENT);
-  statestore::log_set(SST_LOG_ERROR, nullptr);
+  statestore::log_set(statestore::log_level::error, nullptr);
   statestore::log_off();
   // Nobody has the lock that came for nobody.
   client.lock("cxx/empty/lock").release();
@@ -294,15 +294,15 @@ void observers(statestore::client& client) {
 void patterns(statestore::client& client) {
   client.set("cxx/matching/a", "1");
   const auto observer = client.observe_matching("cxx/matching/*");
-  const auto seen = [&](sst_observation_kind kind, std::string_view key, std::string_view value) {
+  const auto seen = [&](statestore::observed kind, std::string_view key, std::string_view value) {
     const auto next = observer.next(60s);
     return next && next->kind() == kind && next->key().text() == key && next->value().text() == value;
   };
-  CHECK(seen(SST_OBSERVED_SET, "cxx/matching/a", "1") && seen(SST_OBSERVED_COMPLETE, "", ""));
+  CHECK(seen(statestore::observed::set, "cxx/matching/a", "1") && seen(statestore::observed::complete, "", ""));
   client.set("cxx/matching/b", "2");
-  CHECK(seen(SST_OBSERVED_SET, "cxx/matching/b", "2"));
+  CHECK(seen(statestore::observed::set, "cxx/matching/b", "2"));
   client.del("cxx/matching/a");
-  CHECK(seen(SST_OBSERVED_DELETED, "cxx/matching/a", ""));
+  CHECK(seen(statestore::observed::deleted, "cxx/matching/a", ""));
   observer.close();
   CHECK(!observer.next() && observer.lost_reason() == statestore::lost_reason::closed);
 
@@ -434,9 +434,9 @@ void locks(statestore::client& client, statestore::client& other) {
 
 void about(statestore::client& client) {
   CHECK(client.state() == SST_CONNECTED && client.counters().sent > 0 && !client.client_id().empty());
-  std::promise<sst_state> received;
+  std::promise<statestore::state> received;
   auto once = std::make_shared<bool>(false);
-  const auto subscription = client.on_state([&received, once](sst_state state, const std::optional<statestore::error>& reason) {
+  const auto subscription = client.on_state([&received, once](statestore::state state, const std::optional<statestore::error>& reason) {
     CHECK(!reason);
     if (!*once) received.set_value(state);
     *once = true;
@@ -450,8 +450,8 @@ void log() {
   std::promise<std::string> said;
   std::promise<void> destroyed;
   std::shared_ptr<void> alive(nullptr, [&destroyed](void*) { destroyed.set_value(); });
-  statestore::log_set(SST_LOG_WARN,
-                      [&said, alive, first = true](sst_level, std::string_view target, std::string_view message) mutable {
+  statestore::log_set(statestore::log_level::warn,
+                      [&said, alive, first = true](statestore::log_level, std::string_view target, std::string_view message) mutable {
                         if (first) said.set_value(std::string(target) + ": " + std::string(message));
                         first = false;
                       });
@@ -463,7 +463,7 @@ void log() {
   client.close();
   statestore::log_off();
   destroyed.get_future().get();
-  CHECK(status_of([] { statestore::log_set(static_cast<sst_level>(0), nullptr); }) == SST_INVALID_ARGUMENT);
+  CHECK(status_of([] { statestore::log_set(static_cast<statestore::log_level>(0), nullptr); }) == SST_INVALID_ARGUMENT);
 }
 
 }  // namespace

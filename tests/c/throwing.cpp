@@ -28,7 +28,7 @@ void completion(const statestore::client& client) {
 }
 
 void subscription(const statestore::client& client) {
-  const auto told = client.on_state([](sst_state, const std::optional<statestore::error>&) { throw std::runtime_error("no state"); });
+  const auto told = client.on_state([](statestore::state, const std::optional<statestore::error>&) { throw std::runtime_error("no state"); });
   wait();
 }
 
@@ -39,7 +39,7 @@ void change(const statestore::client& client) {
 }
 
 void log(const statestore::client&) {
-  statestore::log_set(SST_LOG_TRACE, [](sst_level, std::string_view, std::string_view) { throw std::runtime_error("no log"); });
+  statestore::log_set(statestore::log_level::trace, [](statestore::log_level, std::string_view, std::string_view) { throw std::runtime_error("no log"); });
   const auto logged = statestore::client::connect(url);
   wait();
 }

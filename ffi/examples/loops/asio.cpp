@@ -46,7 +46,7 @@ class program {
   }
 
   void observed(statestore::expected<statestore::observation> observation) {
-    if (!observation || observation->kind() != SST_OBSERVED_SET) return;
+    if (!observation || observation->kind() != statestore::observed::set) return;
     std::cout << "set to " << observation->value().text() << '\n';
     if (++seen_ < 3) return set_next();
     // In a function that it calls, a client is closed without waiting.
