@@ -38,7 +38,8 @@
 // read, and ends with it. A text that belongs to no handle lives as long as the library. A function with the suffix
 // _clone returns another handle of the same object, to keep a borrowed one; the object is not copied.
 //
-// Bytes. Keys and values are arbitrary bytes, passed as a pointer and a length.
+// Bytes. Keys and values are arbitrary bytes, passed as a pointer and a length. SST_TEXT() passes a text literal, SST_BYTES()
+// an sst_slice.
 //
 // Options. A struct of options begins with `size`, which is set to the size of the struct; all other fields may be
 // zero: `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the end. A program that

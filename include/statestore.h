@@ -38,7 +38,8 @@
 // read, and ends with it. A text that belongs to no handle lives as long as the library. A function with the suffix
 // _clone returns another handle of the same object, to keep a borrowed one; the object is not copied.
 //
-// Bytes. Keys and values are arbitrary bytes, passed as a pointer and a length.
+// Bytes. Keys and values are arbitrary bytes, passed as a pointer and a length. SST_TEXT() passes a text literal, SST_BYTES()
+// an sst_slice.
 //
 // Options. A struct of options begins with `size`, which is set to the size of the struct; all other fields may be
 // zero: `sst_set_options options = { .size = sizeof options };`. Later versions add fields at the end. A program that
@@ -146,6 +147,15 @@
 
 // As many as there are.
 #define SST_ALL SIZE_MAX
+
+// A text literal as two arguments, its bytes and their number: `sst_get(client, SST_TEXT("key"), NULL, &entry, NULL)`.
+#define SST_TEXT(text) ("" text), (sizeof("" text) - 1)
+
+// A text literal as an sst_slice in an initializer: `sst_slice keys[] = {SST_SLICE("a"), SST_SLICE("b")};`.
+#define SST_SLICE(text) {SST_TEXT(text)}
+
+// An sst_slice as two arguments. The expression is evaluated twice.
+#define SST_BYTES(slice) (slice).data, (slice).len
 
 
 // Status of a call. The numbers are the same in every language, and are never reused.

@@ -29,7 +29,7 @@ static sst_status lead(const sst_guard *guard, const char *name, long *round, lo
     char plan[256];
     snprintf(plan, sizeof plan, "round %ld of %s", *round, name);
     // The store rejects this write once a later leader has written the key.
-    const sst_status status = sst_guard_set(guard, "line-1/plan", 11, plan, strlen(plan), NULL, NULL, NULL, error);
+    const sst_status status = sst_guard_set(guard, SST_TEXT("line-1/plan"), plan, strlen(plan), NULL, NULL, NULL, error);
     if (status != SST_OK) return status;
     if (sst_guard_wait_lost(guard, 500, NULL) == SST_OK) break;
   }
@@ -50,7 +50,7 @@ int main(int count, char **arguments) {
   if (count < 2) return fprintf(stderr, "usage: %s NAME [ROUNDS]\n", arguments[0]), 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
   check(sst_connect(url != NULL ? url : "mqtt://127.0.0.1:1883", NULL, &client, &error), &error);
-  check(sst_election_new(client, "line-1/active", 13, &options, &election, &error), &error);
+  check(sst_election_new(client, SST_TEXT("line-1/active"), &options, &election, &error), &error);
   signal(SIGINT, stop);
   for (long round = 0; round < rounds && !is_stopping;) {
     sst_guard *guard = NULL;

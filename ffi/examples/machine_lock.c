@@ -33,7 +33,7 @@ static void work(const sst_guard *guard, long strokes) {
     // A real drive compares the token, and rejects one that is lower than the highest it has seen.
     printf("stroke %s with the token %s\n", text, sst_hlc_text(token));
     // The store rejects this write once a later holder has written the key.
-    status = sst_guard_set(guard, "press-1/strokes", 15, text, strlen(text), NULL, NULL, NULL, &error);
+    status = sst_guard_set(guard, SST_TEXT("press-1/strokes"), text, strlen(text), NULL, NULL, NULL, &error);
     // A stroke takes 0.2 seconds, unless the lock is lost before.
     if (status != SST_OK || sst_guard_wait_lost(guard, 200, NULL) == SST_OK) break;
   }
@@ -56,7 +56,7 @@ int main(int count, char **arguments) {
   signal(SIGINT, stop);
   printf("waiting for the press\n");
   while (guard == NULL && !is_stopping) {
-    const sst_status status = sst_lock(client, "press-1/owner", 13, &options, &guard, &error);
+    const sst_status status = sst_lock(client, SST_TEXT("press-1/owner"), &options, &guard, &error);
     if (status != SST_LOCK_HELD) check(status, &error);
     sst_error_free(error);
   }

@@ -16,7 +16,13 @@ fn header() -> String {
          #define SST_VERSION_NUMBER (SST_VERSION_MAJOR * 1000000 + SST_VERSION_MINOR * 1000 + SST_VERSION_PATCH)\n\
          \n// A time without an end.\n#define SST_FOREVER UINT64_MAX\n\
          \n// A remaining time that is not known. See sst_entry_expires_in_ms().\n#define SST_UNKNOWN_TIME (UINT64_MAX - 1)\n\
-         \n// As many as there are.\n#define SST_ALL SIZE_MAX\n",
+         \n// As many as there are.\n#define SST_ALL SIZE_MAX\n\
+         \n// A text literal as two arguments, its bytes and their number: `sst_get(client, SST_TEXT(\"key\"), NULL, &entry, NULL)`.\n\
+         #define SST_TEXT(text) (\"\" text), (sizeof(\"\" text) - 1)\n\
+         \n// A text literal as an sst_slice in an initializer: `sst_slice keys[] = {{SST_SLICE(\"a\"), SST_SLICE(\"b\")}};`.\n\
+         #define SST_SLICE(text) {{SST_TEXT(text)}}\n\
+         \n// An sst_slice as two arguments. The expression is evaluated twice.\n\
+         #define SST_BYTES(slice) (slice).data, (slice).len\n",
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR"),
         env!("CARGO_PKG_VERSION_PATCH"),

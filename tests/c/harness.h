@@ -21,7 +21,7 @@
 #define EXPECT(expected, call) (error = (sst_error *)(uintptr_t)1, expect(__FILE__, __LINE__, #call, (expected), (call), &error))
 
 // A text as pointer and length.
-#define TEXT(text) (text), (sizeof(text) - 1)
+#define TEXT(text) SST_TEXT(text)
 
 void check(const char *file, int line, const char *condition, bool holds);
 void expect(const char *file, int line, const char *call, sst_status expected, sst_status status, sst_error **error);

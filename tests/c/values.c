@@ -128,7 +128,7 @@ static void many(sst_client *client) {
   sst_error *error = NULL;
   sst_entries *entries = NULL;
   sst_entry *entry = NULL;
-  const sst_slice keys[3] = {{"many/b", 6}, {"many/absent", 11}, {"many/a", 6}};
+  const sst_slice keys[3] = {SST_SLICE("many/b"), SST_SLICE("many/absent"), SST_SLICE("many/a")};
   EXPECT(SST_OK, sst_set(client, TEXT("many/a"), TEXT("A"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_set(client, TEXT("many/b"), TEXT("B"), NULL, NULL, NULL, &error));
   EXPECT(SST_OK, sst_get_many(client, keys, 3, NULL, &entries, &error));
@@ -141,6 +141,9 @@ static void many(sst_client *client) {
   CHECK(holds(sst_entry_value(entry), "B"));
   sst_entry_free(entry);
   CHECK(sst_entries_len(entries) == 0);
+  EXPECT(SST_OK, sst_get(client, SST_BYTES(keys[2]), NULL, &entry, &error));
+  CHECK(entry != NULL && holds(sst_entry_value(entry), "A"));
+  sst_entry_free(entry);
   EXPECT(SST_OK, sst_get_many(client, NULL, 0, NULL, &entries, &error));
   CHECK(sst_entries_len(entries) == 0 && sst_entries_is_snapshot(entries));
   sst_entries_free(entries);
@@ -154,7 +157,7 @@ static void write_many(sst_client *client) {
   sst_hlc *version = NULL;
   sst_set_result set = SST_SET_FAILED;
   sst_del_result del = SST_DEL_FAILED;
-  const sst_pair pairs[3] = {{{"wrote/a", 7}, {"A", 1}}, {{NULL, 0}, {"x", 1}}, {{"wrote/c", 7}, {NULL, 0}}};
+  const sst_pair pairs[3] = {{SST_SLICE("wrote/a"), SST_SLICE("A")}, {{NULL, 0}, SST_SLICE("x")}, {SST_SLICE("wrote/c"), {NULL, 0}}};
   const sst_slice keys[3] = {{"wrote/none", 10}, {NULL, 0}, {"wrote/a", 7}};
   EXPECT(SST_OK, sst_set_many(client, pairs, 3, NULL, &results, &error));
   CHECK(sst_results_len(results) == 3 && sst_results_failed(results) == 1);
