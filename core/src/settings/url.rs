@@ -78,8 +78,8 @@ pub(super) fn parse(text: &str) -> Result<Settings, Error> {
     let scheme = uri.scheme().as_str().to_ascii_lowercase();
     let brokers = |default_port| parse_brokers(&uri, zone.as_deref(), &others, default_port);
     let mut settings = match scheme.as_str() {
-        "mqtt" => reject_path(&uri, brokers(DEFAULT_PORT)?)?,
-        "mqtts" => reject_path(&uri, brokers(DEFAULT_TLS_PORT)?)?.tls(true),
+        "mqtt" | "tcp" => reject_path(&uri, brokers(DEFAULT_PORT)?)?,
+        "mqtts" | "ssl" => reject_path(&uri, brokers(DEFAULT_TLS_PORT)?)?.tls(true),
         "ws" => set_websocket_path(&uri, brokers(DEFAULT_WS_PORT)?)?,
         "wss" => set_websocket_path(&uri, brokers(DEFAULT_WSS_PORT)?)?.tls(true),
         "unix" if others.is_empty() => parse_socket(&uri)?,

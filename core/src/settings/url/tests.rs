@@ -21,6 +21,9 @@ fn the_scheme_decides_about_port_and_tls() {
         ("mqtts://[fe80::1%25e%74h%2D0]:1", "[fe80::1%eth-0]:1", true),
         ("mqtt://u:%5B@[fe80::1%253]/", "[fe80::1%3]:1883", false),
         ("mqtt://%62roker", "broker:1883", false),
+        ("tcp://broker", "broker:1883", false),
+        ("tcp://127.0.0.1:4000", "127.0.0.1:4000", false),
+        ("ssl://broker", "broker:8883", true),
         ("unix:///run/broker.sock", "/run/broker.sock", false),
         ("unix:///with%20space", "/with space", false),
     ] {
