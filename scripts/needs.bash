@@ -19,6 +19,8 @@ declare -A needs_called=(
   [sanitizers]="clang's runtime for sanitizers (Debian: libclang-rt-VERSION-dev)"
   [asio]="standalone Asio (Debian: libasio-dev)"
   [libuv]="libuv (Debian: libuv1-dev)"
+  [libevent]="libevent (Debian: libevent-dev)"
+  [glib-2.0]="GLib (Debian: libglib2.0-dev)"
   [libmosquitto]="libmosquitto (Debian: libmosquitto-dev)"
   [mosquitto-plugin]="the headers for plugins of Mosquitto (Debian: mosquitto-dev and libmosquitto-dev)"
   [dh]="debhelper (Debian: debhelper)"
@@ -37,7 +39,7 @@ declare -A needs_called=(
 declare -A debian_packages=(
   [abidiff]=abigail-tools [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
   [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [doxygen]=doxygen [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++ [git]=git
-  [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [lintian]=lintian
+  [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [libevent]=libevent-dev [glib-2.0]=libglib2.0-dev [lintian]=lintian
   [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
@@ -57,7 +59,7 @@ has() {
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
     asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
-    openssl | libmosquitto | libuv) pkg-config --exists "$1" ;;
+    openssl | libmosquitto | libuv | libevent | glib-2.0) pkg-config --exists "$1" ;;
     certificates) command -v openssl ;;
     # One that can run a source file, which a mere runtime cannot.
     jdk) is_at_least 17 "$(javac -version 2>&1 | sed -n 's/^javac //p')" ;;

@@ -2,6 +2,7 @@
 // when the timer rings and the one before was seen, and prints what it sees. Everything happens on the thread of the loop, which ends
 // when nothing is left to wait for.
 #include <statestore.h>
+#include <statestore/adapters/libuv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ struct program {
   const char *key;
   sst_queue *queue;
   sst_client *client;
-  uv_poll_t results;
+  uv_poll_t *results;
   uv_timer_t timer;
   int written, seen;
 };
@@ -23,17 +24,11 @@ static void check(sst_status status, const sst_error *error) {
   exit(1);
 }
 
-static void on_results(uv_poll_t *handle, int status, int events) {
-  struct program *program = handle->data;
-  (void)status, (void)events;
-  check(sst_queue_run(program->queue, SST_ALL, NULL, NULL), NULL);
-}
-
 static void on_closed(void *context, sst_status status, const sst_error *error) {
   struct program *program = context;
   check(status, error);
   sst_client_free(program->client);
-  uv_close((uv_handle_t *)&program->results, NULL);
+  sst_libuv_detach(program->results);
   uv_close((uv_handle_t *)&program->timer, NULL);
 }
 
@@ -87,16 +82,13 @@ int main(int count, char **arguments) {
   struct program program = {.key = count > 1 ? arguments[1] : "greeting"};
   sst_settings settings = {.size = sizeof settings};
   sst_error *error = NULL;
-  int fd = -1;
 
   status = sst_queue_new(&program.queue, &error);
   check(status, error);
-  status = sst_queue_fd(program.queue, &fd, &error);
-  check(status, error);
-  uv_poll_init(uv_default_loop(), &program.results, fd);
+  program.results = sst_libuv_attach(uv_default_loop(), program.queue);
+  if (program.results == NULL) return 1;
   uv_timer_init(uv_default_loop(), &program.timer);
-  program.results.data = program.timer.data = &program;
-  uv_poll_start(&program.results, UV_READABLE, on_results);
+  program.timer.data = &program;
 
   settings.queue = program.queue;
   status = sst_connect_async(count > 2 ? arguments[2] : "mqtt://127.0.0.1:1883", &settings,
