@@ -2,18 +2,17 @@
 
 make_debian() {
   # The packaged server includes etcd and Redis, for services on several machines.
-  local made="$work/debian" source tree libdir abi shell server=statestored:etcd,redis
+  local made="$work/debian" source tree libdir abi program shell server=statestored:etcd,redis
   source="$made/libstatestore-$version"
   tree="$source/tree"
   rm -rf "$made"
   mkdir -p "$tree/usr/bin"
   libdir="lib/$(dpkg-architecture --host-arch "$(debian_arch)" --query DEB_HOST_MULTIARCH)"
-  install_library "$tree" /usr "$libdir"
+  # Symbols are dh_strip's, which puts them into packages of their own.
+  STRIP=true install_library "$tree" /usr "$libdir"
   abi=$(basename "$(echo "$tree/usr/$libdir"/libstatestore.so.*.*.*)" | sed -E 's/.*\.so\.(0\.[0-9]+|[1-9][0-9]*).*/\1/')
   compile "$server" statestore-cli statestore-dapr
-  stripped "$(built)/statestored" "$tree/usr/bin/statestored"
-  stripped "$(built)/statestore" "$tree/usr/bin/statestore"
-  stripped "$(built)/statestore-dapr" "$tree/usr/bin/statestore-dapr"
+  for program in statestored statestore statestore-dapr; do with_symbols "$(built)/$program" "$tree/usr/bin/$program"; done
   for package in statestore-ffi "$server" statestore-cli statestore-dapr; do
     materials "$package" "$tree/notices/${package%:*}"
     mv "$tree/notices/${package%:*}"/THIRD-PARTY-NOTICES{.txt,}
@@ -38,6 +37,11 @@ make_debian() {
   cp "$made"/*.deb "$out"
 }
 
+# with_symbols FILE COPY: copies a program with the names of its functions and without lines, which optimised programs lack.
+with_symbols() {
+  if [[ "$profile" == dev ]]; then strip --strip-debug -o "$2" "$1"; else cp "$1" "$2"; fi
+}
+
 debian_arch() {
   case "$target" in
     x86_64-*) echo amd64 ;;
@@ -55,6 +59,10 @@ check_debian() {
   else
     lintian --fail-on error "$debs"/*.changes
   fi
+  dpkg-deb --extract "$(echo "$debs"/libstatestore[0-9]*-dbgsym_*.d*eb)" "$scratch/symbols"
+  readelf --symbols --wide "$(find "$scratch/symbols" -name '*.debug')" | grep --quiet '_ZN.*statestore' ||
+    fail "the package of the symbols of libstatestore has none"
+  rm -r "$scratch/symbols"
   cp "$debs"/*.deb packaging/trial-debian.sh "$scratch"
   url='$url'
   quickstart c >"$scratch/program.c"

@@ -59,7 +59,8 @@ for page in man1/statestore.1.gz man1/statestore-lock.1.gz man8/statestored.8.gz
 done
 bash -c 'source /usr/share/bash-completion/completions/statestore && complete -p statestore' >/dev/null
 
-apt-get purge -q -y libstatestore-dev 'libstatestore[0-9]*' statestored statestore-cli statestore-dapr >log 2>&1 || { cat log; exit 1; }
+# shellcheck disable=SC2046
+apt-get purge -q -y $(dpkg-query --show --showformat '${Package} ' '*statestore*') >log 2>&1 || { cat log; exit 1; }
 everything >after
 diff before after
 diff passwd /etc/passwd
