@@ -79,6 +79,14 @@ step_package() {
   CARGO_TARGET_DIR=$(alone) scripts/package "${artefacts[@]}" --check --native --profile dev --out "$CARGO_TARGET_DIR/dist"
 }
 
+step_recipes() {
+  local folder recipes
+  folder=$(alone)
+  recipes="$folder/recipes"
+  venv "$recipes" packaging/recipes.txt
+  CARGO_TARGET_DIR=$folder "$recipes/bin/python" packaging/recipes.py
+}
+
 step_demo() {
   CARGO_TARGET_DIR=$(alone) scripts/demo </dev/null
 }

@@ -11,7 +11,7 @@ lane_a[ci]="rust engines"
 lane_b[ci]="c python node protocol sanitizers package demo"
 first[all]="${first[front]}"
 lane_a[all]="rust simulation engines mqtt interop dapr page operations release"
-lane_b[all]="c python node nodered protocol lint provider chaos compilers sanitizers docs wheel npm package demo"
+lane_b[all]="c python node nodered protocol lint provider chaos compilers sanitizers docs wheel npm package recipes demo"
 groups=(front ci all)
 declare -A about_group=(
   [front]="what a contributor runs before proposing a change; the default"
@@ -27,7 +27,7 @@ today=$(($(date +%s) / 86400 % ${#slots[@]}))
 steps=(
   packages format build rust c python node nodered protocol
   simulation engines cluster mqtt interop dapr page operations release
-  fuzz lint provider chaos compilers sanitizers deny docs wheel npm package demo
+  fuzz lint provider chaos compilers sanitizers deny docs wheel npm package recipes demo
   planted vendor brokers daprd peers trained platforms races soak ignored runtimes benchmarks book
 )
 declare -A about=(
@@ -60,6 +60,7 @@ declare -A about=(
   [wheel]="the Python wheels in a fresh environment: tests, types and examples, with every CPython here"
   [npm]="the Node addon built by itself, with its load tests"
   [package]="each artefact of a release, built without optimisation, installed into an empty place, and tried"
+  [recipes]="the recipes for Conan, vcpkg and Yocto, as far as they can be tested without a release"
   [demo]="scripts/demo"
   [planted]="one fourteenth of the planted faults, chosen by the date"
   [vendor]="the vendor's own tests of its Rust client, over each storage and through a Mosquitto"
@@ -107,6 +108,7 @@ declare -A needs=(
   [wheel]="rust cc python venv"
   [npm]="rust cc certificates node npm python"
   [package]="rust cc c++ pkg-config readelf python venv node npm"
+  [recipes]="rust cc c++ cmake make nm python readelf venv"
   [demo]="rust cc c++ pkg-config readelf python venv node npm"
   [planted]="rust cc git protoc python"
   [vendor]="rust cc go mosquitto openssl pkg-config python redis-server"
