@@ -12,6 +12,7 @@
 
 #include "../../statestore.h"
 
+// Runs the queue when its descriptor is readable.
 static inline gboolean sst_glib_run(gint fd, GIOCondition condition, gpointer queue) {
     (void)fd, (void)condition;
     sst_queue_run((const sst_queue *)queue, SST_ALL, NULL, NULL);

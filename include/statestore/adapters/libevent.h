@@ -13,6 +13,7 @@
 
 #include "../../statestore.h"
 
+// Runs the queue when its descriptor is readable.
 static inline void sst_libevent_run(evutil_socket_t fd, short events, void *queue) {
     (void)fd, (void)events;
     sst_queue_run((const sst_queue *)queue, SST_ALL, NULL, NULL);

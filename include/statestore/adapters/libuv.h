@@ -14,11 +14,13 @@
 
 #include "../../statestore.h"
 
+// Runs the queue when its descriptor is readable.
 static inline void sst_libuv_run(uv_poll_t *handle, int status, int events) {
     (void)status, (void)events;
     sst_queue_run((const sst_queue *)handle->data, SST_ALL, NULL, NULL);
 }
 
+// Frees a closed handle.
 static inline void sst_libuv_freed(uv_handle_t *handle) {
     free(handle);
 }
