@@ -3,6 +3,8 @@
 #define STATESTORE_CLIENT_HPP
 
 #include <initializer_list>
+#include <string>
+#include <string_view>
 
 #include "election.hpp"
 #include "lease.hpp"
@@ -32,16 +34,16 @@ class [[nodiscard]] client {
   ///
   /// Blocks: until the broker has accepted the connection, or one attempt failed. Errors: `status::unreachable`,
   /// `status::connection_refused`, `status::not_authenticated`, `status::untrusted`, `status::invalid_settings`.
-  static result<client> connect(const std::string& url, const settings& settings = {}) {
-    return connect_to(url.c_str(), settings);
+  static result<client> connect(std::string_view url, const settings& settings = {}) {
+    return connect_to(std::string(url).c_str(), settings);
   }
 
   /// Connects with the settings from the environment of pods of Azure IoT Operations. Blocks, errors: as `connect`.
   static result<client> connect_environment(const settings& settings = {}) { return connect_to(nullptr, settings); }
 
   /// Begins to connect. Blocks: no. Errors: `status::invalid_settings`.
-  static result<operation> connect_async(const std::string& url, completion<client> done, const settings& settings = {}) {
-    return begin_connecting(url.c_str(), std::move(done), settings);
+  static result<operation> connect_async(std::string_view url, completion<client> done, const settings& settings = {}) {
+    return begin_connecting(std::string(url).c_str(), std::move(done), settings);
   }
 
   /// Begins to connect with the settings from the environment. Blocks: no. Errors: `status::invalid_settings`.

@@ -167,7 +167,8 @@ void times(const client& client) {
   CHECK(statestore::renewal::manual().is_manual() && statestore::renewal::every(1s).time() == 1000ms);
 }
 
-void bytes(const client& client) {
+void texts(const client& client) {
+  statestore::client::connect(std::string_view(server_url())).close();
   client.set(std::string_view("futures/bytes"), std::vector<std::byte>{std::byte{0}, std::byte{255}});
   const std::array<char, 13> key = {'f', 'u', 't', 'u', 'r', 'e', 's', '/', 'b', 'y', 't', 'e', 's'};
   CHECK(client.get(key)->value().str() == std::string("\0\xff", 2));
@@ -183,5 +184,5 @@ int main() {
   polls(connected);
   enumerations(connected);
   times(connected);
-  bytes(connected);
+  texts(connected);
 }
