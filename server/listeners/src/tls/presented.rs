@@ -70,7 +70,7 @@ impl PresentedCertificates {
             }
             sleep(self.next_reading(now_s)).await;
         }
-        pending().await;
+        pending::<()>().await;
     }
 
     fn read(&self) {
