@@ -131,10 +131,10 @@ const PRESENTED_EXPIRES: Reason = Reason {
 };
 
 /// Returns the warning of a certificate that expires in so many seconds.
-fn expiry_warning(left_s: Option<i64>, (expired, expires): (Reason, Reason)) -> Option<Reason> {
+fn expiry_warning(left_s: Option<i64>, (expired, soon): (Reason, Reason)) -> Option<Reason> {
     match left_s {
         Some(..=0) => Some(expired),
-        Some(..EXPIRY_WARNING_S) => Some(expires),
+        Some(..EXPIRY_WARNING_S) => Some(soon),
         _ => None,
     }
 }
