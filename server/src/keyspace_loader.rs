@@ -8,8 +8,8 @@ use statestored_link::EngineThread;
 use statestored_shared::{SharedKeyspace, SharedKeyspaceConfig};
 use statestored_storage::SharedStorage;
 use statestored_storage::{
-    DurableOptions, DurableStorage, LoadProgress, MemoryStorage, RecordView, Restore, Storage,
-    StorageError,
+    Committer, CommitterOptions, DurableOptions, DurableStorage, LoadProgress, MemoryStorage,
+    RecordView, Restore, Storage, StorageError,
 };
 use statestored_store::keyspace::{EmbeddedKeyspace, Keyspace};
 use statestored_store::service::{RetentionIndex, ServiceConfig};
@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 /// Interval at which a long load reports its progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -31,6 +32,20 @@ pub(crate) struct LoadedStore {
     pub(crate) retention: Option<(RetentionIndex, HashSet<Bytes>)>,
     /// Thread of a shared engine.
     pub(crate) engine_thread: Option<EngineThread>,
+}
+
+/// Starts the committer of a storage. The start asks the disk for room, which can take any length of time.
+pub(crate) async fn start_committer(
+    storage: Box<dyn Storage>,
+    shutdown_timeout: Duration,
+) -> Result<Committer, ServerError> {
+    let options = CommitterOptions {
+        shutdown_timeout,
+        ..CommitterOptions::default()
+    };
+    let starting = spawn_blocking(move || Committer::start(storage, options));
+    let committer = starting.await.map_err(|_| ServerError::Panicked)?;
+    committer.map_err(|error| ServerError::Storage(Arc::new(error)))
 }
 
 /// Opens the storage and reads all its records, on a thread of its own.

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::{Config, EffectiveOptions};
 use crate::driver::Driver;
 use crate::error::ServerError;
-use crate::keyspace_loader::open_and_load;
+use crate::keyspace_loader::{open_and_load, start_committer};
 use crate::liveness::LivenessProbe;
 use crate::running_config::{ReloadedConfig, RunningConfig};
 use crate::server_handle::{self, Command, ReloadSource, ServerHandle};
@@ -19,15 +19,14 @@ use statestored_listeners::{
     HandshakeConfig, HandshakeLimits, HandshakeThread, Listeners, TlsFailureCounts,
     anonymous_exposure,
 };
-use statestored_storage::{Committer, CommitterOptions};
+use statestored_storage::Committer;
 use statestored_store::service::Service;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc as tokio_mpsc;
-use tokio::task::{JoinError, JoinSet, LocalSet, spawn_blocking};
+use tokio::task::{JoinError, JoinSet, LocalSet};
 
 /// A server that listens, but does not serve before [`run`](Self::run).
 #[derive(Debug)]
@@ -126,14 +125,7 @@ impl Server {
         if let Some((kept, forgotten)) = loaded.retention {
             service.restore(kept, forgotten.into_iter());
         }
-        let options = CommitterOptions {
-            shutdown_timeout: config.stop_timeout,
-            ..CommitterOptions::default()
-        };
-        // The start asks the disk for room, which can take any length of time.
-        let starting = spawn_blocking(move || Committer::start(loaded.storage, options));
-        let committer = starting.await.map_err(|_| ServerError::Panicked)?;
-        let committer = committer.map_err(|error| ServerError::Storage(Arc::new(error)))?;
+        let committer = start_committer(loaded.storage, config.stop_timeout).await?;
         if let Some(admin) = &admin {
             admin.set_state(ServerState::Serving(committer.metrics()));
         }
@@ -380,7 +372,7 @@ mod tests {
     use statestore_protocol::mqtt::Connect;
     use statestored_broker::hub::HubLimits;
     use statestored_listeners::AcceptedConnection;
-    use statestored_storage::MemoryStorage;
+    use statestored_storage::{CommitterOptions, MemoryStorage};
     use statestored_store::service::ServiceConfig;
     use std::cell::RefCell;
     use std::io;
