@@ -235,7 +235,7 @@ fn errors_name_the_part() {
         (
             "mqtt://user:secret@b?keep_alive=1&cafile=/ca",
             "its parameter number 2 is unknown; known are `allow_plaintext_credentials`, `ca_file`, `cert_file`, `clean_start`, `client_id`, \
-             `fail_fast`, `keep_alive`, `key_file`, `key_password_file`, `password_file`, `sat_file`, `server_name`, \
+             `fail_fast`, `keep_alive`, `key_file`, `key_password_file`, `lazy`, `password_file`, `sat_file`, `server_name`, \
              `session_expiry`",
         ),
     ] {
