@@ -2,7 +2,7 @@
 use serde_json::Value;
 use statestored::{RunningServer, config::Config};
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     process::{Child, ChildStdout, Command, Output, Stdio},
@@ -223,9 +223,14 @@ impl From<Output> for Run {
     }
 }
 
+/// The path of `statestore`: the program that `STATESTORE_BIN` names, or the one that was compiled with these tests.
+pub(crate) fn program() -> OsString {
+    std::env::var_os("STATESTORE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_statestore").into())
+}
+
 /// `statestore` without a store.
 pub(crate) fn statestore<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_statestore"));
+    let mut command = Command::new(program());
     command
         .args(arguments)
         .env_remove("STATESTORE_URL")

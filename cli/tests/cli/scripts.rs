@@ -1,5 +1,5 @@
 //! Use in shell scripts: pipes without a reader, signals that are ignored, `-` in the place of a file.
-use crate::harness::{Run, Running, Store, run, terminate};
+use crate::harness::{Run, Running, Store, program, run, terminate};
 use rustix::io::ioctl_fionbio;
 use std::{
     ffi::OsStr,
@@ -102,7 +102,8 @@ fn a_leader_blocked_on_output_handles_sigterm() {
 /// Returns the output of a shell script, with `statestore` as `$0`.
 fn printed(store: &Store, script: &str) -> String {
     let output = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_statestore")])
+        .args(["-c", script])
+        .arg(program())
         .env("STATESTORE_URL", store.url())
         .stdin(Stdio::null())
         .output()
@@ -129,7 +130,8 @@ fn a_command_under_a_lock_inherits_ignored_signals() {
 fn the_exit_code_is_known_with_sigchld_ignored() {
     let store = Store::start();
     let code = Command::new("env")
-        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_statestore")])
+        .arg("--ignore-signal=CHLD")
+        .arg(program())
         .args(["lock", "n", "--", "sh", "-c", "exit 7"])
         .env("STATESTORE_URL", store.url())
         .status()

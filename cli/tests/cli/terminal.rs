@@ -1,6 +1,6 @@
 //! Output for a person at a terminal.
 use crate::admin::AdminFixture;
-use crate::harness::Store;
+use crate::harness::{Store, program};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::{
     fs::{File, OpenOptions},
@@ -82,8 +82,8 @@ fn spawn_in_terminal(store: &Store, script: &str) -> (File, Child) {
             "sh",
             "-c",
             script,
-            env!("CARGO_BIN_EXE_statestore"),
         ])
+        .arg(program())
         .env("STATESTORE_URL", store.url())
         .stdin(inside.try_clone().unwrap())
         .stdout(inside.try_clone().unwrap())
