@@ -27,6 +27,9 @@ declare -A needs_called=(
   [dpkg-buildpackage]="dpkg-buildpackage (Debian: dpkg-dev)"
   [etcd]="etcd (Debian: etcd-server)"
   [faketime]="faketime (Debian: faketime)"
+  [qemu]="QEMU's user mode, static (Debian: qemu-user-static)"
+  [aarch64-linux-gnu-gcc]="a C compiler for ARM64 (Debian: gcc-aarch64-linux-gnu and libc6-dev-arm64-cross)"
+  [arm-linux-gnueabihf-gcc]="a C compiler for 32-bit ARM (Debian: gcc-arm-linux-gnueabihf and libc6-dev-armhf-cross)"
   [promtool]="promtool (Debian: prometheus)"
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
@@ -37,12 +40,14 @@ declare -A needs_called=(
 
 # The Debian packages of each need. Rust and Go are not here: Debian's are too old.
 declare -A debian_packages=(
-  [abidiff]=abigail-tools [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
+  [aarch64-linux-gnu-gcc]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross" [abidiff]=abigail-tools
+  [arm-linux-gnueabihf-gcc]="gcc-arm-linux-gnueabihf libc6-dev-armhf-cross" [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
   [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [doxygen]=doxygen [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++ [git]=git
   [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [libevent]=libevent-dev [glib-2.0]=libglib2.0-dev [lintian]=lintian
   [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
+  [qemu]=qemu-user-static
   [readelf]=binutils [redis-server]=redis-server [systemd-analyze]=systemd [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
 )
 
@@ -59,6 +64,9 @@ has() {
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
     asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;
+    # Debian only recommends the C library beside the compiler.
+    aarch64-linux-gnu-gcc | arm-linux-gnueabihf-gcc) echo 'int main(void) { return 0; }' | "$1" -x c - -o /dev/null ;;
+    qemu) command -v qemu-aarch64-static && command -v qemu-arm-static ;;
     openssl | libmosquitto | libuv | libevent | glib-2.0) pkg-config --exists "$1" ;;
     certificates) command -v openssl ;;
     # One that can run a source file, which a mere runtime cannot.

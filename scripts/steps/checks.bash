@@ -1,4 +1,4 @@
-# Steps that look for more kinds of faults: lints, fuzzing, licences, planted faults, other platforms. Sourced by scripts/test.
+# Steps that look for more kinds of faults: lints, fuzzing, licences, planted faults. Sourced by scripts/test.
 
 # cargo_tool NAME VERSION [OPTION...]: a program from crates.io in `tools`. Not optimised: it would compile for minutes, to run for a second.
 cargo_tool() {
@@ -73,18 +73,6 @@ step_planted() {
   local day=$(($(date +%s) / 86400 % 14)) names
   mapfile -t names < <(printf '%s\n' tests/planted/*.patch | sed 's#.*/##; s/\.patch$//' | awk -v day="$day" 'NR % 14 == day')
   scripts/plant "${names[@]}"
-}
-
-# Checks, as no linker of these targets needs to be here.
-step_platforms() {
-  local target host installed=() absent=()
-  host=$(rustc -vV | sed -n 's/^host: //p')
-  for target in aarch64-unknown-linux-gnu armv7-unknown-linux-gnueabihf x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
-    aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc; do
-    if [[ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" && "$target" != "$host" ]]; then installed+=("$target"); else absent+=("$target"); fi
-  done
-  for target in "${installed[@]}"; do cargo check --locked --package statestore --package statestore-ffi --target "$target"; done
-  echo "checked: ${installed[*]:-none}; not installed here (rustup target add): ${absent[*]:-none}"
 }
 
 step_races() {

@@ -18,9 +18,9 @@ declare -A about_group=(
   [ci]="front, and of the rest what finds most for its time; .ci/run runs it"
   [all]="everything, and the slot of the day: 90 minutes on two cores"
 )
-# `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date. A fortnight runs each of
-# them.
-slots=(vendor brokers daprd peers trained platforms races soak ignored runtimes deny fuzz benchmarks book)
+# `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date. Each of
+# them runs once in as many days as there are.
+slots=(vendor brokers daprd peers trained macos linux races soak ignored runtimes deny fuzz benchmarks book)
 today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
 # Every step, in the order of --list.
@@ -28,7 +28,7 @@ steps=(
   packages format build rust c python node nodered protocol
   simulation engines cluster mqtt interop dapr page operations release
   fuzz lint provider chaos compilers sanitizers deny docs wheel npm package recipes demo
-  planted vendor brokers daprd peers trained platforms races soak ignored runtimes benchmarks book
+  planted vendor brokers daprd peers trained macos linux races soak ignored runtimes benchmarks book
 )
 declare -A about=(
   [packages]="install the Debian packages that the chosen steps need"
@@ -68,7 +68,8 @@ declare -A about=(
   [daprd]="Dapr's state API over HTTP and with Dapr's SDKs, through a real daprd, which is built"
   [peers]="Dapr's own components for Redis and etcd beside ours, in one daprd, which is built"
   [trained]="scripts/train, then the protocol and the vendor's client against the trained programs"
-  [platforms]="compilation for every other target whose standard library is installed"
+  [macos]="everything but the component for Dapr compiled for macOS, by zig; for ARM64, also linked"
+  [linux]="the server, the command line and the libraries for musl, ARM64, 32-bit ARM and RISC-V; tests of the first three, here and by QEMU"
   [races]="ThreadSanitizer over the client, the server and C programs"
   [soak]="scripts/soak for twenty minutes"
   [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
@@ -116,7 +117,8 @@ declare -A needs=(
   [daprd]="rust cc go python venv node npm"
   [peers]="rust cc go python redis-server etcd"
   [trained]="rust cc certificates etcd faketime mosquitto mosquitto_pub mosquitto_sub mosquitto_rr openssl pkg-config protoc python venv redis-server"
-  [platforms]="rust cc protoc"
+  [macos]="rust cc python venv"
+  [linux]="rust cc certificates etcd faketime redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr cmake make pkg-config readelf qemu aarch64-linux-gnu-gcc arm-linux-gnueabihf-gcc"
   [races]="rust asio clang clang++ cmake glib-2.0 json libevent libuv make pkg-config"
   [soak]="rust cc node npm python readelf"
   [ignored]="rust cc unshare"
