@@ -118,7 +118,8 @@ def main() -> None:
             faults += [f"{file.name} lacks {symbol}" for symbol in sorted(functions - exports)]
     for library, symbols in unused.items():
         faults += [f"no file needs {symbol} of {library}" for symbol in sorted(symbols)]
-    sys.exit("\n".join(faults))
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

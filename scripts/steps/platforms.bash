@@ -180,7 +180,9 @@ step_macos() {
     say "$target: C library"
     cargo-zigbuild rustc --locked --profile cross --target "$target" --package statestore-ffi --crate-type cdylib -- \
       -Clinker="$linker/ld64" -Clinker-flavor=ld64.lld -Lnative="$linker"
-    python-zig cc -target aarch64-macos.11.0 -Iinclude ffi/examples/cache.c -o "$linker/cache" -L"$folder" -lstatestore
+    python-zig cc -target "aarch64-macos.$MACOSX_DEPLOYMENT_TARGET" -fno-sanitize=undefined -Iinclude -c ffi/examples/cache.c -o "$linker/cache.o"
+    "$linker/ld64" -arch arm64 -platform_version macos "$MACOSX_DEPLOYMENT_TARGET" "$MACOSX_DEPLOYMENT_TARGET" \
+      -L"$linker" -lSystem -L"$folder" -lstatestore "$linker/cache.o" -o "$linker/cache"
     files=("$folder"/{statestore,libstatestore.dylib} "$linker/cache")
     packaging/macho.py "$stubs" "${files[@]}"
     linked "$target" "zig, LLD, packaging/macho.py" "${files[@]}"
