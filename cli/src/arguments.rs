@@ -1,4 +1,6 @@
 //! The command line as a whole.
+#[cfg(unix)]
+use crate::platform::{SUPERVISE_VERB, Supervise};
 use crate::{
     admin::Admin,
     bench::Bench,
@@ -17,7 +19,6 @@ use crate::{
     ping::Ping,
     scan::Scan,
     set::Set,
-    supervisor::{self, Supervise},
     top::Top,
     touch::Touch,
     transact::Transact,
@@ -60,7 +61,8 @@ pub(crate) enum Verb {
     Health(Health),
     Top(Top),
     Completions(Completions),
-    #[command(name = supervisor::SUPERVISE_VERB, hide = true)]
+    #[cfg(unix)]
+    #[command(name = SUPERVISE_VERB, hide = true)]
     Supervise(Supervise),
 }
 

@@ -9,8 +9,8 @@ use crate::{
     lock::LockArgs,
     message,
     output::Output,
+    platform::signals,
     record::Record,
-    supervised_command::signals,
 };
 use clap::Args;
 use statestore::{Election, ErrorKind, Leader};

@@ -1,8 +1,5 @@
 //! Exit codes: the part of the interface that scripts rely on.
-use std::{
-    os::unix::process::ExitStatusExt as _,
-    process::{ExitCode, ExitStatus},
-};
+use std::process::ExitCode;
 
 /// The result of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,17 +18,6 @@ pub(crate) enum Exit {
     Interrupted,
     /// Exit code of a command that this program ran.
     CommandCode(u8),
-}
-
-/// Returns the exit code as shells report it: 128 plus the number of the signal that ended the command.
-impl From<ExitStatus> for Exit {
-    fn from(status: ExitStatus) -> Self {
-        let code = status
-            .code()
-            .or(status.signal().map(|signal| 128 + signal))
-            .and_then(|code| u8::try_from(code).ok());
-        Self::CommandCode(code.unwrap_or(u8::MAX))
-    }
 }
 
 impl From<Exit> for ExitCode {

@@ -11,7 +11,6 @@ mod byte_size;
 mod completions;
 mod connection;
 mod del;
-mod descendants;
 mod duration;
 mod elect;
 mod escape;
@@ -21,7 +20,6 @@ mod failure;
 mod get;
 mod global_options;
 mod health;
-mod ignored_signals;
 mod incr;
 mod key;
 mod lease;
@@ -30,11 +28,10 @@ mod message;
 mod open_clients;
 mod output;
 mod ping;
+mod platform;
 mod record;
 mod scan;
 mod set;
-mod supervised_command;
-mod supervisor;
 mod top;
 mod touch;
 mod transact;
@@ -49,8 +46,8 @@ use clap::{CommandFactory as _, Parser as _};
 use exit::Exit;
 use failure::Failure;
 use global_options::GlobalOptions;
+use platform::{TerminationSignal, signals};
 use std::process::ExitCode;
-use supervised_command::{TerminationSignal, signals};
 
 /// Returns the command line as a command of clap.
 pub fn command() -> clap::Command {
@@ -92,7 +89,9 @@ async fn run_arguments(Arguments { verb, global }: Arguments) -> Result<Exit, Fa
         _ => false,
     };
     let exit = match &verb {
-        Verb::Lock(_) | Verb::Elect(_) | Verb::Supervise(_) => run_verb(verb, &global).await,
+        Verb::Lock(_) | Verb::Elect(_) => run_verb(verb, &global).await,
+        #[cfg(unix)]
+        Verb::Supervise(_) => run_verb(verb, &global).await,
         _ if is_endless => until_signal(run_verb(verb, &global), |_| Exit::Done).await,
         _ => until_signal(run_verb(verb, &global), TerminationSignal::exit).await,
     };
@@ -136,6 +135,7 @@ async fn run_verb(verb: Verb, global: &GlobalOptions) -> Result<Exit, Failure> {
         Verb::Health(health) => health.run(global).await,
         Verb::Top(top) => top.run(global).await,
         Verb::Completions(completions) => completions.run(command()).await,
+        #[cfg(unix)]
         Verb::Supervise(supervisor) => supervisor.run().await,
     }
 }

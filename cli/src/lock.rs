@@ -6,10 +6,11 @@ use crate::{
     exit::Exit,
     failure::Failure,
     global_options::GlobalOptions,
-    ignored_signals::IgnoredSignals,
     key, message,
-    supervised_command::{SupervisedCommand, signals},
-    supervisor::{confirmation_interval, confirmed_duration},
+    platform::{
+        IgnoredSignals, SupervisedCommand, TerminationSignals, confirmation_interval,
+        confirmed_duration, signals,
+    },
 };
 use clap::Args;
 use statestore::{ErrorKind, Guard, LeaseOptions, LockOptions, Release};
@@ -20,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 ///
 /// Waits for the lock, runs the command with the fencing token in STATESTORE_FENCING_TOKEN, and releases the lock when the
 /// command ends. When the lock is lost, the command and its processes get SIGTERM, and SIGKILL after the time of --grace; so
-/// do processes that the command leaves behind when it ends.
+/// do processes that the command leaves behind when it ends. Windows has no SIGTERM: a lost lock kills them at once.
 ///
 /// The exit code is that of the command; 1 if another holder has the lock when the time to wait is over, 3 if the lock is lost.
 #[derive(Debug, Args)]
@@ -128,7 +129,7 @@ impl Lock {
         &self,
         guard: &Guard,
         child: &mut SupervisedCommand,
-        signals: &mut crate::supervised_command::TerminationSignals,
+        signals: &mut TerminationSignals,
     ) -> Exit {
         let lease = self.acquisition.lease;
         let mut ticks = interval(confirmation_interval(lease));

@@ -1,5 +1,5 @@
 //! The sources of a value: an argument, a file, or standard input.
-use crate::{failure::Failure, message};
+use crate::{failure::Failure, message, platform::END_OF_INPUT};
 use bytes::Bytes;
 use clap::Args;
 use std::{
@@ -49,7 +49,7 @@ pub(crate) async fn read(path: Option<&Path>, what: &str) -> Result<Bytes, Failu
     }
     if io::stdin().is_terminal() {
         message::print_line(&format!(
-            "reading {what} from the terminal; end with Ctrl-D"
+            "reading {what} from the terminal; end with {END_OF_INPUT}"
         ));
     }
     read_bounded(tokio::io::stdin(), "standard input").await

@@ -1,11 +1,10 @@
 //! `statestore admin backup`.
 use super::{api::Api, document};
-use crate::{exit::Exit, failure::Failure, global_options::GlobalOptions, message};
+use crate::{exit::Exit, failure::Failure, global_options::GlobalOptions, message, platform};
 use clap::Args;
 use serde_json::json;
 use std::{
     io,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 use tokio::{fs::File, io::AsyncWriteExt as _};
@@ -47,8 +46,8 @@ async fn write(file: &Path, api: Api<'_>) -> Result<u64, Failure> {
     let linked = tokio::fs::hard_link(&partial.0, file).await;
     linked.map_err(failed)?;
     // The name has to survive a power failure as well.
-    let named = File::open(parent_folder(file)).await.map_err(failed)?;
-    named.sync_all().await.map_err(failed)?;
+    let synced = platform::sync_folder(parent_folder(file)).await;
+    synced.map_err(failed)?;
     Ok(bytes)
 }
 
@@ -70,9 +69,7 @@ impl PartialFile {
         let mut path = file.to_owned().into_os_string();
         path.push(".partial");
         let path = PathBuf::from(path);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        match options.open(&path) {
+        match platform::create_private(&path) {
             Ok(opened) => Ok((Self(path), opened.into())),
             Err(error) => Err(Failure::file("write", &path, &error)),
         }

@@ -228,9 +228,16 @@ pub(crate) fn program() -> OsString {
     std::env::var_os("STATESTORE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_statestore").into())
 }
 
-/// `statestore` without a store.
+/// `statestore` without a store. `STATESTORE_RUNNER` names a program that runs it, such as Wine.
 pub(crate) fn statestore<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
-    let mut command = Command::new(program());
+    let mut command = match std::env::var_os("STATESTORE_RUNNER") {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(program());
+            command
+        }
+        None => Command::new(program()),
+    };
     command
         .args(arguments)
         .env_remove("STATESTORE_URL")

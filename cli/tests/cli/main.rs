@@ -6,6 +6,7 @@ mod addresses;
 mod admin;
 mod admin_https;
 mod bench;
+mod commands;
 mod connection_failures;
 #[cfg(target_os = "linux")]
 mod descendants;

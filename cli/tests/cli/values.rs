@@ -261,3 +261,20 @@ fn a_value_above_the_packet_limit_is_an_error() {
     run.assert_error(2, "store it in parts");
     store.run(["get", "k"]).assert_error(1, "absent");
 }
+
+#[test]
+fn names_may_have_spaces_and_any_letters() {
+    let store = Store::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ein Wert für 水.txt");
+    fs::write(&file, b"one\r\ntwo\n").unwrap();
+    let file = file.to_str().unwrap();
+    store.ok(["set", "Zähler 1 \u{6c34}", "--file", file]);
+    assert_eq!(
+        store.run(["get", "Zähler 1 \u{6c34}"]).stdout,
+        b"one\r\ntwo\n"
+    );
+    store.ok(["set", "k", "größer \"als\" \\\\ zwei"]);
+    assert_eq!(store.ok(["get", "k"]), "größer \"als\" \\\\ zwei");
+    assert_eq!(store.ok(["scan", "Z*"]), "Zähler 1 \u{6c34}\n");
+}

@@ -26,7 +26,10 @@ pub(crate) struct FileWatch {
 impl FileWatch {
     /// Starts the watch: all later changes are detected, even those before the first call of [`changed`](Self::changed). Call
     /// it within a tokio runtime.
-    #[cfg_attr(not(target_os = "linux"), expect(unused_variables))]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_variables, clippy::needless_pass_by_value)
+    )]
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             #[cfg(target_os = "linux")]

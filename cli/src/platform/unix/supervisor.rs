@@ -6,13 +6,12 @@
 //!
 //! The attendant also ends the command when `statestore` does not confirm in time that it still holds the lock. A `statestore`
 //! that hangs, or that a signal or a debugger has stopped, cannot report a lost lock.
-use crate::{
+use super::{
+    super::confirmation::confirmation_timeout,
     descendants::{self, ReapResult},
-    exit::Exit,
-    failure::Failure,
     ignored_signals::{IgnoredSignals, ignore},
-    message,
 };
+use crate::{exit::Exit, failure::Failure, message};
 use clap::Args;
 use rustix::process::{Pid, Signal, getppid, kill_process, setpgid};
 use std::{
@@ -34,7 +33,7 @@ pub(crate) const CONTINUE: Signal = Signal::CONT;
 pub(crate) const TERMINATE_ALL: Signal = Signal::USR1;
 /// Kills everything that the command has started, and prints a message.
 pub(crate) const KILL_ALL: Signal = Signal::USR2;
-/// `statestore` holds the lock for [at least this long](confirmed_duration). A process that does not listen for the signal yet ignores it.
+/// `statestore` holds the lock for [at least this long](crate::platform::confirmed_duration). A process that does not listen for the signal yet ignores it.
 pub(crate) const CONFIRM: Signal = Signal::URG;
 /// `statestore` has ended.
 #[cfg(target_os = "linux")]
@@ -55,23 +54,6 @@ pub(crate) struct Supervise {
     /// The command with its arguments
     #[arg(required = true, last = true)]
     command: Vec<OsString>,
-}
-
-/// Returns the part of a lease that each [`CONFIRM`] confirms. It is sent only while at least that much is left, which is more
-/// than a third less than when the lease is renewed.
-pub(crate) fn confirmed_duration(lease: Duration) -> Duration {
-    lease / 2
-}
-
-/// The time from one [`CONFIRM`] to the next.
-pub(crate) fn confirmation_interval(lease: Duration) -> Duration {
-    lease / 20
-}
-
-/// How long after the last confirmation the lock counts as lost. `statestore` itself, as long as it runs, reports the loss
-/// earlier.
-fn confirmation_timeout(lease: Duration) -> Duration {
-    confirmed_duration(lease) + 2 * confirmation_interval(lease)
 }
 
 impl Supervise {

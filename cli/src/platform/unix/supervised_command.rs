@@ -1,12 +1,11 @@
 //! A command that runs on behalf of this program, and the signals between them.
-use crate::{
+use super::{
+    super::termination_signal::TerminationSignal,
     descendants,
-    exit::Exit,
-    failure::Failure,
     ignored_signals::IgnoredSignals,
-    message,
     supervisor::{self, CONFIRM, CONTINUE, FORWARD_TERM, KILL_ALL, TERMINATE_ALL},
 };
+use crate::{exit::Exit, failure::Failure, message};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::{
     env,
@@ -27,15 +26,6 @@ pub(crate) struct SupervisedCommand {
     supervisor: tokio::process::Child,
     /// Ctrl-Z.
     stop: unix::Signal,
-}
-
-/// A signal that asks this program to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TerminationSignal {
-    /// Ctrl-C, which a terminal sends to the command as well.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
 }
 
 /// The signals that ask this program to end.
@@ -64,16 +54,6 @@ impl TerminationSignals {
         tokio::select! {
             _ = self.interrupt.recv() => TerminationSignal::Interrupt,
             _ = self.terminate.recv() => TerminationSignal::Terminate,
-        }
-    }
-}
-
-impl TerminationSignal {
-    /// Returns the exit code of the program if no command has to be ended first.
-    pub(crate) fn exit(self) -> Exit {
-        match self {
-            Self::Interrupt => Exit::Interrupted,
-            Self::Terminate => Exit::CommandCode(128 + 15),
         }
     }
 }
@@ -145,7 +125,7 @@ impl SupervisedCommand {
         }
     }
 
-    /// Confirms that the lock is held for as long as [`confirmed_duration`](supervisor::confirmed_duration) returns.
+    /// Confirms that the lock is held for as long as [`confirmed_duration`](crate::platform::confirmed_duration) returns.
     pub(crate) fn confirm_lock(&self) {
         self.signal(CONFIRM);
     }
