@@ -4,6 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void set_variable(const char *name, const char *value) {
+#ifdef _WIN32
+  CHECK(_putenv_s(name, value) == 0);
+#else
+  CHECK(setenv(name, value, 1) == 0);
+#endif
+}
+
+static void unset_variable(const char *name) {
+#ifdef _WIN32
+  set_variable(name, "");
+#else
+  unsetenv(name);
+#endif
+}
+
 static void urls(void) {
   sst_error *error = NULL;
   sst_client *client = (sst_client *)(uintptr_t)1;
@@ -21,10 +37,11 @@ static void urls(void) {
   CHECK(client == NULL);
   EXPECT(SST_INVALID_ARGUMENT, sst_connect(server_url(), NULL, NULL, &error));
   // Without a URL it is the environment that counts, and there is nothing in it.
-  unsetenv("AIO_BROKER_HOSTNAME");
+  unset_variable("AIO_BROKER_HOSTNAME");
   EXPECT(SST_INVALID_SETTINGS, sst_connect(NULL, NULL, &client, &error));
-  CHECK(setenv("AIO_BROKER_HOSTNAME", "127.0.0.1", 1) == 0 && setenv("AIO_BROKER_TCP_PORT", "1", 1) == 0);
-  CHECK(setenv("AIO_MQTT_USE_TLS", "false", 1) == 0);
+  set_variable("AIO_BROKER_HOSTNAME", "127.0.0.1");
+  set_variable("AIO_BROKER_TCP_PORT", "1");
+  set_variable("AIO_MQTT_USE_TLS", "false");
   EXPECT(SST_UNREACHABLE, sst_connect(NULL, NULL, &client, &error));
   CHECK(client == NULL);
 }
@@ -340,10 +357,15 @@ static void specials(sst_client *client) {
   lock.wait_ms = 0;
   EXPECT(SST_LOCK_HELD, sst_lock(other, TEXT("specials/door"), &lock, &second, &error));
 
+#ifdef _WIN32
+  EXPECT(SST_INTERNAL, sst_queue_new(&queue, &error));
+  EXPECT(SST_INVALID_ARGUMENT, sst_queue_run(queue, 1, &ran, &error));
+#else
   EXPECT(SST_OK, sst_queue_new(&queue, &error));
   EXPECT(SST_INVALID_ARGUMENT, sst_queue_run(queue, 0, &ran, &error));
   CHECK(ran == 0);
   EXPECT(SST_OK, sst_queue_run(queue, SST_ALL, &ran, &error));
+#endif
   sst_queue_free(queue);
   sst_guard_free(guard);
   sst_observer_free(observer);

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#ifndef _WIN32
 #include <sys/prctl.h>
+#endif
 
 // As much as fits into the name of a thread.
 #define CALLS "statestore-call"
@@ -35,8 +37,10 @@ static void callback_check_destroy(callback_check *check_) { latch_destroy(&chec
 
 // It is none of the program's threads, always the same one, not that of the connections, and nobody else is called.
 static void enter(callback_check *check_) {
+#ifndef _WIN32
   char name[16] = "";
   CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, CALLS) == 0);
+#endif
   pthread_mutex_lock(&check_->received.mutex);
   CHECK(!pthread_equal(pthread_self(), check_->main) && ++check_->running == 1);
   if (!check_->is_known) check_->thread = pthread_self();

@@ -258,6 +258,10 @@ static void with_a_context_that_is_dropped(void) {
   latch_destroy(&at.received);
 }
 
+#ifdef _WIN32
+// Windows has no queues for a loop of the program.
+static void with_a_queue_that_is_freed(void) {}
+#else
 typedef struct freeing {
   latch received;
   sst_queue *queue;
@@ -303,6 +307,7 @@ static void with_a_queue_that_is_freed(void) {
   latch_destroy(&first.received);
   latch_destroy(&second.received);
 }
+#endif
 
 void suite_close(void) {
   with_operations_in_flight();

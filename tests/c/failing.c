@@ -149,10 +149,12 @@ CALL(sst_observation_version, sst_hlc *hlc = JUNK(sst_hlc), sst_observation_vers
      sst_hlc_free(hlc))
 CALL(sst_holding_version, sst_hlc *hlc = JUNK(sst_hlc), sst_holding_version(of->holding, &hlc, error), hlc == NULL,
      sst_hlc_free(hlc))
+#ifndef _WIN32
 CALL(sst_queue_new, sst_queue *queue = JUNK(sst_queue), ((void)of, sst_queue_new(&queue, error)), queue == NULL,
      sst_queue_free(queue))
 CALL(sst_queue_fd, int fd = 7, sst_queue_fd(of->queue, &fd, error), fd == -1, )
 CALL(sst_queue_run, size_t ran = 7, sst_queue_run(of->queue, SST_ALL, &ran, error), ran == 0, )
+#endif
 CALL(sst_connect, sst_client *client = JUNK(sst_client), sst_connect("mqtt://127.0.0.1:1", OPTIONS(sst_settings), &client, error),
      client == NULL, sst_client_free(client))
 BEGIN(sst_connect_async, sst_on_client, on_client,
@@ -367,9 +369,11 @@ const failing failings[] = {
     DATA(sst_results_del_at),
     DATA(sst_observation_version),
     DATA(sst_holding_version),
+#ifndef _WIN32
     ROW(sst_queue_new, 0, SST_OK, SST_OK, SST_OK),
     DATA(sst_queue_fd),
     DATA(sst_queue_run),
+#endif
     ROW(sst_connect, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     ROW(sst_connect_async, HAS_OPTIONS, SST_OK, SST_OK, SST_OK),
     DATA(sst_operation_cancel),
@@ -432,7 +436,9 @@ const failing failings[] = {
     REQUEST(sst_observe_matching_async, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_observer_next, 0),
     LOCAL(sst_observer_next_async, 0),
+#ifndef _WIN32
     ROW(sst_observer_fd, HAS_HANDLE, SST_OK, SST_OK, SST_OK),
+#endif
     LOCAL(sst_observer_subscribe, 0),
     REQUEST(sst_mirror_new, HAS_BYTES | HAS_OPTIONS),
     REQUEST(sst_mirror_new_async, HAS_BYTES | HAS_OPTIONS),

@@ -15,7 +15,9 @@ CALL(sst_observer_next, sst_observation *observation = JUNK(sst_observation),
      sst_observer_next(of->observer, 1, &observation, error), observation == NULL, sst_observation_free(observation))
 BEGIN(sst_observer_next_async, sst_on_observation, on_observation,
       sst_observer_next_async(of->observer, callback, &operation, error))
+#ifndef _WIN32
 CALL(sst_observer_fd, int fd = 7, sst_observer_fd(of->observer, &fd, error), fd == -1, )
+#endif
 SUBSCRIBE(sst_observer_subscribe, sst_on_observation, on_observation,
           sst_observer_subscribe(of->observer, callback, &subscription, error))
 

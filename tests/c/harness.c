@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef _WIN32
+#define ANNOTATE_HAPPENS_AFTER(address) (void)(address)
+#define ANNOTATE_HAPPENS_BEFORE(address) (void)(address)
+#else
 #include <valgrind/helgrind.h>
+#endif
 
 // What a callback has left is there for whoever made a call that came back after it: by the library's own order, of which Helgrind
 // sees nothing. It is told here. ThreadSanitizer, which does see it, is not: `scripts/tsan`.

@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
+#ifndef _WIN32
+#include <sys/epoll.h>
+#endif
 
 static void set(sst_client *client, const char *key, const char *value) {
   sst_error *error = NULL;
@@ -137,6 +139,17 @@ static void by_callback(sst_client *other) {
   latch_destroy(&all);
 }
 
+#ifdef _WIN32
+// Windows has no descriptors for this.
+static void by_descriptor(sst_client *client) {
+  sst_error *error = NULL;
+  sst_observer *observer = observe(client, "polled/*");
+  int fd = 7;
+  EXPECT(SST_INTERNAL, sst_observer_fd(observer, &fd, &error));
+  CHECK(fd == -1);
+  sst_observer_free(observer);
+}
+#else
 // Waits in an event loop until there is an observation, and takes it.
 static sst_observation_kind next_polled(int loop, const sst_observer *observer) {
   struct epoll_event event;
@@ -168,6 +181,7 @@ static void by_descriptor(sst_client *client) {
   sst_observer_free(observer);
   close(loop);
 }
+#endif
 
 // More keys than the observer may keep end it.
 static void too_many_keys(sst_client *client) {

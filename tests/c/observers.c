@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
+#ifndef _WIN32
+#include <sys/epoll.h>
+#endif
 
 static sst_observe_options keeping(size_t keep) {
   sst_observe_options options;
@@ -180,6 +182,21 @@ static void until_the_end(void) {
   latch_destroy(&seen_.received);
 }
 
+#ifdef _WIN32
+// Windows has no descriptors for this.
+static void by_descriptor(sst_client *client) {
+  sst_error *error = NULL;
+  sst_observer *observer = NULL;
+  int fd = 7;
+  EXPECT(SST_OK, sst_observe(client, TEXT("polled"), NULL, &observer, &error));
+  EXPECT(SST_INTERNAL, sst_observer_fd(observer, &fd, &error));
+  CHECK(fd == -1);
+  sst_observer_free(observer);
+}
+
+static void followed_twice(void) {}
+static void starved(sst_client *client) { (void)client; }
+#else
 // Takes what is there, and waits for more as long as there were fewer observations than that. How many there were.
 static int take_all(int loop, sst_observer *observer, int least) {
   struct epoll_event event;
@@ -303,6 +320,7 @@ static void starved(sst_client *client) {
   sst_observer_free(waiting_.observer);
   latch_destroy(&waiting_.begun);
 }
+#endif
 
 // A client that is freed while somebody waits for an observation.
 static void freed_meanwhile(void) {

@@ -1,13 +1,9 @@
 // What the tests need besides the library: programs that end with them, a server of their own, and a clock.
 #include "harness.h"
 
-#include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +18,14 @@ void check(const char *file, int line, const char *condition, bool holds) {
     exit(1);
   }
 }
+
+#ifdef _WIN32
+#include "windows/programs.h"
+#else
+#include <dirent.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 program start_program(const char *const *command) {
   static const char ready[] = "listening on tcp://";
@@ -68,31 +72,9 @@ int end_program(const program *ended) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-void server_end(void) {
-  if (server.id > 0) {
-    kill(server.id, SIGKILL);
-    end_program(&server);
-    server.id = 0;
-  }
-}
-
-static void start_server(void) {
-  const char *binary = getenv("STATESTORED_BIN");
-  const char *command[] = {
-      binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", "--log", "warn", NULL, NULL, NULL, NULL, NULL,
-  };
-  CHECK(binary != NULL);
-  memcpy(command + 7, server_arguments, sizeof server_arguments);
-  server = start_program(command);
-  if (!is_registered) {
-    atexit(server_end);
-    is_registered = true;
-  }
-}
-
-const char *server_url(void) {
-  if (server.id == 0) start_server();
-  return server.url;
+static void kill_program(const program *killed) {
+  kill(killed->id, SIGKILL);
+  end_program(killed);
 }
 
 void read_file(const char *path, char *text, size_t size) {
@@ -134,15 +116,46 @@ static bool stands_still(pid_t process) {
   return still;
 }
 
-void server_stop(void) {
+static void stop_program(const program *stopped) {
   const uint64_t began = now_ms();
-  CHECK(kill(server.id, SIGSTOP) == 0);
-  while (!stands_still(server.id)) {
+  CHECK(kill(stopped->id, SIGSTOP) == 0);
+  while (!stands_still(stopped->id)) {
     CHECK(now_ms() - began < 60000);
     usleep(1000);
   }
 }
-void server_continue(void) { CHECK(kill(server.id, SIGCONT) == 0); }
+
+static void continue_program(const program *continued) { CHECK(kill(continued->id, SIGCONT) == 0); }
+#endif
+
+void server_end(void) {
+  if (server.id > 0) {
+    kill_program(&server);
+    server.id = 0;
+  }
+}
+
+static void start_server(void) {
+  const char *binary = getenv("STATESTORED_BIN");
+  const char *command[] = {
+      binary, "--listen", "tcp://127.0.0.1:0", "--storage", "memory", "--log", "warn", NULL, NULL, NULL, NULL, NULL,
+  };
+  CHECK(binary != NULL);
+  memcpy(command + 7, server_arguments, sizeof server_arguments);
+  server = start_program(command);
+  if (!is_registered) {
+    atexit(server_end);
+    is_registered = true;
+  }
+}
+
+const char *server_url(void) {
+  if (server.id == 0) start_server();
+  return server.url;
+}
+
+void server_stop(void) { stop_program(&server); }
+void server_continue(void) { continue_program(&server); }
 
 int repetitions(int count) {
   const char *text = getenv("STATESTORE_TEST_DIVISOR");
