@@ -34,6 +34,8 @@ declare -A needs_called=(
   [protoc]="protoc with its descriptions (Debian: protobuf-compiler and libprotobuf-dev)"
   [redis-server]="redis-server (Debian: redis-server)"
   [systemd-analyze]="systemd-analyze (Debian: systemd)"
+  [mingw]="the C compiler of mingw-w64 for x86-64 (Debian: gcc-mingw-w64-x86-64)"
+  [wine]="Wine for 64-bit programs (Debian: wine and wine64)"
   [jdk]="a JDK, 17 or newer (Debian: default-jdk-headless)"
   [mvn]="Maven (Debian: maven)"
 )
@@ -44,11 +46,11 @@ declare -A debian_packages=(
   [arm-linux-gnueabihf-gcc]="gcc-arm-linux-gnueabihf libc6-dev-armhf-cross" [asio]=libasio-dev [c++]=g++ [cc]="gcc libc6-dev" [certificates]=openssl [chromium]=chromium [clang]=clang
   [clang++]=clang [cmake]=cmake [curl]=curl [dh]=debhelper [doxygen]=doxygen [dpkg-buildpackage]=dpkg-dev [etcd]=etcd-server [faketime]=faketime [fsfreeze]=util-linux [g++]=g++ [git]=git
   [gcc]="gcc libc6-dev" [haproxy]=haproxy [ip]=iproute2 [json]=nlohmann-json3-dev [libmosquitto]=libmosquitto-dev [libuv]=libuv1-dev [libevent]=libevent-dev [glib-2.0]=libglib2.0-dev [lintian]=lintian
-  [make]=make [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
+  [make]=make [mingw]=gcc-mingw-w64-x86-64 [mkfs.ext4]=e2fsprogs [mmdebstrap]=mmdebstrap [mosquitto]=mosquitto [mosquitto-plugin]="mosquitto-dev libmosquitto-dev"
   [mosquitto_passwd]=mosquitto [mosquitto_pub]=mosquitto-clients [mosquitto_rr]=mosquitto-clients [mosquitto_sub]=mosquitto-clients [mvn]=maven [nm]=binutils
   [openssl]=libssl-dev [pkg-config]=pkg-config [prometheus]=prometheus [promtool]=prometheus [protoc]="protobuf-compiler libprotobuf-dev" [python]=python3
   [qemu]=qemu-user-static
-  [readelf]=binutils [redis-server]=redis-server [systemd-analyze]=systemd [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv
+  [readelf]=binutils [redis-server]=redis-server [systemd-analyze]=systemd [unshare]=util-linux [valgrind]="valgrind libc6-dbg" [venv]=python3-venv [wine]="wine wine64"
 )
 
 # has NEED: whether this machine has it.
@@ -61,6 +63,8 @@ has() {
     # Visual Studio's compiler is in no PATH; cargo and the crates find it.
     cc) [[ "$OSTYPE" == msys* ]] || command -v cc ;;
     python) python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ;;
+    mingw) command -v x86_64-w64-mingw32-gcc ;;
+    wine) command -v /usr/lib/wine/wine64 || command -v wine64 || command -v wine ;;
     venv) python3 -c 'import ensurepip, venv' ;;
     node) node --eval 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' ;;
     asio) echo '#include <asio/version.hpp>' | c++ -std=c++17 -fsyntax-only -x c++ - ;;

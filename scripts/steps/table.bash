@@ -20,7 +20,7 @@ declare -A about_group=(
 )
 # `all` ends with `cluster`, whose rates want an idle machine, `planted`, and one of these a day, chosen by the date. Each of
 # them runs once in as many days as there are.
-slots=(vendor brokers daprd peers trained macos linux races soak ignored runtimes deny fuzz benchmarks book)
+slots=(vendor brokers daprd peers trained macos linux windows races soak ignored runtimes deny fuzz benchmarks book)
 today=$(($(date +%s) / 86400 % ${#slots[@]}))
 
 # Every step, in the order of --list.
@@ -28,7 +28,7 @@ steps=(
   packages format build rust c python node nodered protocol
   simulation engines cluster mqtt interop dapr page operations release
   fuzz lint provider chaos compilers sanitizers deny docs wheel npm package recipes demo
-  planted vendor brokers daprd peers trained macos linux races soak ignored runtimes benchmarks book
+  planted vendor brokers daprd peers trained macos linux windows races soak ignored runtimes benchmarks book
 )
 declare -A about=(
   [packages]="install the Debian packages that the chosen steps need"
@@ -70,6 +70,7 @@ declare -A about=(
   [trained]="scripts/train, then the protocol and the vendor's client against the trained programs"
   [macos]="everything but the component for Dapr compiled for macOS, by zig; for ARM64, also linked"
   [linux]="the server, the command line and the libraries for musl, ARM64, 32-bit ARM and RISC-V; tests of the first three, here and by QEMU"
+  [windows]="the C library, the command line and the Node addon for Windows: C suites, tests of the command line and a Node program under Wine"
   [races]="ThreadSanitizer over the client, the server and C programs"
   [soak]="scripts/soak for twenty minutes"
   [ignored]="the tests marked #[ignore]: minutes of a slow link, and namespaces"
@@ -120,6 +121,7 @@ declare -A needs=(
   [macos]="rust cc python venv"
   [linux]="rust cc certificates etcd faketime redis-server python venv mosquitto mosquitto_pub mosquitto_sub mosquitto_rr cmake make pkg-config readelf qemu aarch64-linux-gnu-gcc arm-linux-gnueabihf-gcc"
   [races]="rust asio clang clang++ cmake glib-2.0 json libevent libuv make pkg-config"
+  [windows]="rust clippy cc mingw node npm python wine"
   [soak]="rust cc node npm python readelf"
   [ignored]="rust cc unshare"
   [runtimes]="node npm"
