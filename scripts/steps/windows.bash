@@ -74,10 +74,11 @@ windows_c() {
   for suite in main harness server failing "${run[@]}"; do sources+=("tests/c/$suite.c"); done
   x86_64-w64-mingw32-gcc -std=gnu11 -D__USE_MINGW_ANSI_STDIO=1 -Wall -Wextra -Werror -I"$prefix/include" -I"$suites" -Itests/c "${sources[@]}" \
     -o "$suites/suites.exe" -L"$prefix/lib" -lstatestore -lws2_32 -Wl,-Bstatic -lpthread
-  # The same header and a static library.
-  x86_64-w64-mingw32-gcc ffi/examples/cache.c -I"$prefix/include" "$prefix/lib/libstatestore.a" \
-    $(sed -n 's/^Libs: [^ ]*//p' "$prefix/lib/pkgconfig/statestore-static.pc") -o "$suites/cache.exe"
-  imports_are_of_the_system "$suites/cache.exe"
+  cmake -S tests/c/windows -B "$folder/package" -D CMAKE_SYSTEM_NAME=Windows -D CMAKE_C_COMPILER=x86_64-w64-mingw32-gcc -D CMAKE_PREFIX_PATH="$prefix"
+  cmake --build "$folder/package"
+  # By the import library that MSVC looks for.
+  x86_64-w64-mingw32-gcc ffi/examples/cache.c -I"$prefix/include" "$prefix/lib/statestore.lib" -o "$suites/cache.exe"
+  imports_are_of_the_system "$folder/package/cache_statestore_static.exe"
   cp "$prefix/bin/statestore.dll" "$suites/"
   for suite in "${run[@]}"; do
     if STATESTORED_BIN=$(program statestored) timeout 120 tests/c/windows/agent.py "$wine" "$suites/suites.exe" "$suite" >"$suites/$suite.log" 2>&1; then
@@ -95,9 +96,9 @@ windows_c() {
 windows_cli() {
   local test log="$folder/cli.log" skipped=() total status=0
   for test in ${windows_leaves_out[cli]}; do skipped+=(--skip "$test"); done
-  total=$(cargo_test --package statestore-cli --test cli -- --list 2>/dev/null | grep -c ': test$')
+  total=$(cargo_test --test cli -- --list 2>/dev/null | grep -c ': test$')
   STATESTORE_RUNNER=$wine STATESTORE_BIN=$built/statestore.exe \
-    cargo_test --package statestore-cli --test cli -- "${skipped[@]}" 2>&1 | tee "$log" || status=1
+    cargo_test --test cli -- "${skipped[@]}" 2>&1 | tee "$log" || status=1
   echo "tests of the command line under Wine: $(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed.*/\1 passed, \2 failed/p' "$log"); on Linux there are $total; left out: ${windows_leaves_out[cli]}"
   return "$status"
 }
