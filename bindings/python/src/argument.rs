@@ -2,7 +2,7 @@
 use crate::error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDelta, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDelta, PyString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -122,6 +122,30 @@ where
             },
             |number| Ok(Some(number)),
         )
+}
+
+/// Reads an integer of 64 bits with a sign.
+pub(crate) fn integer(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64>> {
+    let Some(value) = value else { return Ok(None) };
+    if value.is_instance_of::<PyBool>() || !value.hasattr("__index__")? {
+        return Err(wrong_type(name, "an integer", value));
+    }
+    match value.extract() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(wrong_value(name, "an integer of 64 bits", value)),
+    }
+}
+
+/// Reads text or bytes, as bytes.
+pub(crate) fn bytes(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<u8>>> {
+    let Some(value) = value else { return Ok(None) };
+    if let Ok(text) = value.cast::<PyString>() {
+        Ok(Some(text.to_str()?.as_bytes().to_vec()))
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        Ok(Some(bytes.as_bytes().to_vec()))
+    } else {
+        Err(wrong_type(name, "str or bytes", value))
+    }
 }
 
 /// Returns the value of a word argument; the first word is the default.

@@ -8,10 +8,12 @@ use crate::observer::{check_callback, observer};
 use crate::pipeline::Pipeline;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::unknown_argument::reject_in_set;
 use crate::update::{self, ChangeFunction};
 use crate::{options, outcome};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::Arc;
 
@@ -191,6 +193,7 @@ impl Client {
     #[pyo3(
         signature = (
             key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, coalesce=None, timeout=None, retry=None,
+            **unknown,
         ),
         text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
@@ -206,7 +209,9 @@ impl Client {
         coalesce: OptionalArgument<'_, 'py>,
         timeout: OptionalArgument<'_, 'py>,
         retry: OptionalArgument<'_, 'py>,
+        unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        reject_in_set("Client.set()", unknown)?;
         let codec = &self.shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
         let options = options::SetArguments {

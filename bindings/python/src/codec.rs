@@ -2,7 +2,7 @@
 use crate::argument::wrong_type;
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString};
 
 /// The encoding of text to bytes, and of bytes to Python objects.
 #[derive(Debug)]
@@ -57,11 +57,7 @@ impl Codec {
             let bytes = value.call_method0("tobytes")?;
             return Ok(Bytes::copy_from_slice(bytes.cast::<PyBytes>()?.as_bytes()));
         }
-        Err(wrong_type(
-            name,
-            "str, bytes, bytearray or memoryview",
-            value,
-        ))
+        Err(no_bytes(name, value))
     }
 
     /// Returns the bytes of each item of an argument.
@@ -119,4 +115,15 @@ impl Codec {
             Self::Named(encoding) => raw.call_method1("decode", (encoding,)),
         }
     }
+}
+
+/// Returns the `TypeError` for an argument that is neither text nor bytes, with the conversion that makes it text.
+fn no_bytes(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let mut expected = String::from("str, bytes, bytearray or memoryview");
+    if value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() {
+        expected += " (convert a number with str())";
+    } else if value.is_instance_of::<PyDict>() || value.is_instance_of::<PyList>() {
+        expected += " (convert it with json.dumps(), for example)";
+    }
+    wrong_type(name, &expected, value)
 }

@@ -19,6 +19,7 @@ mod exit;
 mod guard;
 mod hlc;
 mod interpreter;
+mod keys;
 mod lease;
 mod locks;
 mod log;
@@ -33,12 +34,14 @@ mod settings;
 mod shared;
 mod transaction;
 mod transactions;
+mod unknown_argument;
 mod update;
 
 use pyo3::prelude::*;
 
+// Free-threaded builds of CPython enable the lock of the interpreter at the import: without it, the module is untested.
 /// The native half of `statestore`.
-#[pymodule]
+#[pymodule(gil_used = true)]
 mod _native {
     use pyo3::PyTypeInfo;
     use pyo3::prelude::*;

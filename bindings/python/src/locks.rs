@@ -6,7 +6,9 @@ use crate::lease::Lease;
 use crate::options;
 use crate::shared::Shared;
 use crate::transactions::Transactions;
+use crate::unknown_argument::reject_in_lock;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use statestore_embed::OperationDescriptor;
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ impl Locks {
     }
 
     /// Takes the lock of this name, and waits for it, without a limit unless you pass ``wait``: a `Guard`. The other options are
-    /// those of `lease`.
+    /// those of `lease`. ``timeout`` limits each request, neither the wait nor the lease, and is accepted with ``wait`` only.
     ///
     ///     >>> with client.lock("pump/owner", wait=5) as guard:
     ///     ...     guard.is_valid()
@@ -83,6 +85,7 @@ impl Locks {
     #[pyo3(
         signature = (
             name, *, duration=None, renewal=None, holder=None, resume=None, timeout=None, foreign_lease_max=None, wait=None,
+            **unknown,
         ),
         text_signature = "($self, name, *, duration=10.0, renewal='third', holder=None, resume=False, timeout=None, foreign_lease_max=3600.0, wait=None)"
     )]
@@ -97,7 +100,9 @@ impl Locks {
         timeout: OptionalArgument<'_, 'py>,
         foreign_lease_max: OptionalArgument<'_, 'py>,
         wait: OptionalArgument<'_, 'py>,
+        unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        reject_in_lock(unknown, timeout.is_some(), wait.is_some())?;
         let name = self.shared.codec.read("name", name)?;
         let options = options::LeaseArguments {
             duration,

@@ -37,13 +37,18 @@ fn optional_version(at: Option<&statestore::Hlc>) -> Option<Hlc> {
 
 pub(crate) fn entry(py: Python<'_>, codec: &Codec, entry: &Entry) -> ObjectResult {
     let value = codec.write(py, &entry.value)?;
-    let expires_in = match entry.expires_in {
+    let expires_in = expiry(py, entry.expires_in)?;
+    let made = result!(py, "Entry")?.invoke((value, version(&entry.version), expires_in))?;
+    Ok(made.unbind())
+}
+
+/// Returns the remaining time of a key in seconds, infinity or "unknown".
+pub(crate) fn expiry(py: Python<'_>, expiry: Expiry) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match expiry {
         Expiry::Never => f64::INFINITY.into_pyobject(py)?.into_any(),
         Expiry::After(left) => left.as_secs_f64().into_pyobject(py)?.into_any(),
         _ => intern!(py, "unknown").clone().into_any(),
-    };
-    let made = result!(py, "Entry")?.invoke((value, version(&entry.version), expires_in))?;
-    Ok(made.unbind())
+    })
 }
 
 pub(crate) fn optional_entry(py: Python<'_>, codec: &Codec, found: Option<&Entry>) -> ObjectResult {

@@ -4,8 +4,10 @@ use crate::codec::Codec;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
+use crate::unknown_argument::reject_in_set;
 use bytes::Bytes;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use statestore::{DelOptions, DelOutcome, Entry, GetOptions, SetOptions, SetOutcome, VdelOutcome};
 use statestore_embed::{Client, Error};
 use std::future::poll_fn;
@@ -167,6 +169,7 @@ impl Pipeline {
     #[pyo3(
         signature = (
             key, value, *, condition=None, expires_in=None, fencing_token=None, persist=None, coalesce=None, timeout=None, retry=None,
+            **unknown,
         ),
         text_signature = "($self, key, value, *, condition='always', expires_in=None, fencing_token=None, persist=False, coalesce=False, timeout=None, retry='safe')"
     )]
@@ -181,7 +184,9 @@ impl Pipeline {
         coalesce: OptionalArgument<'_, 'py>,
         timeout: OptionalArgument<'_, 'py>,
         retry: OptionalArgument<'_, 'py>,
+        unknown: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<&'a Bound<'py, Self>> {
+        reject_in_set("Pipeline.set()", unknown)?;
         let codec = &slf.get().shared.codec;
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
         let options = options::SetArguments {
@@ -232,6 +237,11 @@ impl Pipeline {
         let (key, value) = (codec.read("key", key)?, codec.read("value", value)?);
         let options = options::del(fencing_token, if_version, timeout, retry)?;
         Ok(Self::push(slf, Request::Vdel(key, value, options)))
+    }
+
+    /// Removes all requests, and returns their number.
+    fn _clear(&self) -> usize {
+        std::mem::take(&mut *lock(&self.requests)).len()
     }
 
     /// Sends all added requests together, in their order: a list of the results. The pipeline is

@@ -1,10 +1,9 @@
 //! How to reach the broker, and how the client behaves.
-use crate::argument::{flag, limit, number, path, text, time, wrong_type};
+use crate::argument::{bytes, flag, limit, number, path, text, time};
 use crate::codec::Codec;
 use crate::error;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +27,13 @@ impl Settings {
     #[pyo3(
         signature = (
             url=None, *, env=None, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None,
-            ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, max_in_flight=None, max_queued=None,
+            ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, lazy=None, max_in_flight=None, max_queued=None,
             max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None,
             reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None,
-            allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None,
+            allow_plaintext_credentials=None, tls=None, ca_file=None, ca_pem=None, cert_file=None, cert_pem=None, key_file=None, key_pem=None,
+            key_password_file=None, server_name=None,
         ),
-        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, allow_plaintext_credentials=None, tls=None, ca_file=None, cert_file=None, key_file=None, key_password_file=None, server_name=None)"
+        text_signature = "(url=None, *, env=False, encoding=None, client_id=None, clean_start=None, session_expiry=None, keep_alive=None, ping_timeout=None, connect_timeout=None, connect_limit=None, request_timeout=None, fail_fast=None, lazy=None, max_in_flight=None, max_queued=None, max_buffered_bytes=None, max_packet_bytes=None, max_value_bytes=None, reconnect_delay_min=None, reconnect_delay_max=None, reconnect_limit=None, user_name=None, password=None, password_file=None, sat_file=None, allow_plaintext_credentials=None, tls=None, ca_file=None, ca_pem=None, cert_file=None, cert_pem=None, key_file=None, key_pem=None, key_password_file=None, server_name=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -49,6 +49,7 @@ impl Settings {
         connect_limit: OptionalArgument<'_, '_>,
         request_timeout: OptionalArgument<'_, '_>,
         fail_fast: OptionalArgument<'_, '_>,
+        lazy: OptionalArgument<'_, '_>,
         max_in_flight: OptionalArgument<'_, '_>,
         max_queued: OptionalArgument<'_, '_>,
         max_buffered_bytes: OptionalArgument<'_, '_>,
@@ -64,8 +65,11 @@ impl Settings {
         allow_plaintext_credentials: OptionalArgument<'_, '_>,
         tls: OptionalArgument<'_, '_>,
         ca_file: OptionalArgument<'_, '_>,
+        ca_pem: OptionalArgument<'_, '_>,
         cert_file: OptionalArgument<'_, '_>,
+        cert_pem: OptionalArgument<'_, '_>,
         key_file: OptionalArgument<'_, '_>,
+        key_pem: OptionalArgument<'_, '_>,
         key_password_file: OptionalArgument<'_, '_>,
         server_name: OptionalArgument<'_, '_>,
     ) -> PyResult<Self> {
@@ -102,6 +106,7 @@ impl Settings {
             connect_limit = limit("connect_limit", connect_limit)?;
             request_timeout = time("request_timeout", request_timeout)?;
             fail_fast = flag("fail_fast", fail_fast)?;
+            lazy = flag("lazy", lazy)?;
             max_in_flight = number("max_in_flight", max_in_flight)?;
             max_queued = number("max_queued", max_queued)?;
             max_buffered_bytes = number("max_buffered_bytes", max_buffered_bytes)?;
@@ -109,15 +114,18 @@ impl Settings {
             max_value_bytes = number("max_value_bytes", max_value_bytes)?;
             reconnect_limit = limit("reconnect_limit", reconnect_limit)?;
             user_name = text("user_name", user_name)?;
-            password = password_bytes(password)?;
+            password = bytes("password", password)?;
             password_file = path("password_file", password_file)?;
             sat_file = path("sat_file", sat_file)?;
             allow_plaintext_credentials =
                 flag("allow_plaintext_credentials", allow_plaintext_credentials)?;
             tls = flag("tls", tls)?;
             ca_file = path("ca_file", ca_file)?;
+            ca_pem = bytes("ca_pem", ca_pem)?;
             cert_file = path("cert_file", cert_file)?;
+            cert_pem = bytes("cert_pem", cert_pem)?;
             key_file = path("key_file", key_file)?;
+            key_pem = bytes("key_pem", key_pem)?;
             key_password_file = path("key_password_file", key_password_file)?;
             server_name = text("server_name", server_name)?;
         }
@@ -136,16 +144,5 @@ impl Settings {
     #[getter]
     fn address(&self) -> String {
         self.core.address()
-    }
-}
-
-fn password_bytes(value: OptionalArgument<'_, '_>) -> PyResult<Option<Vec<u8>>> {
-    let Some(value) = value else { return Ok(None) };
-    if let Ok(text) = value.cast::<PyString>() {
-        Ok(Some(text.to_str()?.as_bytes().to_vec()))
-    } else if let Ok(bytes) = value.cast::<PyBytes>() {
-        Ok(Some(bytes.as_bytes().to_vec()))
-    } else {
-        Err(wrong_type("password", "str or bytes", value))
     }
 }

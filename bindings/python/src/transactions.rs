@@ -1,6 +1,6 @@
 //! Calls of a client that not every store supports.
 use crate::argument::OptionalArgument;
-use crate::matching::Matching;
+use crate::keys::Keys;
 use crate::options;
 use crate::outcome;
 use crate::shared::Shared;
@@ -13,7 +13,7 @@ use std::sync::Arc;
     name = "Client",
     frozen,
     subclass,
-    extends = Matching,
+    extends = Keys,
     module = "statestore._native"
 )]
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Transactions {
 impl Transactions {
     pub(crate) fn of(shared: &Arc<Shared>) -> PyClassInitializer<Self> {
         let shared = Arc::clone(shared);
-        PyClassInitializer::from(Matching::of(&shared)).add_subclass(Self { shared })
+        Keys::of(&shared).add_subclass(Self { shared })
     }
 }
 

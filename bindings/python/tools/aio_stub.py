@@ -178,6 +178,8 @@ def convert(lines):
         if line.startswith('_O = TypeVar("_O")'):
             line += '_T_co = TypeVar("_T_co", covariant=True)\n'
         yield line
+        if line.startswith("    async def close("):
+            yield line.replace("close", "aclose", 1)
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ _EXAMPLES = [
         # A call that is awaited: in brackets if an attribute of its result follows.
         (
             r"(?<!await )\b((?:client(?:\.lease\([^()]*\))?|lease|guard|election)\."
-            r"(?:get|get_many|set|set_many|delete|delete_many|vdel|update|capabilities|transact|acquire|release|leader)"
+            r"(?:get|get_many|set|set_many|delete|delete_many|vdel|exists|ttl|touch|incr|ping|update|capabilities|transact|acquire|release|leader)"
             r"\((?:[^()]|\([^()]*\))*\))(\.\w+)?",
             lambda found: f"(await {found[1]}){found[2]}" if found[2] else f"await {found[1]}",
         ),

@@ -37,6 +37,10 @@ class Mirror(_Generic, MirrorBase):
         self._check_process()
         self._end(None, "closed")
 
+    async def aclose(self):
+        """Closes the mirror as `close` does, for `contextlib.aclosing`."""
+        await self.close()
+
     async def __aenter__(self):
         return self
 

@@ -58,6 +58,9 @@ class _Generic:
 class Client(_Generic, _native.Client):
     __doc__ = _native.Client.__doc__
 
+    # Set by `connect`: host and port of the broker, or its socket.
+    _address = ""
+
     def with_lock(self, name, work, **options):
         """Takes the lock, calls ``work`` with its guard, releases the lock, and returns the result of ``work``.
 
@@ -204,6 +207,21 @@ class Scan(_Generic, _native.Scan):
 class Pipeline(_Generic, _native.Pipeline):
     __doc__ = _native.Pipeline.__doc__
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        _drop_requests(self, kind)
+
+
+def _drop_requests(pipeline, kind):
+    """Ends the block of a pipeline. Requests without an `execute` are dropped."""
+    count = pipeline._clear()
+    if count and kind is None:
+        import warnings
+
+        warnings.warn(f"{count} requests of a pipeline were not executed; call execute() in the block", RuntimeWarning, stacklevel=3)
+
 
 class Transaction(_Generic, _native.Transaction):
     __doc__ = _native.Transaction.__doc__
@@ -253,8 +271,11 @@ def connect(*args, **kwargs):
     ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
     parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
+    With ``lazy=True``, this returns at once, the client connects in the background, and calls wait for the connection.
     """
-    client = Client(_settings(args, kwargs), sys.modules[__name__], asyncio=False)
+    settings = _settings(args, kwargs)
+    client = Client(settings, sys.modules[__name__], asyncio=False)
+    client._address = settings.address
     _log.forward()
     try:
         client._connect()
@@ -292,10 +313,23 @@ def _argument_error(args, kwargs):
         signature.bind(*args, **kwargs)
     except TypeError as error:
         unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        if hint := _FOREIGN_SETTINGS.get(unknown):
+            return TypeError(f"connect() {error}; {hint}")
         near = difflib.get_close_matches(unknown, signature.parameters, 1, 0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         return TypeError(f"connect() {error}{hint}")
     return None
+
+
+# Settings that other libraries have, and what replaces them.
+_FOREIGN_SETTINGS = {
+    **dict.fromkeys(("host", "hostname", "port"), "host and port are in the URL: connect('mqtt://HOST:1883')"),
+    **dict.fromkeys(("unix_socket_path", "socket_path"), "the path is in the URL: connect('unix:///PATH')"),
+    **dict.fromkeys(("ssl", "use_ssl"), "the URL tells: connect('mqtts://HOST')"),
+    "decode_responses": "pass encoding='utf-8' for str instead of bytes",
+    "socket_timeout": "pass request_timeout=… in seconds",
+    "socket_connect_timeout": "pass connect_timeout=… in seconds",
+}
 
 
 class _suppress_after_error:

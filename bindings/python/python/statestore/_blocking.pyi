@@ -192,6 +192,54 @@ class Client(Generic[_V]):
             >>> client.vdel("greeting", "other")
             Mismatch()
         """
+    def exists(self, key: _Data, *, eventual: bool = False, timeout: _Time | None = None) -> bool:
+        """Returns whether a key is there. The request is that of `get`, so the store sends the value too.
+
+        >>> _ = client.set("greeting", "hello")
+        >>> client.exists("greeting")
+        True
+        """
+    def ttl(self, key: _Data, *, eventual: bool = False, timeout: _Time | None = None) -> float | None:
+        """Returns the remaining time of a key in seconds; ``math.inf`` if it does not expire, ``None`` if it is absent. A store without
+        `Capabilities.remaining_time` raises `UnsupportedError`.
+
+            >>> _ = client.set("session", "open", expires_in=60)
+            >>> 59 < client.ttl("session") <= 60
+            True
+        """
+    def touch(self, key: _Data, expires_in: _Time, *, persist: bool = False, timeout: _Time | None = None) -> bool:
+        """Lets a key expire after ``expires_in``, at least 0.1 seconds, or never for ``math.inf``, and keeps its value. Returns false if the
+        key is absent. This is an `update`, so the key gets a new version.
+
+            >>> _ = client.set("session", "open", expires_in=60)
+            >>> client.touch("session", 3600)
+            True
+            >>> client.touch("nothing", 3600)
+            False
+        """
+    def incr(
+        self,
+        key: _Data,
+        by: int = 1,
+        *,
+        expires_in: _Time | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+    ) -> int:
+        """Adds ``by`` to the number in a key, and returns the new number. An absent key counts as 0. The value is a decimal number in ASCII,
+        of 64 bits; any other value, and an overflow, raise `InvalidArgumentError`, and nothing is written.
+
+        The key keeps the time that it has left, unless you set ``expires_in``. This is an `update`.
+
+            >>> client.incr("parts"), client.incr("parts", 10), client.incr("parts", -1)
+            (1, 11, 10)
+        """
+    def ping(self, *, timeout: _Time | None = None) -> float:
+        """Sends a request that needs no right on a key, and returns the seconds until the store answered.
+
+        >>> client.ping() < 10
+        True
+        """
     def capabilities(self) -> Capabilities:
         """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
@@ -351,7 +399,7 @@ class Client(Generic[_V]):
         """
     def lock(self, name: _Data, **options: Unpack[LockOptions]) -> Guard[_V]:
         """Takes the lock of this name, and waits for it, without a limit unless you pass ``wait``: a `Guard`. The other options are
-        those of `lease`.
+        those of `lease`. ``timeout`` limits each request, neither the wait nor the lease, and is accepted with ``wait`` only.
 
             >>> with client.lock("pump/owner", wait=5) as guard:
             ...     guard.is_valid()
@@ -525,6 +573,8 @@ class Pipeline(Generic[_V]):
         its `results` has for each request the result or the error.
         """
     def __len__(self) -> int: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
 class Transaction(Generic[_V]):
     """Several writes, of which `Client.transact` executes all or none."""
@@ -696,6 +746,7 @@ def connect(
     ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
     parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
+    With ``lazy=True``, this returns at once, the client connects in the background, and calls wait for the connection.
     """
 @overload
 def connect(
@@ -706,4 +757,5 @@ def connect(
     ``url`` is ``mqtt://[user[:password]@]host[:port]``, ``mqtts://…``, ``ws://…``, ``wss://…`` or ``unix:///path``, with
     parameters behind a ``?``; ``env=True`` reads the environment variables of a pod instead. The other arguments replace what these say. Times are
     seconds or `datetime.timedelta`. With an ``encoding``, keys and values come out as ``str`` instead of ``bytes``.
+    With ``lazy=True``, this returns at once, the client connects in the background, and calls wait for the connection.
     """

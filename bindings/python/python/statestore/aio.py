@@ -20,7 +20,7 @@ import sys
 from statestore import _blocking, _exit, _log, _native
 from statestore._aio_docs import asyncio_doc
 from statestore._aio_mirror import Mirror, MirrorChanges
-from statestore._blocking import _destructor, _client_destructor, _guard_destructor, _Generic, _suppress_after_error, _settings
+from statestore._blocking import _client_destructor, _destructor, _drop_requests, _Generic, _guard_destructor, _settings, _suppress_after_error
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 from statestore._mirror import MAX_BYTES, check_max_bytes
 
@@ -135,6 +135,9 @@ def _async_context(function):
 class Client(_Generic, _native.Client):
     __doc__ = _native.Client.__doc__
 
+    # Set by `connect`: host and port of the broker, or its socket.
+    _address = ""
+
     get = _coroutine(_native.Client.get)
     get_many = _coroutine(_native.Client.get_many)
     set = _coroutine(_native.Client.set)
@@ -142,6 +145,11 @@ class Client(_Generic, _native.Client):
     delete = _coroutine(_native.Client.delete)
     delete_many = _coroutine(_native.Client.delete_many)
     vdel = _coroutine(_native.Client.vdel)
+    exists = _coroutine(_native.Client.exists)
+    ttl = _coroutine(_native.Client.ttl)
+    touch = _coroutine(_native.Client.touch)
+    incr = _coroutine(_native.Client.incr)
+    ping = _coroutine(_native.Client.ping)
     capabilities = _coroutine(_native.Client.capabilities)
     transact = _coroutine(_native.Client.transact)
     lock = _async_context(_coroutine(_native.Client.lock))
@@ -187,6 +195,10 @@ class Client(_Generic, _native.Client):
         async with self.lock(name, **options) as guard:
             return await _run_while_held(guard, work)
 
+    async def aclose(self, *, timeout=5.0):
+        """Closes the client as `close` does, for `contextlib.aclosing`."""
+        await self.close(timeout=timeout)
+
     async def __aenter__(self):
         return self
 
@@ -208,6 +220,10 @@ class Observer(_Generic, _native.Observer):
     @functools.wraps(_native.Observer.close)
     async def close(self):
         super().close()
+
+    async def aclose(self):
+        """Closes the observer as `close` does, for `contextlib.aclosing`."""
+        await self.close()
 
     def _start_callback(self, callback):
         """Has a callback called with each observation from now on."""
@@ -260,6 +276,12 @@ class Pipeline(_Generic, _native.Pipeline):
     __doc__ = _native.Pipeline.__doc__
 
     execute = _coroutine(_native.Pipeline.execute)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, kind, *_):
+        _drop_requests(self, kind)
 
 
 class Transaction(_Generic, _native.Transaction):
@@ -346,7 +368,9 @@ async def connect(*args, **kwargs):
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.
     """
-    client = Client(_settings(args, kwargs), sys.modules[__name__], asyncio=True)
+    settings = _settings(args, kwargs)
+    client = Client(settings, sys.modules[__name__], asyncio=True)
+    client._address = settings.address
     _log.forward()
     try:
         await client._connect()

@@ -228,6 +228,54 @@ class Client(Generic[_V]):
             >>> await client.vdel("greeting", "other")
             Mismatch()
         """
+    async def exists(self, key: _Data, *, eventual: bool = False, timeout: _Time | None = None) -> bool:
+        """Returns whether a key is there. The request is that of `get`, so the store sends the value too.
+
+        >>> _ = await client.set("greeting", "hello")
+        >>> await client.exists("greeting")
+        True
+        """
+    async def ttl(self, key: _Data, *, eventual: bool = False, timeout: _Time | None = None) -> float | None:
+        """Returns the remaining time of a key in seconds; ``math.inf`` if it does not expire, ``None`` if it is absent. A store without
+        `Capabilities.remaining_time` raises `UnsupportedError`.
+
+            >>> _ = await client.set("session", "open", expires_in=60)
+            >>> 59 < await client.ttl("session") <= 60
+            True
+        """
+    async def touch(self, key: _Data, expires_in: _Time, *, persist: bool = False, timeout: _Time | None = None) -> bool:
+        """Lets a key expire after ``expires_in``, at least 0.1 seconds, or never for ``math.inf``, and keeps its value. Returns false if the
+        key is absent. This is an `update`, so the key gets a new version.
+
+            >>> _ = await client.set("session", "open", expires_in=60)
+            >>> await client.touch("session", 3600)
+            True
+            >>> await client.touch("nothing", 3600)
+            False
+        """
+    async def incr(
+        self,
+        key: _Data,
+        by: int = 1,
+        *,
+        expires_in: _Time | None = None,
+        persist: bool = False,
+        timeout: _Time | None = None,
+    ) -> int:
+        """Adds ``by`` to the number in a key, and returns the new number. An absent key counts as 0. The value is a decimal number in ASCII,
+        of 64 bits; any other value, and an overflow, raise `InvalidArgumentError`, and nothing is written.
+
+        The key keeps the time that it has left, unless you set ``expires_in``. This is an `update`.
+
+            >>> await client.incr("parts"), await client.incr("parts", 10), await client.incr("parts", -1)
+            (1, 11, 10)
+        """
+    async def ping(self, *, timeout: _Time | None = None) -> float:
+        """Sends a request that needs no right on a key, and returns the seconds until the store answered.
+
+        >>> await client.ping() < 10
+        True
+        """
     async def capabilities(self) -> Capabilities:
         """Returns the optional features of the store: `Capabilities`. The client asks once for each connection.
 
@@ -387,7 +435,7 @@ class Client(Generic[_V]):
         """
     def lock(self, name: _Data, **options: Unpack[LockOptions]) -> _AsyncContextCoroutine[Guard[_V]]:
         """Takes the lock of this name, and waits for it, without a limit unless you pass ``wait``: a `Guard`. The other options are
-        those of `lease`.
+        those of `lease`. ``timeout`` limits each request, neither the wait nor the lease, and is accepted with ``wait`` only.
 
             >>> async with client.lock("pump/owner", wait=5) as guard:
             ...     guard.is_valid()
@@ -410,6 +458,8 @@ class Client(Generic[_V]):
 
         The blocking client waits for a callback that runs, at most for two seconds; then a `RuntimeWarning` names it.
         """
+    async def aclose(self, *, timeout: _Time | None = 5.0) -> None:
+        """Closes the client as `close` does, for `contextlib.aclosing`."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
     def __del__(self) -> None: ...
@@ -430,6 +480,8 @@ class Observer(Generic[_O]):
         """Returns the error that ended the observer; ``None`` before, and if the client or the observer was closed."""
     async def close(self) -> None:
         """Ends the observer: waiting calls return, and a running callback is the last one."""
+    async def aclose(self) -> None:
+        """Closes the observer as `close` does, for `contextlib.aclosing`."""
     def __aiter__(self) -> AsyncIterator[_O]: ...
     async def __anext__(self) -> _O: ...
     async def __aenter__(self) -> Self: ...
@@ -481,6 +533,8 @@ class Mirror(Generic[_V]):
         """Returns the error that ended the mirror; ``None`` before, and if the client or the mirror was closed."""
     async def close(self) -> None:
         """Ends the mirror: waiting calls return. The entries remain."""
+    async def aclose(self) -> None:
+        """Closes the mirror as `close` does, for `contextlib.aclosing`."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...
 
@@ -559,6 +613,8 @@ class Pipeline(Generic[_V]):
         its `results` has for each request the result or the error.
         """
     def __len__(self) -> int: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None: ...
 
 class Transaction(Generic[_V]):
     """Several writes, of which `Client.transact` executes all or none."""

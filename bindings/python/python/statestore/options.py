@@ -52,12 +52,15 @@ class Settings(TypedDict, total=False):
     connect_timeout: Time | None
     """Time limit of an attempt to connect. Default: 10 s."""
     connect_limit: Time | None
-    """Time for which the first connection is retried; ``math.inf`` has no end. Default: 0, not at all."""
+    """Time for which the first connection is retried; ``math.inf`` has no end. Default: 0, not at all; with ``lazy``, without an end."""
     request_timeout: Time | None
     """Time limit of calls without a ``timeout``. Default: 10 s."""
     fail_fast: bool | None
     """Whether a call that begins while the connection is lost raises `UnreachableError` at once, not executed. Default: ``False``, it
     waits for the connection until its time-out."""
+    lazy: bool | None
+    """Whether `connect` returns at once, and the client connects in the background: calls wait for the connection, and
+    `Client.state` reports failures. Default: ``False``."""
     max_in_flight: int | None
     """Maximum number of sent requests without a response; further ones queue. Default: 65,536."""
     max_queued: int | None
@@ -88,10 +91,16 @@ class Settings(TypedDict, total=False):
     """Whether the connection is encrypted. Default: as the URL says."""
     ca_file: Path | None
     """File with the authorities that can sign the broker's certificate, as PEM. Default: those of the system."""
+    ca_pem: str | bytes | None
+    """These authorities as PEM, instead of ``ca_file``."""
     cert_file: Path | None
     """The client's own certificate, as PEM."""
+    cert_pem: str | bytes | None
+    """That certificate as PEM, instead of ``cert_file``."""
     key_file: Path | None
     """The private key of that certificate, as PEM."""
+    key_pem: str | bytes | None
+    """That key as PEM, instead of ``key_file``."""
     key_password_file: Path | None
     """A file with the password of the private key."""
     server_name: str | None
