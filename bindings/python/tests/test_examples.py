@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import threading
+from http.cookies import SimpleCookie
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from conftest import HANG_TIMEOUT
@@ -61,9 +63,10 @@ def start(statestore_server):
             example.kill()
 
 
-def test_there_are_five_examples():
+def test_each_example_is_tested():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"active_standby", "cache", "line_settings", "machine_lock", "presence"}
+    sessions_and_tasks = {"flask_sessions", "shift_report", "single_task"}
+    assert names == {"active_standby", "cache", "line_settings", "machine_lock", "presence", *sessions_and_tasks}
 
 
 def test_the_cache_computes_once(start, statestore_client):
@@ -177,3 +180,80 @@ def test_a_gateway_survives_a_frozen_server(start, statestore_server):
         os.kill(statestore_server.pid, signal.SIGCONT)
     assert example.line() == "gateway-a is announced"
     assert example.interrupt()[0] == 0
+
+
+def test_a_task_runs_in_one_worker_at_a_time(start):
+    first = start("single_task", "1000000")
+    assert first.line() == "building the report of line-1"
+    assert start("single_task").end() == (0, "another worker builds the report\n", "")
+    assert first.interrupt() == (0, "", "")
+    built = "building the report of line-1\nthe report of line-1 is built\n"
+    assert start("single_task").end() == (0, built, "")
+
+
+def test_a_worker_that_dies_leaves_its_task_to_another_one(start, statestore_client):
+    first = start("single_task", "1000000")
+    assert first.line() == "building the report of line-1"
+    first.kill()
+    with statestore_client.lock("report/owner", wait=HANG_TIMEOUT):
+        assert start("single_task").end()[:2] == (0, "another worker builds the report\n")
+    assert start("single_task").line() == "building the report of line-1"
+
+
+class Browser:
+    """Keeps the cookie of a web application."""
+
+    def __init__(self):
+        self.cookie = ""
+
+    def open(self, example, path, method="GET"):
+        request = Request(example.site + path, method=method, headers={"Cookie": self.cookie})
+        with urlopen(request, timeout=HANG_TIMEOUT) as response:
+            for name, morsel in SimpleCookie(response.headers.get("Set-Cookie", "")).items():
+                self.cookie = f"{name}={morsel.value}"
+                assert morsel["httponly"] or not morsel.value
+            return response.read().decode()
+
+
+def test_processes_share_the_sessions_of_a_web_application(start, statestore_client):
+    servers = [start("flask_sessions", "0") for _ in range(2)]
+    for server in servers:
+        listening, _, server.site = server.line().rpartition(" ")
+        assert listening == "listening on"
+    one, other = Browser(), Browser()
+    assert [one.open(server, "/") for server in (*servers, *servers)] == [f"visit {count}\n" for count in (1, 2, 3, 4)]
+    assert other.open(servers[0], "/visits") == "0 visits\n" and other.cookie == ""
+    assert other.open(servers[0], "/") == "visit 1\n"
+    assert one.open(servers[1], "/visits") == "4 visits\n"
+    keys = set(statestore_client.scan("session/*"))
+    assert len(keys) == 2
+    assert all(0 < statestore_client.ttl(key) <= 1800 for key in keys)
+    # The session of a key that expires soon is prolonged by a request that changes nothing.
+    key = b"session/" + one.cookie.partition("=")[2].encode()
+    assert statestore_client.touch(key, 60)
+    assert one.open(servers[0], "/visits") == "4 visits\n"
+    assert statestore_client.ttl(key) > 60
+    assert one.open(servers[0], "/logout", "POST") == "bye\n"
+    assert set(statestore_client.scan("session/*")) == keys - {key}
+    # An id that the store does not know is not taken over.
+    forged = "session=" + "x" * 43
+    other.cookie = forged
+    assert other.open(servers[0], "/") == "visit 1\n" and other.cookie != forged
+    for server in servers:
+        assert server.interrupt()[0] == 0
+
+
+def test_the_report_of_a_shift(start, statestore_client):
+    assert start("shift_report").end() == (0, "", "")
+    for station, good, rejected in (("press-1", "90", "10"), ("drill-1", "0", "0"), ("saw-1", "98", "2")):
+        assert start("shift_report", station, good, rejected).end() == (0, "", "")
+    statestore_client.set("line-1/shift/odd", '{"good": "many"}')
+    code, printed, complained = start("shift_report").end()
+    assert code == 0 and printed.splitlines() == [
+        "drill-1            0       0    0.0%",
+        "press-1           90      10   10.0%",
+        "saw-1             98       2    2.0%",
+        "median of the reject rates: 2.0%",
+    ]
+    assert complained == 'line-1/shift/odd is left out: {"good": "many"} is no count\n'
+    assert start("shift_report", "press-1", "-1", "0").end()[0] == 1
