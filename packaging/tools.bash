@@ -38,7 +38,7 @@ compile() {
     if [[ -n "$native" ]]; then
       cargo build "${options[@]}"
     else
-      cargo zigbuild "${options[@]}" --target "$target$([[ "$target" != *-gnu ]] || echo ".$glibc")"
+      cargo zigbuild "${options[@]}" --target "$target$([[ "$target" != *-linux-gnu* ]] || echo ".$glibc")"
     fi
   done
 }
