@@ -63,7 +63,7 @@ impl Context {
                 match &self.authorities {
                     Some(authorities) => format!(
                         "{certificate} is not signed by an authority in {authorities}; give the certificate of the authority that signed it, \
-                         or the broker's own if it is self-signed"
+                         or the certificate itself if it is self-signed"
                     ),
                     None => format!(
                         "{certificate} is not signed by an authority that this system knows; name a CA file if the broker has its own"

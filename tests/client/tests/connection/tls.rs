@@ -206,7 +206,7 @@ async fn a_self_signed_certificate_can_be_its_own_authority() {
         ErrorKind::Untrusted,
         &[
             "not signed by",
-            "or the broker's own if it is self-signed",
+            "or the certificate itself if it is self-signed",
         ],
     );
     let ca_file = files.write("own.crt", &identity.certificate);
