@@ -48,7 +48,7 @@ pub(crate) fn reject_in_lock(
     reject("Client.lock()", unknown, LOCK)?;
     if has_timeout && !has_wait {
         return Err(PyTypeError::new_err(format!(
-            "Client.lock() got timeout, the limit of each request, without wait; pass wait=… for the longest wait for the lock \
+            "lock() got timeout, the limit of each request, without wait; pass wait=… for the longest wait for the lock \
              (math.inf for no limit), or duration=… for the lease; see {PAGE}"
         )));
     }
