@@ -54,7 +54,7 @@ def members(language: str, thing: str) -> set[str]:
     names: list[str] = []
     if language == "Rust":
         for block in found(rf"^(?:impl|pub struct)(?:<[^>\n]*>)? {name}(?:<[^>\n]*>)? \{{\n(.*?)^\}}", text):
-            names += found(r"^    pub (?:async )?fn (\w+)(?:<.*?>)?\(\s*&?(?:mut )?self\b", block) + found(r"^    pub (\w+):", block)
+            names += found(r"^    pub (?:async )?fn (\w+)(?:<.*?>)?\(\s*&?(?:'\w+ )?(?:mut )?self\b", block) + found(r"^    pub (\w+):", block)
     elif language == "C":
         fields = found(r"^    (?!//)[^\n]*?(\w+);$", "\n".join(found(rf"^typedef struct sst_{name} \{{\n(.*?)^\}}", text)))
         names += [field.removesuffix("_ms") for field in fields + found(rf"\bsst_{name}_(\w+)\(", text)]
