@@ -2,29 +2,10 @@
 #[cfg(unix)]
 use crate::platform::{SUPERVISE_VERB, Supervise};
 use crate::{
-    admin::Admin,
-    bench::Bench,
-    completions::Completions,
-    del::Del,
-    elect::Elect,
-    exists::Exists,
-    exit::Exit,
-    get::Get,
-    global_options::GlobalOptions,
-    health::Health,
-    incr::Incr,
-    lease::Lease,
-    lock::Lock,
-    message,
-    ping::Ping,
-    scan::Scan,
-    set::Set,
-    top::Top,
-    touch::Touch,
-    transact::Transact,
-    ttl::Ttl,
-    vdel::Vdel,
-    watch::Watch,
+    admin::Admin, bench::Bench, completions::Completions, del::Del, elect::Elect, exists::Exists,
+    exit::Exit, get::Get, global_options::GlobalOptions, health::Health, incr::Incr, lease::Lease,
+    lock::Lock, message, ping::Ping, scan::Scan, set::Set, top::Top, touch::Touch,
+    transact::Transact, ttl::Ttl, vdel::Vdel, watch::Watch,
 };
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 
