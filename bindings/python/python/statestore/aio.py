@@ -11,7 +11,6 @@ thread of the library into the event loop, many at a time. A task that is cancel
 """
 
 import asyncio
-import collections.abc
 import contextlib
 import functools
 import inspect
@@ -21,6 +20,7 @@ from statestore import _blocking, _exit, _log, _native
 from statestore._aio_docs import asyncio_doc
 from statestore._aio_mirror import Mirror, MirrorChanges
 from statestore._blocking import _client_destructor, _destructor, _drop_requests, _Generic, _guard_destructor, _settings, _suppress_after_error
+from statestore._coroutines import async_context, completed, coroutine
 from statestore._errors import ClosedError, ForkedError, InternalError, QueueFullError, StateStoreError
 from statestore._mirror import MAX_BYTES, check_max_bytes
 
@@ -40,35 +40,10 @@ __all__ = [
 ]
 
 
-def _coroutine(method):
-    """A method of the native half as a coroutine function."""
-
-    @functools.wraps(method)
-    async def call(self, /, *args, **kwargs):
-        result = method(self, *args, **kwargs)
-        if type(result) is not _native.Pending:
-            return result
-        result = _completed(result)
-        return await result
-
-    return call
-
-
-async def _completed(pending):
-    """The result of an operation. Only the caller keeps the operation: its future has the exception, which has the frames."""
-    try:
-        return await pending.future
-    except BaseException:
-        # No caller waits for the result any more; an operation that has ended ignores this.
-        pending.cancel()
-        del pending
-        raise
-
-
 async def _next_item(poll):
     """Returns the item of ``poll``. An item is taken only when it exists, so a cancelled wait takes nothing."""
     while type(found := poll()) is _native.Pending:
-        found = _completed(found)
+        found = completed(found)
         await found
     return found
 
@@ -94,86 +69,48 @@ async def _await_update(update, key, change, options):
             await _wait_cancelled(task)
 
 
-class _AsyncContextCoroutine(collections.abc.Coroutine):
-    """A coroutine whose result is a context manager: ``await`` it, or use it in ``async with``."""
-
-    __slots__ = ("_coroutine", "_opened")
-
-    def __init__(self, coroutine):
-        self._coroutine = coroutine
-
-    def __await__(self):
-        return self._coroutine.__await__()
-
-    def send(self, value):
-        return self._coroutine.send(value)
-
-    def throw(self, *args):
-        return self._coroutine.throw(*args)
-
-    def close(self):
-        self._coroutine.close()
-
-    async def __aenter__(self):
-        self._opened = await self._coroutine
-        return await self._opened.__aenter__()
-
-    async def __aexit__(self, *args):
-        return await self._opened.__aexit__(*args)
-
-
-def _async_context(function):
-    """A coroutine function whose result is a context manager."""
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        return _AsyncContextCoroutine(function(*args, **kwargs))
-
-    return call
-
-
 class Client(_Generic, _native.Client):
     __doc__ = _native.Client.__doc__
 
     # Set by `connect`: host and port of the broker, or its socket.
     _address = ""
 
-    get = _coroutine(_native.Client.get)
-    get_many = _coroutine(_native.Client.get_many)
-    set = _coroutine(_native.Client.set)
-    set_many = _coroutine(_native.Client.set_many)
-    delete = _coroutine(_native.Client.delete)
-    delete_many = _coroutine(_native.Client.delete_many)
-    vdel = _coroutine(_native.Client.vdel)
-    exists = _coroutine(_native.Client.exists)
-    ttl = _coroutine(_native.Client.ttl)
-    touch = _coroutine(_native.Client.touch)
-    incr = _coroutine(_native.Client.incr)
-    ping = _coroutine(_native.Client.ping)
-    capabilities = _coroutine(_native.Client.capabilities)
-    transact = _coroutine(_native.Client.transact)
-    lock = _async_context(_coroutine(_native.Client.lock))
-    close = _coroutine(_native.Client.close)
-    _connect = _coroutine(_native.Client._connect)
-    _observe = _coroutine(_native.Client.observe)
-    _observe_matching = _coroutine(_native.Client.observe_matching)
-    _update = _coroutine(_native.Client.update)
+    get = coroutine(_native.Client.get)
+    get_many = coroutine(_native.Client.get_many)
+    set = coroutine(_native.Client.set)
+    set_many = coroutine(_native.Client.set_many)
+    delete = coroutine(_native.Client.delete)
+    delete_many = coroutine(_native.Client.delete_many)
+    vdel = coroutine(_native.Client.vdel)
+    exists = coroutine(_native.Client.exists)
+    ttl = coroutine(_native.Client.ttl)
+    touch = coroutine(_native.Client.touch)
+    incr = coroutine(_native.Client.incr)
+    ping = coroutine(_native.Client.ping)
+    capabilities = coroutine(_native.Client.capabilities)
+    transact = coroutine(_native.Client.transact)
+    lock = async_context(coroutine(_native.Client.lock))
+    close = coroutine(_native.Client.close)
+    _connect = coroutine(_native.Client._connect)
+    _observe = coroutine(_native.Client.observe)
+    _observe_matching = coroutine(_native.Client.observe_matching)
+    _update = coroutine(_native.Client.update)
 
     @functools.wraps(_native.Client.update)
     async def update(self, key, change, **options):
         return await _await_update(self._update, key, change, options)
 
-    @_async_context
+    @async_context
     @functools.wraps(_native.Client.observe)
     async def observe(self, key, callback=None, **options):
         return (await self._observe(key, callback, **options))._start_callback(callback)
 
-    @_async_context
+    @async_context
     @functools.wraps(_native.Client.observe_matching)
     async def observe_matching(self, pattern, callback=None, **options):
         return (await self._observe_matching(pattern, callback, **options))._start_callback(callback)
 
-    @_async_context
+    @async_context
     @functools.wraps(_blocking.Client.mirror)
     async def mirror(self, pattern, *, refresh=10.0, max_keys=1_000_000, max_bytes=MAX_BYTES, timeout=None):
         check_max_bytes(max_bytes)
@@ -275,7 +212,7 @@ class Scan(_Generic, _native.Scan):
 class Pipeline(_Generic, _native.Pipeline):
     __doc__ = _native.Pipeline.__doc__
 
-    execute = _coroutine(_native.Pipeline.execute)
+    execute = coroutine(_native.Pipeline.execute)
 
     async def __aenter__(self):
         return self
@@ -291,12 +228,12 @@ class Transaction(_Generic, _native.Transaction):
 class Lease(_Generic, _native.Lease):
     __doc__ = _native.Lease.__doc__
 
-    acquire = _coroutine(_native.Lease.acquire)
-    release = _coroutine(_native.Lease.release)
-    holder = _coroutine(_native.Lease.holder)
-    _observe = _coroutine(_native.Lease.observe)
+    acquire = coroutine(_native.Lease.acquire)
+    release = coroutine(_native.Lease.release)
+    holder = coroutine(_native.Lease.holder)
+    _observe = coroutine(_native.Lease.observe)
 
-    @_async_context
+    @async_context
     @functools.wraps(_native.Lease.observe)
     async def observe(self, callback=None):
         return (await self._observe(callback))._start_callback(callback)
@@ -309,15 +246,15 @@ class Guard(_Generic, _native.Guard):
         """Returns true, unlike `Held`."""
         return True
 
-    lost = _coroutine(_native.Guard.lost)
-    renew = _coroutine(_native.Guard.renew)
-    release = _coroutine(_native.Guard.release)
-    leave = _coroutine(_native.Guard.leave)
-    _finish = _coroutine(_native.Guard._finish)
-    set = _coroutine(_native.Guard.set)
-    delete = _coroutine(_native.Guard.delete)
-    vdel = _coroutine(_native.Guard.vdel)
-    _update = _coroutine(_native.Guard.update)
+    lost = coroutine(_native.Guard.lost)
+    renew = coroutine(_native.Guard.renew)
+    release = coroutine(_native.Guard.release)
+    leave = coroutine(_native.Guard.leave)
+    _finish = coroutine(_native.Guard._finish)
+    set = coroutine(_native.Guard.set)
+    delete = coroutine(_native.Guard.delete)
+    vdel = coroutine(_native.Guard.vdel)
+    _update = coroutine(_native.Guard.update)
 
     @functools.wraps(_native.Guard.update)
     async def update(self, key, change, **options):
@@ -336,11 +273,11 @@ class Guard(_Generic, _native.Guard):
 class Election(_Generic, _native.Election):
     __doc__ = _native.Election.__doc__
 
-    campaign = _async_context(_coroutine(_native.Election.campaign))
-    leader = _coroutine(_native.Election.leader)
-    _observe = _coroutine(_native.Election.observe)
+    campaign = async_context(coroutine(_native.Election.campaign))
+    leader = coroutine(_native.Election.leader)
+    _observe = coroutine(_native.Election.observe)
 
-    @_async_context
+    @async_context
     @functools.wraps(_native.Election.observe)
     async def observe(self, callback=None):
         return (await self._observe(callback))._start_callback(callback)
@@ -349,9 +286,9 @@ class Election(_Generic, _native.Election):
 class Leadership(_Generic, _native.Leadership):
     __doc__ = _native.Leadership.__doc__
 
-    proclaim = _coroutine(_native.Leadership.proclaim)
-    resign = _coroutine(_native.Leadership.resign)
-    _finish = _coroutine(_native.Leadership._finish)
+    proclaim = coroutine(_native.Leadership.proclaim)
+    resign = coroutine(_native.Leadership.resign)
+    _finish = coroutine(_native.Leadership._finish)
 
     async def __aenter__(self):
         return self
@@ -363,7 +300,7 @@ class Leadership(_Generic, _native.Leadership):
     __del__ = _destructor(_guard_destructor)
 
 
-@_async_context
+@async_context
 async def connect(*args, **kwargs):
     """Connects to a broker; the client belongs to the event loop that runs now. The arguments are those of
     `statestore.connect`. Await it, or use it in ``async with``.

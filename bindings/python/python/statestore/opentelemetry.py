@@ -37,6 +37,7 @@ except ImportError as error:
 
 import statestore
 from statestore import _results, aio
+from statestore._coroutines import async_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -249,7 +250,7 @@ def _recorded_coroutine(name: str, method: Callable[..., Any]) -> Callable[..., 
             result = await method(self, *arguments, **options)
         return _adopt(result, self._recorder)
 
-    return aio._async_context(call) if name in _OPENING else call  # type: ignore[attr-defined]
+    return async_context(call) if name in _OPENING else call
 
 
 def _source(method: Callable[..., Any]) -> Callable[..., Any]:
