@@ -139,6 +139,11 @@ export class NodeRed {
       { id: "status", z: "tab", type: "status", scope: null, x: 0, y: 0, wires: [["report"]] },
       { id: "report", z: "tab", type: "function", func: report, outputs: 0, x: 0, y: 0, wires: [] },
     ];
+    await this.deployFlows(flows, type);
+  }
+
+  /** Deploys flows as they are. */
+  async deployFlows(flows, type = "full") {
     const started = this.lines.next((line) => /Started (modified )?(flows|nodes)/.test(line));
     const response = await fetch(`${this.url}/flows`, {
       method: "POST",
@@ -148,6 +153,12 @@ export class NodeRed {
     assert.equal(response.status, 200, await response.text());
     // The response does not wait for it.
     await started;
+  }
+
+  /** Presses the button of an inject node. */
+  async inject(id) {
+    const response = await fetch(`${this.url}/inject/${id}`, { method: "POST" });
+    assert.equal(response.status, 200, id);
   }
 
   /** Sends a message into the flow behind `entry`, and returns the response: the message, or the error that a catch node got. */
