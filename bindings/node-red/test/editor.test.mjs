@@ -42,6 +42,12 @@ async function edit(page, id) {
   return page.textContent("#dialog-form");
 }
 
+/** Fills a field and leaves it, after which the editor validates it. */
+async function change(page, selector, value) {
+  await page.fill(selector, value);
+  await page.press(selector, "Tab");
+}
+
 async function save(page, button = "#node-dialog-ok") {
   await page.click(button);
   await page.waitForSelector(button, { state: "detached" });
@@ -119,9 +125,9 @@ test("dialogs reject values that cannot work", async (t) => {
   await red.deploy([configOf({ url: "mqtt://127.0.0.1:1" }), set]);
   const page = await editorOf(t, red);
   await edit(page, "set");
-  await page.fill("#node-input-expiresIn", "soon");
+  await change(page, "#node-input-expiresIn", "soon");
   await page.locator("#node-input-expiresIn.input-error").waitFor();
-  await page.fill("#node-input-expiresIn", "60");
+  await change(page, "#node-input-expiresIn", "60");
   await page.locator("#node-input-expiresIn:not(.input-error)").waitFor();
   await save(page);
   assert.equal(await isValid(page, "set"), true);
@@ -135,9 +141,9 @@ test("the dialog of a server has files or texts for TLS, and its secrets are dep
   await page.evaluate(() => RED.editor.editConfig("", "statestore-config", "server"));
   await page.waitForSelector("#node-config-dialog-ok");
   assert.doesNotMatch(await page.textContent("#node-config-dialog-edit-form"), /statestore-config/);
-  await page.fill("#node-config-input-url", "http://127.0.0.1");
+  await change(page, "#node-config-input-url", "http://127.0.0.1");
   await page.locator("#node-config-input-url.input-error").waitFor();
-  await page.fill("#node-config-input-url", "mqtts://127.0.0.1:1");
+  await change(page, "#node-config-input-url", "mqtts://127.0.0.1:1");
   assert.equal(await page.isVisible("#node-config-input-caFile"), false);
   await page.selectOption("#node-config-input-tls", "files");
   await page.locator("#node-config-input-caFile").waitFor();
