@@ -144,7 +144,7 @@ void times(const client& client) {
     settings given;
     given.*field = 0ms;
     CHECK(status_of([&] { (void)statestore::client::connect(server_url(), given); }) == status::invalid_argument);
-    given.*field = 60s;
+    given.*field = 20s;
     CHECK(statestore::client::connect(server_url(), given).get("futures/key").has_value());
   }
   settings short_session;
