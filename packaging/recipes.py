@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,8 +42,11 @@ def conan(scratch: Path) -> None:
     environment = {**os.environ, "CONAN_HOME": str(scratch / "conan")}
     program = TOOLS / "conan"
     run(program, "profile", "detect", env=environment)
+    # Conan builds the test beside its recipe, which here is a copy.
+    test = shutil.copytree(PACKAGING / "conan/test_package", scratch / "test_package")
     for shared in (False, True):
-        printed = run(program, "create", PACKAGING / "conan", "-s", "build_type=Debug", "-o", f"&:shared={shared}", env=environment)
+        options = ("-s", "build_type=Debug", "-o", f"&:shared={shared}", "--test-folder", test)
+        printed = run(program, "create", PACKAGING / "conan", *options, env=environment)
         for language in ("C", "C++"):
             assert f"libstatestore {VERSION} from {language}\n" in printed, printed
 
