@@ -2,6 +2,9 @@
 use crate::{exit::Exit, message};
 use std::{io, path::Path};
 
+/// `ERROR_PIPE_NOT_CONNECTED` of Windows, which the standard library does not count as a broken pipe.
+const PIPE_NOT_CONNECTED: i32 = 233;
+
 /// The failure of a subcommand.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -42,7 +45,8 @@ impl Failure {
 
     /// Creates a failure for a failed write to standard output.
     pub(crate) fn output(error: &io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
+        let is_disconnected = cfg!(windows) && error.raw_os_error() == Some(PIPE_NOT_CONNECTED);
+        if error.kind() == io::ErrorKind::BrokenPipe || is_disconnected {
             return Self::OutputClosed;
         }
         Self::usage(format!("cannot write standard output: {error}"))
