@@ -49,7 +49,8 @@ class Count:
         match json.loads(text):
             case {"good": int(good), "rejected": int(rejected)}:
                 return cls(good, rejected)
-        raise ValueError(f"{text} is no count")
+            case _:
+                raise ValueError(f"{text} is no count")
 
     @property
     def reject_rate(self) -> float:
