@@ -45,10 +45,11 @@ pub(crate) fn reject_in_lock(
     has_timeout: bool,
     has_wait: bool,
 ) -> PyResult<()> {
-    reject("Client.lock()", unknown, LOCK)?;
+    let method = "Client.lock()";
+    reject(method, unknown, LOCK)?;
     if has_timeout && !has_wait {
         return Err(PyTypeError::new_err(format!(
-            "lock() got timeout, the limit of each request, without wait; pass wait=… for the longest wait for the lock \
+            "{method} got timeout, the limit of each request, without wait; pass wait=… for the longest wait for the lock \
              (math.inf for no limit), or duration=… for the lease; see {PAGE}"
         )));
     }
