@@ -13,10 +13,10 @@ use statestored_common::ClockReading;
 use statestored_store::keyspace::{EntryView, Fence};
 use std::time::{Duration, Instant};
 
-/// Maximum number of pages of the store that are read for one answer.
-const MAX_PAGES: usize = 16;
+/// Time after which the thread of the clients reads no further page before it serves them.
+const MAX_SLICE: Duration = Duration::from_micros(250);
 /// Time after which no further page is read for an answer.
-const MAX_TIME: Duration = Duration::from_millis(500);
+const MAX_TIME: Duration = Duration::from_millis(100);
 
 /// Entries without their values, and the token of the page of the store that follows them.
 type EntryPage = ListPage<(Bytes, EntryView), Bytes>;
@@ -33,28 +33,34 @@ impl AppState {
         let is_shared = self.is_shared().await?;
         let started = Instant::now();
         let mut cursor = from;
-        for _ in 0..MAX_PAGES {
+        loop {
             let (pattern, token) = (pattern.clone(), cursor.token.clone());
-            let page = if is_shared {
-                self.shared_entry_page(pattern, token).await?
+            let pages = if is_shared {
+                let page = self.shared_entry_page(pattern, token.clone()).await?;
+                page.map(|page| vec![(token, page)])
             } else {
-                self.inspect(move |hub, now| hub.entry_page(&pattern, token.as_ref(), now))
+                self.inspect(move |hub, now| entry_pages(hub, &pattern, token, now))
                     .await?
             };
-            let Some(page) = page else {
-                return Err(bad_cursor());
-            };
-            let mut goes_on = true;
-            let next = visit_from(page, &cursor, |key, entry| {
-                goes_on = visit(key, entry);
-                goes_on
-            });
-            match next {
-                Some(next) if goes_on && started.elapsed() < MAX_TIME => cursor = next,
-                next => return Ok(next),
+            for (token, page) in pages.ok_or_else(bad_cursor)? {
+                let from = KeyCursor {
+                    token,
+                    after: cursor.after.take(),
+                };
+                let mut goes_on = true;
+                let next = visit_from(page, &from, |key, entry| {
+                    goes_on = visit(key, entry);
+                    goes_on
+                });
+                match next {
+                    Some(next) if goes_on => cursor = next,
+                    next => return Ok(next),
+                }
+            }
+            if started.elapsed() >= MAX_TIME {
+                return Ok(Some(cursor));
             }
         }
-        Ok(Some(cursor))
     }
 
     /// Returns a page of the entries in a shared engine; `None` if the token is invalid.
@@ -80,6 +86,26 @@ impl AppState {
             items: entries.await?,
             next,
         }))
+    }
+}
+
+/// Returns as many pages as [`MAX_SLICE`] allows, each with its token; `None` if the token is invalid.
+fn entry_pages(
+    hub: &mut Hub,
+    pattern: &Bytes,
+    mut token: Option<Bytes>,
+    now: ClockReading,
+) -> Option<Vec<(Option<Bytes>, EntryPage)>> {
+    let started = Instant::now();
+    let mut pages = Vec::new();
+    loop {
+        let page = hub.entry_page(pattern, token.as_ref(), now)?;
+        let next = page.next.clone();
+        pages.push((token, page));
+        if next.is_none() || started.elapsed() >= MAX_SLICE {
+            return Some(pages);
+        }
+        token = next;
     }
 }
 

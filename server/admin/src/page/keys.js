@@ -4,7 +4,7 @@ import { button, element, filters, keyLink, notice, prefixLink, raw, table } fro
 import { ago, bytes, count, duration, escapedPattern, hexOf, isHex, named, percentEncoded, plural, visibleLine } from "./format.js";
 import { follow, keepSeen } from "./live.js";
 
-const MOST_ROWS = 2000;
+const MOST_ROWS = 200;
 const MOST_CHANGES = 200;
 
 export function showKeys(root, { rest, query, go, signal }) {

@@ -4,7 +4,8 @@ import { askChange } from "./dialog.js";
 import { button, clientLink, element, filters, keyLink, notice, raw, table } from "./dom.js";
 import { ago, count, duration, moment, named, plural, visibleLine } from "./format.js";
 
-const MOST_ROWS = 2000;
+// More rows take too long to draw at once.
+const MOST_ROWS = 200;
 
 export function showLocks(root, { query, go, reload, signal }) {
   const match = query.get("match") ?? "";
@@ -24,19 +25,31 @@ export function showLocks(root, { query, go, reload, signal }) {
   listAll(rows, withQuery("/api/locks", { match }), "lock", progress, signal);
 }
 
+// Shows a button behind a node, and waits until it is pressed.
+const asked = (text, node) => new Promise((done) => {
+  const more = button(text, () => {
+    more.remove();
+    done();
+  });
+  node.after(more);
+});
+
 // Follows the pages of a list into a table: the items to keep, by `compare` or as they come.
 export async function listAll(rows, path, noun, progress, signal, { keep = () => true, compare = null } = {}) {
-  let all = [];
+  let all = [], most = MOST_ROWS;
   try {
     for await (const page of pages(path, signal)) {
       const items = page.items.filter(keep);
       if (compare) rows.set(all = [...all, ...items].sort(compare));
       else rows.append(items);
-      const isCut = page.next != null && rows.length >= MOST_ROWS;
+      const isCut = page.next != null && rows.length >= most;
       // A sorted list may be of a part of the connections.
       const part = page.is_complete === false ? " of those that the server compared" : "";
-      progress.say(`${plural(rows.length, noun)}${part}${isCut ? " shown, there are more: filter them" : page.next == null ? "" : " so far"}`);
-      if (isCut) return;
+      progress.say(`${plural(rows.length, noun)}${part}${isCut ? " shown, there are more" : page.next == null ? "" : " so far"}`);
+      if (isCut) {
+        await asked("Show more", rows.node);
+        most = rows.length + MOST_ROWS;
+      }
     }
   } catch (error) {
     if (!signal.aborted) progress.fail(error);
