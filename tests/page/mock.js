@@ -134,6 +134,13 @@ export class Mock {
     return { items: held.map(([hex, entry]) => ({ ...this.#details(hex), holder: entry.holder, client: entry.holder, has_session: false, since_ms: Date.now() - 90e3, renewed_ms: Date.now(), waiters: 2 })), next: null };
   }
 
+  // 250 sessions, 200 on a page.
+  #sessions(first) {
+    const session = (number) => ({ client: `gateway-${number + 1}`, user: "line1", is_connected: true, subscriptions: 4, held_bytes: 100, expiry_s: 4294967295 });
+    const items = Array.from({ length: first === 0 ? 200 : 50 }, (_, index) => session(first + index));
+    return { items, next: first === 0 ? "200" : null };
+  }
+
   #lists(path, query) {
     const connections = [
       { client: this.strange, user: USER, peer: "192.0.2.7:5000", listener: "tls://0.0.0.0:8883", protocol: "tls", since_ms: Date.now() - 9e6, requests: 900, requests_per_s: 12.5, outstanding_bytes: 0, held_bytes: 4096 },
@@ -143,7 +150,7 @@ export class Mock {
     const refusals = ["quota", "login"].map((cause) => ({ at_ms: Date.now(), first_ms: Date.now() - 1e5, count: 3, peer: "192.0.2.9:1", client: this.strange, user: null, cause, why: `the ${cause} was checked`, key: bytesOf("line1/temperature") }));
     return {
       "/api/connections": () => ({ items: connections.filter((it) => !query.user || it.user === query.user), next: null }),
-      "/api/sessions": () => ({ items: [{ client: "gateway-1", user: "line1", is_connected: true, subscriptions: 4, held_bytes: 100, expiry_s: 4294967295 }], next: null }),
+      "/api/sessions": () => this.#sessions(Number(query.cursor ?? 0)),
       "/api/client": () => ({ client: query.client, connection: connections[1], session: { subscriptions: 4, expiry_s: 3600 }, subscriptions: ["state/#", this.strange], watches: [bytesOf("line1/temperature")], patterns: [], tls: { version: "TLS 1.3", subject: "CN=gateway-1" } }),
       "/api/refusals": () => ({ items: refusals.filter((it) => !query.cause || it.cause === query.cause) }),
       "/api/audit": () => ({ items: audit, next: null }),

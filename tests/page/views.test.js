@@ -124,6 +124,16 @@ test("a view says which path the server lacks", () => inPage(async (page, mock) 
   assert.deepEqual(await violations(page), []);
 }));
 
+test("a long list shows more on demand", () => inPage(async (page) => {
+  await go(page, "#/sessions");
+  await waitForText(page, "200 sessions shown, there are more");
+  assert.equal(await page.locator("tbody tr").count(), 200);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await waitForText(page, "250 sessions");
+  assert.equal(await page.locator("tbody tr").count(), 250);
+  assert.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+}));
+
 test("without /api/prefixes and /api/client, the lists fill in", () => inPage(async (page, mock) => {
   mock.missing = new Set(["/api/prefixes", "/api/client", "/api/unlock"]);
   await go(page, "#/keys/line1/");
