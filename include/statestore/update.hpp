@@ -16,7 +16,7 @@ inline std::uint64_t lifetime(milliseconds expires_in) noexcept {
 }
 
 inline std::optional<error> refused_touch(milliseconds expires_in, const update_options& options) {
-  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", expires_in), refused(options));
+  return first_of(refused(SST_INVALID_ARGUMENT, "expires_in", std::optional<milliseconds>(expires_in)), refused(options));
 }
 
 }  // namespace detail
