@@ -61,8 +61,16 @@ class Drilled(Served):
         """Waits for a metric."""
         self.within(seconds, f"{name} is {value}", lambda: self.metric(f"statestored_{name}") == value)
 
-    def is_ready(self, seconds):
-        self.within(seconds, "/readyz is ready", lambda: self.request("GET", "/readyz") == (200, "ready\n"))
+    def is_ready(self, seconds, warning=None):
+        """Waits until it is ready, with this warning or none."""
+        codes = [] if warning is None else [warning]
+
+        def is_so():
+            status, body = self.request("GET", "/readyz")
+            first, *others = body.splitlines()
+            return (status, first) == (200, "ready") and [line.partition(":")[0] for line in others] == codes
+
+        self.within(seconds, "/readyz is ready", is_so)
         assert self.api("status")["reasons"] == []
 
     def is_unready(self, seconds, reason):

@@ -78,9 +78,9 @@ def is_away(server, seconds):
     assert not server.api("status")["engine"]["is_available"]
 
 
-def is_back(server):
-    """Waits until service resumes by itself."""
-    server.is_ready(LATER)
+def is_back(server, warning=None):
+    """Waits until service resumes by itself, with this warning or none."""
+    server.is_ready(LATER, warning)
     server.shows(LATER, "engine_away", 0)
     assert server.api("status")["engine"]["is_available"]
     # The first line is that of the start.
@@ -157,7 +157,8 @@ def test_an_expired_certificate_of_the_engine(begin, tmp_path):
     server.logs(LATER, "a member of etcd is avoided until it answers again", "certificate expired")
     for file, content in zip(server_files, valid, strict=True):
         server.disturb(file.write_bytes, content)
-    is_back(server)
+    # The authority issues certificates for two days.
+    is_back(server, "certificate_expires")
     # The certificate that the server shows to etcd.
     server.disturb(shutil.copy, expired[0], certificate)
     server.logs(SOON, "ERROR", "the certificate of this server for its engine or broker has expired", 'peer="etcd"')
