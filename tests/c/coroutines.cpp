@@ -42,8 +42,8 @@ void run(Body body) {
     CHECK(readable(fd));
     queued.run();
   }
-  running.ended.get();
   running.handle.destroy();
+  running.ended.get();
 }
 
 task reads_and_writes(const client& connected) {
