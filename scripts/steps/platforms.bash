@@ -69,7 +69,7 @@ musl() {
   add_target "$target" || return 0
   cross "$target" --package statestored --package statestore-cli
   for file in "$folder"/statestore{d,}; do
-    ! readelf -l "$file" | grep -q INTERP || { echo "$file needs shared libraries" >&2; return 1; }
+    ! readelf -l "$file" | grep -c INTERP >/dev/null || { echo "$file needs shared libraries" >&2; return 1; }
   done
   linked "$target" zig "$folder"/statestore{d,}
   tested "$target" server "this machine" protocol_tests "$folder/statestored" . --ignore test_recordings.py
