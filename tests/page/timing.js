@@ -1,5 +1,5 @@
 // Measures each view of the page from the click to the last paint: 100,000 keys, 10,000 connections, and a server under load.
-//     STATESTORED=… STATESTORE=… node timing.js
+//     STATESTORED=… STATESTORE=… npm run timing
 import { connect } from "node:net";
 import { Browser, useToken, waitForText } from "./browser.js";
 import { Server, TOKEN } from "./server.js";

@@ -26,7 +26,7 @@ export function showLocks(root, { query, go, reload, signal }) {
 }
 
 // Shows a button behind a node, and waits until it is pressed.
-const asked = (text, node) => new Promise((done) => {
+const pressed = (text, node) => new Promise((done) => {
   const more = button(text, () => {
     more.remove();
     done();
@@ -47,7 +47,7 @@ export async function listAll(rows, path, noun, progress, signal, { keep = () =>
       const part = page.is_complete === false ? " of those that the server compared" : "";
       progress.say(`${plural(rows.length, noun)}${part}${isCut ? " shown, there are more" : page.next == null ? "" : " so far"}`);
       if (isCut) {
-        await asked("Show more", rows.node);
+        await pressed("Show more", rows.node);
         most = rows.length + MOST_ROWS;
       }
     }
